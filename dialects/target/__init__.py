@@ -1,0 +1,1 @@
+"""Machines as data, with units and sources; nothing here measures (that is runtime/probe.py)."""

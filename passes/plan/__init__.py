@@ -1,0 +1,1 @@
+"""Choices over kernels and buffers; nothing here emits a loop."""

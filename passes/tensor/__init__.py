@@ -1,0 +1,1 @@
+"""Rewrites of tensor-level programs; nothing here knows kernels, loops or buffers."""
