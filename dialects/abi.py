@@ -1,0 +1,78 @@
+"""
+The frozen native interface between generated code and the runtime (decisions.md D2), as numbers.
+
+``i32 f(ptr ctx, ptr args, ptr sizes, ptr outs)``: `args` and `outs` are arrays of data pointers,
+`sizes` holds the i64 index arguments of the main function in order. Lowering writes code against
+these offsets, the runtime fills them; neither imports the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STATUS_OK: Final = 0
+STATUS_RUN_TIME_ERROR: Final = 1  # see the error word: site, value, extent
+STATUS_OUT_OF_MEMORY: Final = 2  # the grow callback failed; error_value holds the bytes asked for
+STATUS_CANCELLED: Final = 3
+
+# Byte offsets in the context that every call receives.
+CTX_ARENA: Final = 0  # ptr, 64-byte aligned
+CTX_ARENA_BYTES: Final = 8  # i64
+CTX_THREADS: Final = 16  # i64
+CTX_CANCEL: Final = 24  # ptr to an i64 counter
+CTX_CANCEL_BASE: Final = 32  # i64; cancelled when the counter differs from it
+CTX_ERROR_SITE: Final = 40  # i64; 0 none, else the site's number
+CTX_ERROR_VALUE: Final = 48  # i64
+CTX_GROW: Final = 56  # ptr to i32 (ptr ctx, i64 bytes); 0 when it could
+CTX_PRIVATE: Final = 64  # ptr, the runtime's
+CTX_ERROR_EXTENT: Final = 72  # i64
+CTX_BYTES: Final = 80
+
+# Byte offsets in the state of one loaded entry, which the shim reads. Private to shim and runtime.
+STATE_FREE_CONTEXTS: Final = 0  # ptr, head of a list linked through CTX_PRIVATE
+STATE_SLOW: Final = 8  # PyObject*, called with the same arguments when a check fails
+STATE_ON_STATUS: Final = 16  # PyObject*, called with (status, site, value, extent); raises
+STATE_THREADS: Final = 24  # ptr to an i64
+STATE_ARENA_BYTES: Final = 32  # i64, what a fresh context's arena holds
+STATE_BYTES: Final = 40
+
+STATE_SYMBOL: Final = "mlc_entry_state"
+
+LARGE_RESULT_BYTES: Final = 1 << 20
+"""Results from this size on come from the pool of released buffers (decisions.md D12)."""
+
+GIL_RELEASE_NS: Final = 20_000
+"""Predicted time from which a call releases the GIL (decisions.md D4; a pair costs 40 ns)."""
+
+
+def shim_symbol(name: str) -> str:
+    """The symbol of the METH_FASTCALL | METH_KEYWORDS function in front of entry `name`."""
+    return f"{name}.shim"
+
+
+# Struct offsets of CPython 3.11-3.14 (default build) and NumPy 2 that the shim reads.
+# runtime/layout.py checks each of them on a small array before any shim is used.
+OBJECT_TYPE: Final = 8  # PyObject.ob_type
+FLOAT_VALUE: Final = 16  # PyFloatObject.ob_fval
+ARRAY_DATA: Final = 16  # PyArrayObject_fields.data
+ARRAY_NDIM: Final = 24  # .nd, i32
+ARRAY_DIMENSIONS: Final = 32  # .dimensions
+ARRAY_STRIDES: Final = 40  # .strides, bytes
+ARRAY_DESCR: Final = 56  # .descr
+ARRAY_FLAGS: Final = 64  # .flags, i32
+DESCR_KIND: Final = 24  # kind, type, byteorder, flags (a byte each), then type_num (i32)
+DESCR_BYTEORDER: Final = 26
+DESCR_TYPE_NUM: Final = 28
+
+FLAG_C_CONTIGUOUS: Final = 0x1
+FLAG_ALIGNED: Final = 0x100
+FLAG_WRITEABLE: Final = 0x400
+
+# NumPy's fixed type numbers (numpy/ndarraytypes.h, enum NPY_TYPES) on LP64 systems.
+TYPE_NUMS: Final = {"bool": 0, "i32": 5, "i64": 7, "f32": 11, "f64": 12}
+ITEM_BYTES: Final = {"bool": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8, "bf16": 2}
+
+
+def dtype_symbol(dtype: str) -> str:
+    """The imported symbol with the type number of a dtype whose number NumPy assigns at run time."""
+    return f"mlc_type_num_{dtype}"

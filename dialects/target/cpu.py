@@ -1,0 +1,131 @@
+"""A CPU as the cost model and the code generator see it. Every field has a unit and a source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuTarget:
+    """
+    One CPU. Caches are data or unified; "per core" means per physical core.
+
+    Where a machine is only named (known.py), the figures are those of the part that `source` cites.
+    """
+
+    name: str
+    """What `--target=` says; "host" for the machine the probe ran on."""
+
+    triple: str
+    """LLVM target triple."""
+
+    cpu_name: str
+    """LLVM's -mcpu."""
+
+    features: str = ""
+    """LLVM's -mattr, such as "+avx2,+fma"; empty: what cpu_name implies."""
+
+    vector_bits: int
+    """Width of the widest vector the code uses. Source: ISA."""
+
+    num_vector_registers: int
+    """Architectural vector registers of that width, per hardware thread. Source: ISA."""
+
+    num_mask_registers: int = 0
+    """Architectural predicate registers that a loop can use; 0: masks live in vectors."""
+
+    fma_ports: int
+    """Vector FMA instructions a core starts each cycle at full width. Source: as `source`."""
+
+    fma_latency_cycles: int = 4
+    """Cycles from an FMA's start to its result. Source: as `source`; 4 on all x86 since 2015."""
+
+    clock_hz: float
+    """Sustained clock under vector load. Source: as `source`."""
+
+    cache_line_bytes: int = 64
+    """Source: CPUID leaf 1 or sysfs coherency_line_size."""
+
+    page_bytes: int = 4096
+    """Base page. Source: sysconf."""
+
+    l1d_bytes: int
+    """Level-1 data cache per core. Source: CPUID leaf 4 / sysfs."""
+
+    l1d_ways: int
+    """Associativity of the level-1 data cache. Source: as l1d_bytes."""
+
+    l2_bytes: int
+    """Level-2 cache per core. Source: as l1d_bytes."""
+
+    l2_ways: int
+    """Associativity of the level-2 cache. Source: as l1d_bytes."""
+
+    l3_bytes: int
+    """Level-3 cache of one sharing group; 0: none. Source: as l1d_bytes."""
+
+    l3_ways: int = 16
+    """Associativity of the level-3 cache. Source: as l1d_bytes."""
+
+    cores_per_l3: int = 1
+    """Physical cores that share one level-3 cache. Source: sysfs shared_cpu_list."""
+
+    cores: int
+    """Physical cores this process may use. Source: sysfs, affinity mask, cgroup quota."""
+
+    threads_per_core: int = 1
+    """Hardware threads per physical core. Source: sysfs thread_siblings_list."""
+
+    f32_flops_per_s: float
+    """Peak of one core in float32 FMA. Source: 2 * lanes * fma_ports * clock_hz, or measured."""
+
+    l1_read_bytes_per_s: float
+    """One core, vector loads that hit level 1. Source: as `source`, or measured."""
+
+    l2_read_bytes_per_s: float
+    """One core, data in level 2. Source: as above."""
+
+    l3_read_bytes_per_s: float
+    """One core, data in level 3. Source: as above."""
+
+    memory_read_bytes_per_s: float
+    """One core, data in memory. Source: as above."""
+
+    memory_read_all_cores_bytes_per_s: float
+    """All cores together, data in memory. Source: as above."""
+
+    fork_join_s: float = 2e-6
+    """Starting and joining one parallel region of all cores. Source: decisions.md D15, rounded up."""
+
+    barrier_s: float = 5e-7
+    """One barrier inside a parallel region. Source: decisions.md D15, rounded up."""
+
+    has_bf16_dot: bool = False
+    """Vector bf16 dot products (AVX512_BF16, Arm BF16). Source: ISA."""
+
+    has_int8_dot: bool = False
+    """Vector int8 dot products (AVX_VNNI, AVX512_VNNI, Arm DotProd). Source: ISA."""
+
+    amx_tiles: int = 0
+    """AMX tile registers of 16 rows x 64 bytes; 0: no AMX. Source: ISA."""
+
+    source: str
+    """Where the figures come from."""
+
+    @property
+    def arch(self) -> str:
+        """"x86_64" or "aarch64"."""
+        return self.triple.partition("-")[0]
+
+    def lanes(self, item_bits: int) -> int:
+        """Elements of `item_bits` in one vector."""
+        return max(1, self.vector_bits // item_bits)
+
+    @property
+    def f64_flops_per_s(self) -> float:
+        """Peak of one core in float64 FMA: half as many lanes as float32."""
+        return self.f32_flops_per_s / 2
+
+    def isa(self) -> str:
+        """The instruction set an object was made for; part of every cache key."""
+        return f"{self.triple}:{self.cpu_name}:{self.features}:{self.vector_bits}"

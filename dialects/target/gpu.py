@@ -1,0 +1,115 @@
+"""An NVIDIA GPU as the cost model and the code generator see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuTarget:
+    """
+    One GPU. Limits per compute capability: CUDA C++ Programming Guide 12.8, table "Technical
+    Specifications per Compute Capability"; rates: the data sheet that `source` cites, without sparsity.
+    """
+
+    name: str
+    """What `--target=` says after "cuda:"."""
+
+    compute_capability: int
+    """10 * major + minor, such as 90."""
+
+    arch_specific: bool = False
+    """Whether code uses the features of exactly this architecture (the suffix "a" of sm_90a)."""
+
+    ptx_version: str
+    """The PTX ISA version the emitted text declares, such as "8.3"."""
+
+    sm_count: int
+    """Streaming multiprocessors. Source: as `source`."""
+
+    clock_hz: float
+    """Boost clock. Source: as `source`."""
+
+    warp_lanes: int = 32
+    """Threads of a warp."""
+
+    max_threads_per_block: int = 1024
+    """Source: Programming Guide."""
+
+    max_threads_per_sm: int
+    """Resident threads of one SM. Source: Programming Guide."""
+
+    max_blocks_per_sm: int
+    """Resident blocks of one SM. Source: Programming Guide."""
+
+    registers_per_sm: int = 65_536
+    """32-bit registers of one SM. Source: Programming Guide."""
+
+    max_registers_per_thread: int = 255
+    """Source: Programming Guide."""
+
+    shared_bytes_per_sm: int
+    """Shared memory of one SM. Source: Programming Guide."""
+
+    shared_bytes_per_block: int
+    """The most one block can ask for (opt-in). Source: Programming Guide."""
+
+    l2_bytes: int
+    """Source: as `source`."""
+
+    hbm_bytes: int
+    """Device memory. Source: as `source`."""
+
+    hbm_bytes_per_s: float
+    """Device memory, data sheet. Source: as `source`."""
+
+    l2_read_bytes_per_s: float
+    """Level 2 to SMs. Source: 64 bytes per SM and clock, or as `source`."""
+
+    f32_flops_per_s: float
+    """CUDA cores. Source: as `source`."""
+
+    f64_flops_per_s: float
+    """CUDA cores. Source: as `source`."""
+
+    tensor_f16_flops_per_s: float
+    """Tensor cores, f16 or bf16 into f32. Source: as `source`."""
+
+    tensor_tf32_flops_per_s: float = 0.0
+    """Tensor cores, tf32; 0: none. Source: as `source`."""
+
+    tensor_f8_flops_per_s: float = 0.0
+    """Tensor cores, fp8; 0: none. Source: as `source`."""
+
+    tensor_f64_flops_per_s: float = 0.0
+    """Tensor cores, f64; 0: none. Source: as `source`."""
+
+    tensor_core_kinds: tuple[str, ...] = ("mma",)
+    """"mma" (warp), "wgmma" (warpgroup, sm_90a), "tcgen05" (sm_100a). Source: PTX ISA."""
+
+    has_async_copy: bool = True
+    """cp.async. Source: PTX ISA, sm_80 on."""
+
+    has_tma: bool = False
+    """cp.async.bulk.tensor. Source: PTX ISA, sm_90 on."""
+
+    launch_s: float = 2.5e-6
+    """One kernel launch without a graph. Source: measured on H200, pycuda, empty kernel."""
+
+    graph_kernel_s: float = 1.0e-6
+    """One more kernel inside a CUDA graph. Source: measured on H200, empty kernels."""
+
+    host_link_bytes_per_s: float = 25e9
+    """Host to device, pinned. Source: PCIe 4.0 x16 less protocol overhead."""
+
+    source: str
+    """Where the figures come from."""
+
+    @property
+    def sm(self) -> str:
+        """"sm_90a"."""
+        return f"sm_{self.compute_capability}{'a' if self.arch_specific else ''}"
+
+    def isa(self) -> str:
+        """The instruction set PTX was made for; part of every cache key."""
+        return f"nvptx64:{self.sm}:{self.ptx_version}"
