@@ -1,0 +1,307 @@
+"""
+Dialect `mlc_par`: the execution context of a compiled function, parallel regions, and what a
+kernel asks of the runtime (arena memory, cancellation, run-time errors).
+
+The context is one C struct per call, passed as the first argument of every kernel. Its layout is
+frozen (`ContextField`): object code in caches depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, IndexType, IntegerAttr, MemRefType, i1, i64
+from xdsl.ir import Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    lazy_traits_def,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import (
+    HasParent,
+    IsTerminator,
+    MemoryReadEffect,
+    Pure,
+    RecursiveMemoryEffect,
+    SingleBlockImplicitTerminator,
+)
+from xdsl.utils.exceptions import VerifyException
+
+INDEX = IndexType()
+
+
+class ContextField(IntEnum):
+    """Byte offsets of the context's fields; every field is 8 bytes wide."""
+
+    ARENA = 0
+    """Pointer to the arena, 64-byte aligned."""
+    ARENA_BYTES = 8
+    """Size of the arena in bytes, i64."""
+    THREADS = 16
+    """Number of threads that a parallel region may use, i64."""
+    CANCEL = 24
+    """Address of the process-wide i64 counter of interrupts."""
+    CANCEL_BASE = 32
+    """Value of that counter when the call began; the call is cancelled when they differ."""
+    ERROR_SITE = 40
+    """0: no error; else the number (>= 1) of the place in the program that failed, i64."""
+    ERROR_VALUE = 48
+    """The value that was wrong, i64."""
+    GROW = 56
+    """`i32 grow(ptr ctx, i64 bytes)`: makes the arena at least that large; 0 on success."""
+    RUNTIME = 64
+    """Private to the runtime."""
+    ERROR_EXTENT = 72
+    """The bound that the value missed, i64."""
+
+
+@irdl_attr_definition
+class ContextType(ParametrizedAttribute, TypeAttribute):
+    """The context of one call."""
+
+    name = "mlc_par.ctx"
+
+
+CONTEXT = ContextType()
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends the body of `mlc_par.region`."""
+
+    name = "mlc_par.yield"
+    traits = lazy_traits_def(lambda: (HasParent(RegionOp), IsTerminator(), Pure()))
+    assembly_format = "attr-dict"
+
+
+@irdl_op_definition
+class RegionOp(IRDLOperation):
+    """
+    Runs the body once on each of at most `threads` threads; `%tid` counts from 0 to `%nt` - 1. The
+    runtime may give fewer threads than asked, so work is divided by `%nt`. The body may use every
+    value defined outside and has no results. With `threads` <= 1 the body runs on the caller.
+
+    ```mlir
+    mlc_par.region (%ctx, %threads) {
+    ^bb0(%tid: index, %nt: index):
+      mlc_par.barrier
+      mlc_par.yield
+    }
+    ```
+    """
+
+    name = "mlc_par.region"
+    ctx = operand_def(ContextType)
+    threads = operand_def(IndexType)
+    body = region_def("single_block")
+    traits = traits_def(SingleBlockImplicitTerminator(YieldOp), RecursiveMemoryEffect())
+    assembly_format = "`(` $ctx `,` $threads `)` $body attr-dict"
+
+    @staticmethod
+    def of(ctx: SSAValue, threads: SSAValue, body: Region) -> RegionOp:
+        return RegionOp.create(operands=(ctx, threads), regions=(body,))
+
+    def verify_(self) -> None:
+        types = tuple(arg.type for arg in self.body.block.args)
+        if types != (INDEX, INDEX):
+            raise VerifyException(
+                "mlc_par.region: the body takes (%tid: index, %nt: index), got ("
+                + ", ".join(str(t) for t in types)
+                + ")"
+            )
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """
+    All threads of the region wait for each other; memory written before is visible after.
+
+    ```mlir
+    mlc_par.barrier
+    ```
+    """
+
+    name = "mlc_par.barrier"
+    assembly_format = "attr-dict"
+
+    def verify_(self) -> None:
+        parent = self.parent_op()
+        while parent is not None and not isinstance(parent, RegionOp):
+            parent = parent.parent_op()
+        if parent is None:
+            raise VerifyException("mlc_par.barrier: expected inside an mlc_par.region")
+
+
+@irdl_op_definition
+class ThreadsOp(IRDLOperation):
+    """
+    Number of threads that this call may use; constant during the call.
+
+    ```mlir
+    %threads = mlc_par.threads %ctx : index
+    ```
+    """
+
+    name = "mlc_par.threads"
+    ctx = operand_def(ContextType)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$ctx attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(ctx: SSAValue) -> ThreadsOp:
+        return ThreadsOp.create(operands=(ctx,), result_types=(INDEX,))
+
+
+@irdl_op_definition
+class ArenaOp(IRDLOperation):
+    """
+    The buffer that begins `byte_offset` bytes into the arena; one size per dynamic dim. Valid until
+    the next `mlc_par.reserve`.
+
+    ```mlir
+    %t = mlc_par.arena %ctx, %c4096 [%n] : memref<?x16xf32>
+    ```
+    """
+
+    name = "mlc_par.arena"
+    ctx = operand_def(ContextType)
+    byte_offset = operand_def(IndexType)
+    sizes = var_operand_def(IndexType)
+    buffer = result_def(MemRefType)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$ctx `,` $byte_offset `[` $sizes `]` attr-dict `:` type($buffer)"
+
+    @staticmethod
+    def of(
+        ctx: SSAValue, byte_offset: SSAValue, sizes: Sequence[SSAValue], buffer: MemRefType
+    ) -> ArenaOp:
+        return ArenaOp.create(operands=(ctx, byte_offset, *sizes), result_types=(buffer,))
+
+    def verify_(self) -> None:
+        buffer = self.buffer.type
+        assert isinstance(buffer, MemRefType)
+        dynamic_dims = sum(size == DYNAMIC_INDEX for size in buffer.get_shape())
+        if dynamic_dims != len(self.sizes):
+            raise VerifyException(
+                f"mlc_par.arena: {buffer} has {dynamic_dims} dynamic dims, got "
+                f"{len(self.sizes)} sizes"
+            )
+
+
+@irdl_op_definition
+class ReserveOp(IRDLOperation):
+    """
+    Makes the arena at least `arena_bytes` large; the entry returns status 2 when that fails.
+    Only in the entry function, before the first `mlc_par.arena`.
+
+    ```mlir
+    mlc_par.reserve %ctx, %bytes
+    ```
+    """
+
+    name = "mlc_par.reserve"
+    ctx = operand_def(ContextType)
+    arena_bytes = operand_def(IndexType)
+    assembly_format = "$ctx `,` $arena_bytes attr-dict"
+
+    @staticmethod
+    def of(ctx: SSAValue, arena_bytes: SSAValue) -> ReserveOp:
+        return ReserveOp.create(operands=(ctx, arena_bytes))
+
+
+@irdl_op_definition
+class CancelledOp(IRDLOperation):
+    """
+    Whether the user has interrupted this call. Read anew each time: neither removed nor merged.
+
+    ```mlir
+    %stop = mlc_par.cancelled %ctx : i1
+    ```
+    """
+
+    name = "mlc_par.cancelled"
+    ctx = operand_def(ContextType)
+    result = result_def(i1)
+    assembly_format = "$ctx attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(ctx: SSAValue) -> CancelledOp:
+        return CancelledOp.create(operands=(ctx,), result_types=(i1,))
+
+
+@irdl_op_definition
+class FailOp(IRDLOperation):
+    """
+    Records a run-time error: place `site` of the program met `value` where `extent` was the bound.
+    The first error of a call is kept, whichever thread meets it. The kernel goes on (it must not
+    touch memory through the bad value); the entry returns status 1 at its next `mlc_par.check`.
+
+    ```mlir
+    mlc_par.fail %ctx site 3 value %i extent %n
+    ```
+    """
+
+    name = "mlc_par.fail"
+    ctx = operand_def(ContextType)
+    site = prop_def(IntegerAttr[I64])
+    value = operand_def(IndexType)
+    extent = operand_def(IndexType)
+    assembly_format = "$ctx `site` $site `value` $value `extent` $extent attr-dict"
+
+    @staticmethod
+    def of(ctx: SSAValue, site: int, value: SSAValue, extent: SSAValue) -> FailOp:
+        return FailOp.create(
+            operands=(ctx, value, extent), properties={"site": IntegerAttr(site, i64)}
+        )
+
+    def verify_(self) -> None:
+        if self.site.value.data < 1:
+            raise VerifyException(
+                f"mlc_par.fail: site {self.site.value.data}; sites count from 1 (0 means no error)"
+            )
+
+
+@irdl_op_definition
+class CheckOp(IRDLOperation):
+    """
+    Leaves the entry function with status 1 when an error is recorded, with status 3 when the call
+    is cancelled. Only in the entry function, between kernels.
+
+    ```mlir
+    mlc_par.check %ctx
+    ```
+    """
+
+    name = "mlc_par.check"
+    ctx = operand_def(ContextType)
+    assembly_format = "$ctx attr-dict"
+
+    @staticmethod
+    def of(ctx: SSAValue) -> CheckOp:
+        return CheckOp.create(operands=(ctx,))
+
+
+MlcPar = Dialect(
+    "mlc_par",
+    [
+        YieldOp,
+        RegionOp,
+        BarrierOp,
+        ThreadsOp,
+        ArenaOp,
+        ReserveOp,
+        CancelledOp,
+        FailOp,
+        CheckOp,
+    ],
+    [ContextType],
+)
