@@ -1,0 +1,42 @@
+"""What every test runs under: two processes, a cache of its own, reproducible examples."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# derandomize: the same examples in every run; deadline: a first call compiles
+settings.register_profile("mlc", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.load_profile("mlc")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """The whole suite runs in two processes; single files run in one, where a debugger works."""
+    whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    if not whole_suite or not config.pluginmanager.hasplugin("xdist"):
+        return
+    if config.option.numprocesses is None and not config.option.usepdb:
+        config.option.numprocesses = min(2, os.cpu_count() or 1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A cache folder for this run: nothing compiled earlier can stand in for what is tested."""
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.mkdtemp(prefix="mlc-test-cache-")
+    os.environ["MLC_CACHE_DIR"] = folder  # worker processes inherit it
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`gpu` tests are skipped, by that name, where there is no NVIDIA device."""
+    if Path("/dev/nvidia0").exists():
+        return
+    no_gpu = pytest.mark.skip(reason="needs an NVIDIA GPU: /dev/nvidia0 does not exist")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(no_gpu)
