@@ -33,8 +33,7 @@ STATE_FREE_CONTEXTS: Final = 0  # ptr, head of a list linked through CTX_PRIVATE
 STATE_SLOW: Final = 8  # PyObject*, called with the same arguments when a check fails
 STATE_ON_STATUS: Final = 16  # PyObject*, called with (status, site, value, extent); raises
 STATE_THREADS: Final = 24  # ptr to an i64
-STATE_ARENA_BYTES: Final = 32  # i64, what a fresh context's arena holds
-STATE_BYTES: Final = 40
+STATE_BYTES: Final = 32
 
 STATE_SYMBOL: Final = "mlc_entry_state"
 

@@ -1,1 +1,10 @@
-"""The ops of the tensor level, one family per file; no schedules, no loops, no memory."""
+"""The tensor level: pure ops on tensors, one class per op, all its facts on the class.
+
+Nothing here knows how an op is compiled: no loops, no buffers, no machine. `OPS` is the only registration.
+"""
+
+from __future__ import annotations
+
+from mlc.dialects.tensor.registry import MLC, OPS
+
+__all__ = ["MLC", "OPS"]

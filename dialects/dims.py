@@ -1,0 +1,299 @@
+"""Dims: sizes of tensor axes as canonical integer polynomials over symbols.
+
+``Dim.symbol("B") * 4 + 1`` prints as ``4*B + 1``. Two dims are equal exactly when their canonical forms are; no solver is
+asked. A quotient that is not exact becomes an atom of its own, ``(B + 1) // 2``, so that it still has one name.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+
+@dataclass(frozen=True, order=True)
+class FloorDiv:
+    """The atom ``numerator // divisor`` (rounded towards minus infinity); divisor >= 2."""
+
+    numerator: Dim
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"(({self.numerator}) // {self.divisor})"
+
+
+Atom = str | FloorDiv
+Monomial = tuple[Atom, ...]
+"""A product of atoms, sorted by their text; the empty product is 1."""
+
+
+@dataclass(frozen=True, order=True)
+class Dim:
+    """A canonical integer polynomial: sorted (monomial, non-zero coefficient) pairs."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def const(value: int) -> Dim:
+        """The constant polynomial."""
+        return Dim((((), value),) if value else ())
+
+    @staticmethod
+    def symbol(name: str) -> Dim:
+        """The polynomial that is one symbol, a Python identifier."""
+        if not name.isidentifier():
+            raise ValueError(f"a dim symbol is an identifier such as 'B', found {name!r}")
+        return Dim((((name,), 1),))
+
+    @staticmethod
+    def of(value: int | str | Dim) -> Dim:
+        """A dim from an int, a symbol or an expression such as ``"2*B + 1"``."""
+        if isinstance(value, Dim):
+            return value
+        if isinstance(value, str):
+            return _parse(value)
+        return Dim.const(int(value))
+
+    @property
+    def constant(self) -> int | None:
+        """The value, when no symbol occurs; else None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    @property
+    def single_symbol(self) -> str | None:
+        """The name, when the dim is exactly one symbol; else None."""
+        if len(self.terms) != 1 or self.terms[0][1] != 1 or len(self.terms[0][0]) != 1:
+            return None
+        atom = self.terms[0][0][0]
+        return atom if isinstance(atom, str) else None
+
+    def symbols(self) -> frozenset[str]:
+        """Every symbol that occurs, inside quotients too."""
+        found: set[str] = set()
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                found |= {atom} if isinstance(atom, str) else atom.numerator.symbols()
+        return frozenset(found)
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The value for the given symbol values; KeyError for a symbol without one."""
+        total = 0
+        for monomial, coefficient in self.terms:
+            product = coefficient
+            for atom in monomial:
+                if isinstance(atom, str):
+                    product *= sizes[atom]
+                else:
+                    product *= atom.numerator.evaluate(sizes) // atom.divisor
+            total += product
+        return total
+
+    def substitute(self, values: Mapping[str, Dim]) -> Dim:
+        """The polynomial with symbols replaced by dims."""
+        total = Dim.const(0)
+        for monomial, coefficient in self.terms:
+            product = Dim.const(coefficient)
+            for atom in monomial:
+                if isinstance(atom, str):
+                    product = product * values.get(atom, Dim.symbol(atom))
+                else:
+                    product = product * (atom.numerator.substitute(values) // atom.divisor)
+            total = total + product
+        return total
+
+    def __add__(self, other: int | Dim) -> Dim:
+        sums = dict(self.terms)
+        for monomial, coefficient in Dim.of(other).terms:
+            sums[monomial] = sums.get(monomial, 0) + coefficient
+        return _canonical(sums)
+
+    def __neg__(self) -> Dim:
+        return Dim(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
+
+    def __sub__(self, other: int | Dim) -> Dim:
+        return self + (-Dim.of(other))
+
+    def __mul__(self, other: int | Dim) -> Dim:
+        products: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in Dim.of(other).terms:
+                monomial = tuple(sorted(left + right, key=str))
+                products[monomial] = products.get(monomial, 0) + a * b
+        return _canonical(products)
+
+    def __floordiv__(self, divisor: int) -> Dim:
+        if divisor < 1:
+            raise ValueError(f"dims are divided by positive integers, found {divisor}")
+        if divisor == 1:
+            return self
+        exact = {m: c // divisor for m, c in self.terms if c % divisor == 0}
+        rest = {m: c for m, c in self.terms if c % divisor}
+        quotient = _canonical(exact)
+        if not rest:
+            return quotient
+        remainder = _canonical(rest)
+        value = remainder.constant
+        if value is not None:
+            return quotient + value // divisor
+        return quotient + Dim((((FloorDiv(remainder, divisor),), 1),))
+
+    def exact_quotient(self, other: Dim) -> Dim | None:
+        """``q`` with ``q * other == self``, for a constant or one-term ``other``; else None."""
+        if len(other.terms) != 1:
+            return Dim.const(1) if self == other and other.terms else None
+        divisor, scale = other.terms[0]
+        quotient: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms:
+            left = list(monomial)
+            for atom in divisor:
+                if atom not in left:
+                    return None
+                left.remove(atom)
+            if coefficient % scale:
+                return None
+            quotient[tuple(left)] = coefficient // scale
+        return _canonical(quotient)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        text = ""
+        for monomial, coefficient in self.terms:
+            sign = ("-" if coefficient < 0 else "") if not text else (" - " if coefficient < 0 else " + ")
+            size = abs(coefficient)
+            factors = [str(size)] if size != 1 or not monomial else []
+            text += sign + "*".join(factors + [str(atom) for atom in monomial])
+        return text
+
+
+def _canonical(coefficients: Mapping[Monomial, int]) -> Dim:
+    kept = [(monomial, c) for monomial, c in coefficients.items() if c]
+    # highest degree first, then by name, the constant last
+    kept.sort(key=lambda term: (-len(term[0]), tuple(str(atom) for atom in term[0])))
+    return Dim(tuple(kept))
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Dim:
+    def visit(node: ast.expr) -> Dim:
+        match node:
+            case ast.Constant(value=int(value)):
+                return Dim.const(value)
+            case ast.Name(id=name):
+                return Dim.symbol(name)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -visit(operand)
+            case ast.BinOp(op=ast.Add(), left=left, right=right):
+                return visit(left) + visit(right)
+            case ast.BinOp(op=ast.Sub(), left=left, right=right):
+                return visit(left) - visit(right)
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                return visit(left) * visit(right)
+            case ast.BinOp(op=ast.FloorDiv(), left=left, right=ast.Constant(value=int(value))):
+                return visit(left) // value
+            case _:
+                raise ValueError(text)
+
+    try:
+        return visit(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(
+            f"{text!r} is not a dim; expected an integer polynomial over names such as 'B', '2*B + 1' or 'B // 2'"
+        ) from error
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The number of elements of a shape."""
+    total = Dim.const(1)
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def constant_product(sizes: Iterable[int]) -> int:
+    """The number of elements of a static shape."""
+    return math.prod(sizes)
+
+
+@irdl_attr_definition
+class DimsAttr(Data[tuple[Dim, ...]]):
+    """The encoding of a tensor type with symbolic dims: ``tensor<?x784xf32, #mlc.dims<"B", 784>>``."""
+
+    name = "mlc.dims"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Dim, ...]:
+        def one() -> Dim:
+            value = parser.parse_optional_integer(allow_boolean=False, allow_negative=True)
+            if value is not None:
+                return Dim.const(value)
+            text = parser.parse_str_literal()
+            try:
+                return Dim.of(text)
+            except ValueError as error:
+                parser.raise_error(str(error))
+
+        return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, one))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_list(self.data, lambda dim: printer.print_string(_spell(dim)))
+
+
+def _spell(dim: Dim) -> str:
+    return str(dim) if dim.constant is not None else f'"{dim}"'
+
+
+Shape = tuple[Dim, ...]
+
+
+def shape_of(type: Attribute) -> Shape:
+    """The dims of a tensor type, symbols from its encoding."""
+    assert isinstance(type, TensorType)
+    if isinstance(type.encoding, DimsAttr):
+        return type.encoding.data
+    return tuple(Dim.const(size) for size in type.get_shape())
+
+
+@lru_cache(maxsize=8192)
+def tensor_type(element_type: Attribute, shape: Shape) -> TensorType[Attribute]:
+    """The interned tensor type; the encoding is present exactly when a dim is symbolic."""
+    sizes = [dim.constant for dim in shape]
+    if None in sizes:
+        return TensorType(element_type, [DYNAMIC_INDEX if s is None else s for s in sizes], DimsAttr(shape))
+    return TensorType(element_type, [s for s in sizes if s is not None])
+
+
+def dims_fault(type: TensorType[Attribute]) -> str | None:
+    """Why a tensor type and its dims encoding disagree (D6), or None when they agree."""
+    sizes = type.get_shape()
+    if isinstance(type.encoding, NoneAttr):
+        if DYNAMIC_INDEX in sizes:
+            return f"{type} has unknown sizes without names; expected #mlc.dims<…>"
+        return None
+    if not isinstance(type.encoding, DimsAttr):
+        return f"{type} has an encoding that is not #mlc.dims"
+    dims = type.encoding.data
+    if len(dims) != len(sizes):
+        return f"{type} names {len(dims)} dims for {len(sizes)} axes"
+    for axis, (size, dim) in enumerate(zip(sizes, dims)):
+        expected = DYNAMIC_INDEX if dim.constant is None else dim.constant
+        if size != expected:
+            return f"{type}: axis {axis} is {'?' if size == DYNAMIC_INDEX else size} but its dim is {dim}"
+    return None

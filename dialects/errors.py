@@ -1,0 +1,19 @@
+"""Errors a user of mlc sees. Each message says what was found, what was expected and what to do."""
+
+from __future__ import annotations
+
+
+class MlcError(Exception):
+    """Base of every error that mlc raises on purpose."""
+
+
+class ShapeError(MlcError, ValueError):
+    """Shapes do not fit together. ``mlc.add: shapes (3,) and (4,) differ`` — broadcast or slice one of them."""
+
+
+class DTypeError(MlcError, TypeError):
+    """An operation is not defined for a dtype, e.g. ``exp`` of integers — convert with ``x.astype(np.float32)``."""
+
+
+class CompilerBug(MlcError):
+    """mlc itself is at fault: a level holds what it forbids, or an emitter met an op it does not know."""

@@ -1,0 +1,72 @@
+"""What an op may say about one element of its result, and to whom it says it.
+
+An op's `element` fact is written once against `ElementBuilder`. The lowering implements the protocol for vector lanes, for
+single elements and for GPU threads; an analysis may implement it to look at the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import DType
+
+
+class Ix:
+    """The position along one axis at which an element is wanted. Opaque to ops; the builder makes and reads it."""
+
+    __slots__ = ()
+
+
+Point = tuple[Ix, ...]
+"""One position per axis."""
+
+
+class ElementBuilder(Protocol):
+    """Arithmetic on elements (single values or lanes of them) and positions."""
+
+    def constant(self, value: bool | int | float, dtype: DType) -> SSAValue:
+        """The same value for every element."""
+        ...
+
+    def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
+        """An arith or math op whose result type is that of its first operand."""
+        ...
+
+    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        """eq ne lt le gt ge as IEEE 754 and NumPy define them (only ne is true for NaN); gives bool elements."""
+        ...
+
+    def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        """`if_true` where the bool element holds."""
+        ...
+
+    def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
+        """The element in another dtype, as `mlc.convert` defines it."""
+        ...
+
+    def size(self, dim: Dim) -> SSAValue:
+        """A dim as an i64 element."""
+        ...
+
+    def position(self, at: Ix) -> SSAValue:
+        """A position as an i64 element."""
+        ...
+
+    def at_element(self, value: SSAValue) -> Ix:
+        """An i64 element as a position."""
+        ...
+
+    def affine(self, at: Ix, scale: int, offset: Dim) -> Ix:
+        """scale * at + offset."""
+        ...
+
+    def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
+        """Reports a run-time error of `site` with the offending i64 value where the bool element `ok` is false."""
+        ...
+
+    def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
+        """The element of another tensor; nothing is read for lanes where `where` is false."""
+        ...

@@ -1,0 +1,182 @@
+"""Reductions are monoids: a state of one or more values, an identity, an associative combine and a finalise (D18)."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dtypes import BOOL, DType, I64
+from mlc.dialects.tensor.element import ElementBuilder
+from mlc.dialects.tensor.op import Array
+
+State = tuple[SSAValue, ...]
+
+
+class Monoid(abc.ABC):
+    """What a reduction does with elements; written against `ElementBuilder`, so for lanes and single values alike."""
+
+    name: ClassVar[str]
+    needs_element: ClassVar[bool] = False  # no result for an empty axis (NumPy raises)
+    weight: ClassVar[float] = 1.0
+
+    def result(self, dtype: DType) -> DType:
+        """The dtype of the finalised value."""
+        return dtype
+
+    def state(self, dtype: DType) -> tuple[DType, ...]:
+        """The dtypes of the state."""
+        return (dtype,)
+
+    @abc.abstractmethod
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        """The state that changes nothing."""
+
+    def lift(self, b: ElementBuilder, element: SSAValue, position: Callable[[], SSAValue]) -> State:
+        """The state of one element; `position()` is its i64 position on the reduced axis."""
+        return (element,)
+
+    @abc.abstractmethod
+    def combine(self, b: ElementBuilder, dtype: DType, left: State, right: State) -> State:
+        """Associative; `left` comes before `right` on the axis where order matters."""
+
+    def finalise(self, b: ElementBuilder, state: State) -> SSAValue:
+        """The result of a state."""
+        return state[0]
+
+    @abc.abstractmethod
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        """The meaning on NumPy arrays."""
+
+
+class _Simple(Monoid):
+    """One arith op for each of float, int and bool."""
+
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]]
+
+    def combine(self, b: ElementBuilder, dtype: DType, left: State, right: State) -> State:
+        op = self.combiners[("float", "int", "bool").index(dtype.kind)]
+        return (b.apply(op, left[0], right[0]),)
+
+
+class Sum(_Simple):
+    """The sum in the operand's dtype; on bool: any."""
+
+    name: ClassVar[str] = "sum"
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.AddfOp, arith.AddiOp, arith.OrIOp)
+
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        return (-0.0 if dtype.kind == "float" else 0,)
+
+    def finalise(self, b: ElementBuilder, state: State) -> SSAValue:
+        return state[0]
+
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.any(x, axis=axes) if x.dtype == bool else np.sum(x, axis=axes, dtype=x.dtype)
+
+
+class Prod(_Simple):
+    """The product in the operand's dtype; on bool: all."""
+
+    name: ClassVar[str] = "prod"
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MulfOp, arith.MuliOp, arith.AndIOp)
+
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        return (1,)
+
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.all(x, axis=axes) if x.dtype == bool else np.prod(x, axis=axes, dtype=x.dtype)
+
+
+class Max(_Simple):
+    """The largest element, NaN if any is NaN."""
+
+    name: ClassVar[str] = "max"
+    needs_element: ClassVar[bool] = True
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp)
+
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        return (dtype.lowest,)
+
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.max(x, axis=axes)
+
+
+class Min(_Simple):
+    """The smallest element, NaN if any is NaN."""
+
+    name: ClassVar[str] = "min"
+    needs_element: ClassVar[bool] = True
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MinimumfOp, arith.MinSIOp, arith.AndIOp)
+
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        return (dtype.highest,)
+
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.min(x, axis=axes)
+
+
+class _ArgExtremum(Monoid):
+    """The position of the extreme element: the first of equals, the first NaN if there is one."""
+
+    needs_element: ClassVar[bool] = True
+    weight: ClassVar[float] = 3.0
+    better: ClassVar[str]
+
+    def result(self, dtype: DType) -> DType:
+        return I64
+
+    def state(self, dtype: DType) -> tuple[DType, ...]:
+        return (dtype, I64)
+
+    def lift(self, b: ElementBuilder, element: SSAValue, position: Callable[[], SSAValue]) -> State:
+        return (element, position())
+
+    def combine(self, b: ElementBuilder, dtype: DType, left: State, right: State) -> State:
+        (x, i), (y, j) = left, right
+        takes = b.compare(self.better, y, x, dtype)
+        ties = b.compare("eq", x, y, dtype)
+        if dtype.kind == "float":
+            nan_x, nan_y = b.compare("ne", x, x, dtype), b.compare("ne", y, y, dtype)
+            not_x = b.apply(arith.XOrIOp, nan_x, b.constant(True, BOOL))
+            takes = b.apply(arith.OrIOp, takes, b.apply(arith.AndIOp, nan_y, not_x))
+            ties = b.apply(arith.OrIOp, ties, b.apply(arith.AndIOp, nan_x, nan_y))
+        earlier = b.apply(arith.AndIOp, ties, b.compare("lt", j, i, I64))
+        takes = b.apply(arith.OrIOp, takes, earlier)
+        return (b.select(takes, y, x), b.select(takes, j, i))
+
+    def finalise(self, b: ElementBuilder, state: State) -> SSAValue:
+        return state[1]
+
+
+class ArgMax(_ArgExtremum):
+    """The position of the largest element."""
+
+    name: ClassVar[str] = "argmax"
+    better: ClassVar[str] = "gt"
+
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        return (dtype.lowest, I64.highest)
+
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.argmax(x, axis=axes[0])
+
+
+class ArgMin(_ArgExtremum):
+    """The position of the smallest element."""
+
+    name: ClassVar[str] = "argmin"
+    better: ClassVar[str] = "lt"
+
+    def identity(self, dtype: DType) -> tuple[int | float, ...]:
+        return (dtype.highest, I64.highest)
+
+    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return np.argmin(x, axis=axes[0])
+
+
+MONOIDS: dict[str, Monoid] = {m.name: m for m in (Sum(), Prod(), Max(), Min(), ArgMax(), ArgMin())}

@@ -1,0 +1,201 @@
+"""The contract of a tensor op: every fact about it, on one class.
+
+A fact an op does not state has the default of its family (`Elementwise`, `IndexMapped`), or raises, naming op and fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape, dims_fault, product, shape_of
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.element import ElementBuilder, Point
+
+Tensor = TensorType[Attribute]
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpCost:
+    """Work of one op on its own: arithmetic operations and bytes of operands and result."""
+
+    flops: Dim
+    bytes_read: Dim
+    bytes_written: Dim
+
+
+class OpBuilder:
+    """Builds tensor ops in order: ``b(MulOp, x, y)``. `insert` decides where they go."""
+
+    def __init__(self, insert: Callable[[Operation], object]) -> None:
+        self.insert = insert
+
+    def __call__(
+        self,
+        op: type[TensorOp],
+        *operands: SSAValue,
+        declared: Tensor | None = None,
+        **properties: object,
+    ) -> SSAValue:
+        """The result of a new op whose type is inferred."""
+        new = op.make(*operands, declared=declared, **properties)
+        self.insert(new)
+        return new.results[0]
+
+
+class TensorOp(IRDLOperation):
+    """A pure op on tensors with one result."""
+
+    SOURCE: ClassVar[str] = "NumPy 2 reference manual"
+    FLOPS: ClassVar[int] = 0  # arithmetic operations per element of the iteration space
+    WEIGHT: ClassVar[float] = 1.0  # time of one element relative to an addition; measured: docs/measurements.md
+
+    traits = traits_def(Pure())
+
+    @classmethod
+    def make(
+        cls, *operands: SSAValue, declared: Tensor | None = None, **properties: object
+    ) -> TensorOp:
+        """A new op with its result type inferred; raises ShapeError or DTypeError.
+
+        `declared` is the result type for ops where it is a choice (broadcast, convert, iota, reshape).
+        """
+        attributes = {name: as_attribute(value) for name, value in properties.items()}
+        result = cls.infer([tensor_of(x) for x in operands], attributes, declared)
+        return cls.create(operands=operands, result_types=[result], properties=attributes)
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        """The result type. Raises ShapeError or DTypeError that a user can act on."""
+        raise _missing(cls, "infer")
+
+    def reference(self, *operands: Array) -> Array:
+        """The meaning, on NumPy arrays of the operands' dtypes and (concrete) shapes."""
+        raise _missing(type(self), "reference")
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        """One element, at a point of the iteration space (for most ops: of the result)."""
+        raise _missing(type(self), "element")
+
+    def iteration(self) -> Shape:
+        """The iteration space: the result's axes, then any that are reduced."""
+        return self.shape
+
+    def cost(self) -> OpCost:
+        """Work when the op runs alone."""
+        return OpCost(
+            flops=product(self.iteration()) * self.FLOPS,
+            bytes_read=sum((bytes_of(x.type) for x in self.operands), Dim.const(0)),
+            bytes_written=bytes_of(self.results[0].type),
+        )
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        """Elementwise ops: d result / d operand for each operand, of the result's shape; None where it is zero."""
+        raise _missing(type(self), "partials")
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        """Linear ops: the cotangent of `operand`; the other operands are held fixed."""
+        raise _missing(type(self), "transpose")
+
+    def linear_operands(self) -> tuple[int, ...]:
+        """The operands in each of which the result is linear while the others are fixed."""
+        return ()
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        """The op over a new leading axis that the operands marked `batched` carry."""
+        raise _missing(type(self), "batch")
+
+    @property
+    def shape(self) -> Shape:
+        """The result's dims."""
+        return shape_of(self.results[0].type)
+
+    @property
+    def dtype(self) -> DType:
+        """The result's dtype."""
+        return dtype_of(tensor_of(self.results[0]).element_type)
+
+    def verify_(self) -> None:
+        for value in (*self.operands, *self.results):
+            if isinstance(value.type, TensorType) and (fault := dims_fault(value.type)):
+                raise VerifyException(f"{self.name}: {fault}")
+        try:
+            expected = self.infer(
+                [tensor_of(x) for x in self.operands],
+                self.properties,
+                tensor_of(self.results[0]),
+            )
+        except (MlcError, TypeError) as error:
+            raise VerifyException(str(error)) from error
+        found = self.results[0].type
+        if found != expected:
+            given = ", ".join(str(x.type) for x in self.operands)
+            raise VerifyException(
+                f"{self.name}: operands ({given}) give {expected}, but the result is declared as {found}"
+            )
+
+
+def as_attribute(value: object) -> Attribute:
+    """A Python value as the property that ops store: str, int or dims."""
+    match value:
+        case Attribute():
+            return value
+        case str():
+            return StringAttr(value)
+        case int():
+            return IntegerAttr(value, i64)
+        case tuple():
+            return DimsAttr(tuple(Dim.of(d) for d in value))  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        case _:
+            raise TypeError(f"no attribute stands for {value!r}")
+
+
+def tensor_of(value: SSAValue) -> Tensor:
+    """The value's type, which is a tensor's."""
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def bytes_of(type: Attribute) -> Dim:
+    """Bytes of a tensor in memory."""
+    assert isinstance(type, TensorType)
+    return product(shape_of(type)) * dtype_of(type.element_type).bytes
+
+
+def text_property(properties: dict[str, Attribute], name: str) -> str:
+    """The text of a string property."""
+    value = properties[name]
+    assert isinstance(value, StringAttr)
+    return value.data
+
+
+def int_property(properties: dict[str, Attribute], name: str) -> int:
+    """The value of an integer property."""
+    value = properties[name]
+    assert isinstance(value, IntegerAttr)
+    return value.value.data
+
+
+def same_array(value: Any, dtype: DType) -> Array:
+    """The array (or NumPy scalar) in the op's dtype."""
+    return np.asarray(value, dtype=dtype.numpy)
+
+
+def _missing(op: type[TensorOp], fact: str) -> NotImplementedError:
+    return NotImplementedError(f"{op.name} does not state its `{fact}`")

@@ -1,0 +1,218 @@
+"""Reductions over axes, and contractions: both walk an iteration space and combine a summand by a monoid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+
+from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.element import ElementBuilder, Point
+from mlc.dialects.tensor.letters import bind, fresh, split
+from mlc.dialects.tensor.monoid import MONOIDS, Monoid
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, same_array, tensor_of, text_property
+from mlc.dialects.tensor.shape import BroadcastOp
+
+
+class Reduction(TensorOp):
+    """The family. Its iteration space is the result's axes followed by the reduced ones; `element` is the summand."""
+
+    FLOPS: ClassVar[int] = 1
+
+    def combiner(self) -> Monoid:
+        """How summands are combined."""
+        raise NotImplementedError(self.name)
+
+    def summand(self) -> DType:
+        """The dtype in which summands are combined."""
+        raise NotImplementedError(self.name)
+
+    def words(self) -> tuple[tuple[str, ...], str, str]:
+        """The letters of the operands, of the result and of the reduced axes (in the operands' order)."""
+        raise NotImplementedError(self.name)
+
+    def sizes(self) -> dict[str, Dim]:
+        """The dim of every letter."""
+        operands, _, _ = self.words()
+        return {c: d for word, x in zip(operands, self.operands) for c, d in zip(word, shape_of(x.type))}
+
+    def iteration(self) -> Shape:
+        _, result, reduced = self.words()
+        sizes = self.sizes()
+        return tuple(sizes[c] for c in result + reduced)
+
+    def points(self, at: Point) -> tuple[Point, ...]:
+        """For a point of the iteration space, the point in each operand."""
+        operands, result, reduced = self.words()
+        order = result + reduced
+        return tuple(tuple(at[order.index(c)] for c in word) for word in operands)
+
+
+@irdl_op_definition
+class ReduceOp(Reduction):
+    """
+    Combines the elements along the letters that the result lacks.
+
+    ```mlir
+    %0 = mlc.reduce "sum" "mn->m" %x : tensor<3x4xf32> -> tensor<3xf32>
+    ```
+    """
+
+    name = "mlc.reduce"
+    monoid = prop_def(StringAttr)
+    letters = prop_def(StringAttr)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$monoid $letters $x attr-dict `:` type($x) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        name, text = text_property(properties, "monoid"), text_property(properties, "letters")
+        monoid = MONOIDS.get(name)
+        if monoid is None:
+            raise DTypeError(f"mlc.reduce: monoid {name!r}; expected one of {', '.join(MONOIDS)}")
+        (source,), result = split(text)
+        if result != "".join(c for c in source if c in result):
+            raise ShapeError(f"mlc.reduce {text!r}: result letters must be operand letters in their order")
+        sizes = bind(cls.name, text, (source,), (shape_of(operands[0]),))
+        reduced = [c for c in source if c not in result]
+        if len(monoid.state(dtype_of(operands[0].element_type))) > 1 and len(reduced) != 1:
+            raise ShapeError(f"mlc.reduce {name!r} {text!r}: {len(reduced)} reduced axes, expected one")
+        if monoid.needs_element and any(sizes[c].constant == 0 for c in reduced):
+            raise ShapeError(f"zero-size array to reduction operation {name} which has no identity")
+        dtype = monoid.result(dtype_of(operands[0].element_type))
+        return tensor_type(dtype.ir, tuple(sizes[c] for c in result))
+
+    def combiner(self) -> Monoid:
+        return MONOIDS[self.monoid.data]
+
+    def summand(self) -> DType:
+        return dtype_of(tensor_of(self.x).element_type)
+
+    def words(self) -> tuple[tuple[str, ...], str, str]:
+        operands, result = split(self.letters.data)
+        return operands, result, "".join(c for c in operands[0] if c not in result)
+
+    def axes(self) -> tuple[int, ...]:
+        """The reduced axes of the operand."""
+        (source,), _, reduced = self.words()
+        return tuple(source.index(c) for c in reduced)
+
+    def reference(self, *operands: Array) -> Array:
+        if not self.axes():
+            return operands[0]
+        return same_array(self.combiner().reference(operands[0], self.axes()), self.dtype)
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        return b.fetch(self.x, self.points(at)[0])
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0,) if self.monoid.data == "sum" and self.dtype.kind == "float" else ()
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        (source,), result, _ = self.words()
+        return b(BroadcastOp, cotangent, letters=f"{result}->{source}", declared=tensor_of(self.x))
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        new = fresh(self.letters.data)
+        (source,), result, _ = self.words()
+        return b(ReduceOp, operands[0], monoid=self.monoid, letters=f"{new}{source}->{new}{result}")
+
+
+@irdl_op_definition
+class ContractOp(Reduction):
+    """
+    out[m, n] = sum_k lhs[m, k] * rhs[k, n], for any letters: matmul, batched, outer and every transposed operand.
+
+    ```mlir
+    %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+    ```
+    """
+
+    name = "mlc.contract"
+    SOURCE: ClassVar[str] = "NumPy einsum with two operands (D21)"
+    FLOPS: ClassVar[int] = 2
+    letters = prop_def(StringAttr)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$letters $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        text = text_property(properties, "letters")
+        words, result = split(text)
+        if len(words) != 2:
+            raise ShapeError(f"mlc.contract {text!r}: {len(words)} operands, expected two")
+        if operands[0].element_type != operands[1].element_type:
+            found = " and ".join(dtype_of(x.element_type).name for x in operands)
+            raise DTypeError(f"mlc.contract: dtypes {found} differ; expected one dtype (mlc.convert makes it so)")
+        sizes = bind(cls.name, text, words, [shape_of(x) for x in operands])
+        if unknown := [c for c in result if c not in sizes]:
+            raise ShapeError(f"mlc.contract {text!r}: result letter {unknown[0]!r} is in no operand")
+        return tensor_type(operands[0].element_type, tuple(sizes[c] for c in result))
+
+    def combiner(self) -> Monoid:
+        return MONOIDS["sum"]
+
+    def summand(self) -> DType:
+        return self.dtype
+
+    def words(self) -> tuple[tuple[str, ...], str, str]:
+        operands, result = split(self.letters.data)
+        both = operands[0] + "".join(c for c in operands[1] if c not in operands[0])
+        return operands, result, "".join(c for c in both if c not in result)
+
+    def reference(self, *operands: Array) -> Array:
+        (a, b), result, _ = self.words()
+        if self.dtype.kind == "bool":
+            counts = np.einsum(self.letters.data, *(x.astype(np.int64) for x in operands))
+            return counts > 0
+        product_: Any = np.einsum(f"{a},{b}->{result}", *operands, optimize=True)
+        return same_array(product_, self.dtype)
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        left, right = (b.fetch(x, p) for x, p in zip(self.operands, self.points(at)))
+        op = {"float": arith.MulfOp, "int": arith.MuliOp, "bool": arith.AndIOp}[self.dtype.kind]
+        return b.apply(op, left, right)
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0, 1) if self.lhs is not self.rhs else ()
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        words, result, _ = self.words()
+        wanted, other = words[operand], words[1 - operand]
+        present = "".join(c for c in wanted if c in result or c in other)
+        value = b(ContractOp, cotangent, self.operands[1 - operand], letters=f"{result},{other}->{present}")
+        if present == wanted:
+            return value
+        return b(
+            BroadcastOp, value, letters=f"{present}->{wanted}", declared=tensor_of(self.operands[operand])
+        )
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        new = fresh(self.letters.data)
+        words, result, _ = self.words()
+        left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched))
+        return b(ContractOp, *operands, letters=f"{left},{right}->{new}{result}")
+
+    def flops(self) -> Dim:
+        """Multiplications and additions."""
+        return product(self.iteration()) * 2

@@ -1,0 +1,45 @@
+"""The tensor ops: one line each, the only place where an op is registered."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
+from xdsl.ir import Attribute, Dialect, Operation
+
+from mlc.dialects.dims import DimsAttr
+from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.elementwise import ELEMENTWISE
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+
+OPS: tuple[type[TensorOp], ...] = (
+    ConstantOp,
+    IotaOp,
+    SizeOp,
+    *ELEMENTWISE,
+    BroadcastOp,
+    TransposeOp,
+    ReshapeOp,
+    SliceOp,
+    ConcatOp,
+    GatherOp,
+    ContractOp,
+    ReduceOp,
+)
+
+
+class _Constants(ConstantMaterializationInterface):
+    """Lets folders return plain attributes."""
+
+    def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
+        if isinstance(value, DenseIntOrFPElementsAttr) and isinstance(type, TensorType):
+            return ConstantOp.create(result_types=[type], properties={"value": value})
+        return None
+
+
+TENSOR_ATTRIBUTES = (DimsAttr,)
+CONTROL_OPS: tuple[type[Operation], ...] = (ForOp, YieldOp)
+MLC = Dialect("mlc", [*OPS, *CONTROL_OPS], list(TENSOR_ATTRIBUTES), [_Constants()])

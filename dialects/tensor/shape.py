@@ -1,0 +1,361 @@
+"""Ops that move elements without arithmetic: broadcast, transpose, reshape, slice, concat.
+
+The first, second and fourth are index maps: they cost nothing once folded into their consumer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import eq, irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of, tensor_type
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.element import ElementBuilder, Point
+from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, int_property, tensor_of, text_property
+
+
+class IndexMapped(TensorOp):
+    """The family of ops whose result element is one operand element at another point."""
+
+    def operand_point(self, b: ElementBuilder, at: Point) -> Point:
+        """Where in operand 0 the element of `at` lies."""
+        raise NotImplementedError(self.name)
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        return b.fetch(self.operands[0], self.operand_point(b, at))
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0,)
+
+
+@irdl_op_definition
+class BroadcastOp(IndexMapped):
+    """
+    Repeats the operand along the letters it lacks.
+
+    ```mlir
+    %0 = mlc.broadcast "n->mn" %row : tensor<4xf32> -> tensor<3x4xf32>
+    ```
+    """
+
+    name = "mlc.broadcast"
+    letters = prop_def(StringAttr)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$letters $x attr-dict `:` type($x) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        text = text_property(properties, "letters")
+        (source,), result = split(text)
+        if source != "".join(c for c in result if c in source):
+            raise ShapeError(f"mlc.broadcast {text!r}: operand letters must keep their order in the result")
+        bind(cls.name, text, (source, result), (shape_of(operands[0]), shape_of(declared)))
+        return tensor_type(operands[0].element_type, shape_of(declared))
+
+    def reference_at(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """The meaning for a concrete result shape."""
+        (source,), result = split(self.letters.data)
+        column = x.reshape([x.shape[source.index(c)] if c in source else 1 for c in result])
+        return np.broadcast_to(column, shape)
+
+    def operand_point(self, b: ElementBuilder, at: Point) -> Point:
+        (source,), result = split(self.letters.data)
+        return tuple(at[result.index(c)] for c in source)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        from mlc.dialects.tensor.reduce import ReduceOp
+
+        (source,), result = split(self.letters.data)
+        return b(ReduceOp, cotangent, monoid="sum", letters=f"{result}->{source}")
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        new = fresh(self.letters.data)
+        (source,), result = split(self.letters.data)
+        shape = (shape_of(operands[0].type)[0], *self.shape)
+        declared = tensor_type(self.dtype.ir, shape)
+        return b(BroadcastOp, operands[0], letters=f"{new}{source}->{new}{result}", declared=declared)
+
+
+def broadcast_to(b: OpBuilder, x: SSAValue, shape: Shape) -> SSAValue:
+    """`x` repeated along new leading axes (and unit axes) to `shape`, aligned at the last axis as NumPy does."""
+    found = shape_of(x.type)
+    if found == shape:
+        return x
+    lead = len(shape) - len(found)
+    ones = Dim.const(1)
+    kept = [i for i, dim in enumerate(found) if not (dim == ones and shape[lead + i] != ones)]
+    if len(kept) != len(found):
+        x = b(ReshapeOp, x, declared=tensor_type(tensor_of(x).element_type, tuple(found[i] for i in kept)))
+    letters = ALPHABET[: len(shape)]
+    source = "".join(letters[lead + i] for i in kept)
+    declared = tensor_type(tensor_of(x).element_type, shape)
+    if shape_of(x.type) == shape:
+        return x
+    return b(BroadcastOp, x, letters=f"{source}->{letters}", declared=declared)
+
+
+@irdl_op_definition
+class TransposeOp(IndexMapped):
+    """
+    Axes in another order.
+
+    ```mlir
+    %0 = mlc.transpose "mn->nm" %x : tensor<3x4xf32> -> tensor<4x3xf32>
+    ```
+    """
+
+    name = "mlc.transpose"
+    letters = prop_def(StringAttr)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$letters $x attr-dict `:` type($x) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        text = text_property(properties, "letters")
+        (source,), result = split(text)
+        if sorted(source) != sorted(result):
+            raise ShapeError(f"mlc.transpose {text!r}: both sides must have the same letters")
+        sizes = bind(cls.name, text, (source,), (shape_of(operands[0]),))
+        return tensor_type(operands[0].element_type, tuple(sizes[c] for c in result))
+
+    def permutation(self) -> tuple[int, ...]:
+        """For each axis of the result, the operand's axis."""
+        (source,), result = split(self.letters.data)
+        return tuple(source.index(c) for c in result)
+
+    def reference(self, *operands: Array) -> Array:
+        return np.transpose(operands[0], self.permutation())
+
+    def operand_point(self, b: ElementBuilder, at: Point) -> Point:
+        (source,), result = split(self.letters.data)
+        return tuple(at[result.index(c)] for c in source)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        (source,), result = split(self.letters.data)
+        return b(TransposeOp, cotangent, letters=f"{result}->{source}")
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        new = fresh(self.letters.data)
+        (source,), result = split(self.letters.data)
+        return b(TransposeOp, operands[0], letters=f"{new}{source}->{new}{result}")
+
+
+@irdl_op_definition
+class ReshapeOp(TensorOp):
+    """
+    The same elements in row-major order under another shape.
+
+    ```mlir
+    %0 = mlc.reshape %x : tensor<3x4xf32> -> tensor<12xf32>
+    ```
+    """
+
+    name = "mlc.reshape"
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        before, after = shape_of(operands[0]), shape_of(declared)
+        if product(before) != product(after):
+            raise ShapeError(
+                f"mlc.reshape: cannot give {spell(before)} ({product(before)} elements) the shape"
+                f" {spell(after)} ({product(after)} elements); expected equal counts"
+            )
+        return tensor_type(operands[0].element_type, after)
+
+    def reference_at(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """The meaning for a concrete result shape."""
+        return np.reshape(x, shape)
+
+    def unit_axes_only(self) -> bool:
+        """Whether only axes of size 1 come or go, so that the op is an index map."""
+        one = Dim.const(1)
+        before, after = shape_of(self.x.type), self.shape
+        return [d for d in before if d != one] == [d for d in after if d != one]
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        """Only where `unit_axes_only`: other reshapes are views of a buffer or kernel boundaries."""
+        assert self.unit_axes_only(), "a reshape that regroups axes reads a buffer, not an element"
+        one = Dim.const(1)
+        rest = iter(p for p, dim in zip(at, self.shape) if dim != one)
+        before = shape_of(self.x.type)
+        point = tuple(b.affine(_any(at), 0, Dim.const(0)) if d == one else next(rest) for d in before)
+        return b.fetch(self.x, point)
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0,)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        return b(ReshapeOp, cotangent, declared=tensor_of(self.x))
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        shape = (shape_of(operands[0].type)[0], *self.shape)
+        return b(ReshapeOp, operands[0], declared=tensor_type(self.dtype.ir, shape))
+
+
+def _any(at: Point) -> object:
+    return at[0] if at else None
+
+
+@irdl_op_definition
+class SliceOp(IndexMapped):
+    """
+    result[i] = x[offset + step * i] on every axis; a negative step walks backwards.
+
+    ```mlir
+    %0 = mlc.slice %x[<3>, <-1>] : tensor<4xf32> -> tensor<4xf32>
+    ```
+    """
+
+    name = "mlc.slice"
+    SOURCE: ClassVar[str] = "NumPy 2 reference manual, basic indexing"
+    x = operand_def(TensorType)
+    offsets = prop_def(DimsAttr)
+    steps = prop_def(DimsAttr)
+    result = result_def(TensorType)
+    assembly_format = "$x `[` $offsets `,` $steps `]` attr-dict `:` type($x) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        offsets, steps = properties["offsets"], properties["steps"]
+        assert isinstance(offsets, DimsAttr) and isinstance(steps, DimsAttr)
+        before, after = shape_of(operands[0]), shape_of(declared)
+        if not len(before) == len(after) == len(offsets.data) == len(steps.data):
+            raise ShapeError(
+                f"mlc.slice: {len(before)} axes, {len(offsets.data)} offsets, {len(steps.data)} steps and"
+                f" {len(after)} result axes; expected as many of each"
+            )
+        bounds = zip(before, after, offsets.data, steps.data)
+        for axis, (size, count, offset, step) in enumerate(bounds):
+            first, last = offset.constant, (offset + (count - 1) * step).constant
+            extent = size.constant
+            if extent is None or first is None or last is None or count.constant == 0:
+                continue
+            if not (0 <= first < extent and 0 <= last < extent):
+                raise ShapeError(
+                    f"mlc.slice: axis {axis} has {extent} elements; the slice reads from {first} to {last}"
+                )
+        return tensor_type(operands[0].element_type, after)
+
+    def starts(self) -> tuple[tuple[Dim, int], ...]:
+        """(offset, step) of each axis."""
+        return tuple((offset, step.evaluate({})) for offset, step in zip(self.offsets.data, self.steps.data))
+
+    def reference_at(self, x: Array, shape: tuple[int, ...], offsets: tuple[int, ...]) -> Array:
+        """The meaning for concrete offsets and result shape."""
+        for axis, (count, offset, (_, step)) in enumerate(zip(shape, offsets, self.starts())):
+            x = np.take(x, offset + step * np.arange(count), axis=axis)
+        return x
+
+    def operand_point(self, b: ElementBuilder, at: Point) -> Point:
+        return tuple(b.affine(p, step, offset) for p, (offset, step) in zip(at, self.starts()))
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        starts = self.starts()
+        shape = (shape_of(operands[0].type)[0], *self.shape)
+        return b(
+            SliceOp,
+            operands[0],
+            offsets=(Dim.const(0), *(o for o, _ in starts)),
+            steps=(Dim.const(1), *(Dim.const(s) for _, s in starts)),
+            declared=tensor_type(self.dtype.ir, shape),
+        )
+
+
+@irdl_op_definition
+class ConcatOp(TensorOp):
+    """
+    The operands one after another along an axis.
+
+    ```mlir
+    %0 = mlc.concat 0 %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<5xf32>
+    ```
+    """
+
+    name = "mlc.concat"
+    axis = prop_def(IntegerAttr.constr(eq(i64)))
+    parts = var_operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$axis $parts attr-dict `:` type($parts) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        axis = int_property(properties, "axis")
+        if not operands:
+            raise ShapeError("mlc.concat: no operands; expected at least one array to concatenate")
+        first = shape_of(operands[0])
+        if not 0 <= axis < len(first):
+            raise ShapeError(f"mlc.concat: axis {axis} of arrays with {len(first)} axes")
+        total = Dim.const(0)
+        for k, part in enumerate(operands):
+            shape = shape_of(part)
+            if part.element_type != operands[0].element_type:
+                raise DTypeError(f"mlc.concat: operand {k} is {part.element_type}, operand 0 is {operands[0].element_type}")
+            if len(shape) != len(first) or any(
+                i != axis and d != e for i, (d, e) in enumerate(zip(shape, first))
+            ):
+                raise ShapeError(
+                    f"mlc.concat: operand {k} is {spell(shape)}, operand 0 is {spell(first)};"
+                    f" expected equal sizes on every axis but {axis}"
+                )
+            total = total + shape[axis]
+        return tensor_type(operands[0].element_type, (*first[:axis], total, *first[axis + 1 :]))
+
+    def reference(self, *operands: Array) -> Array:
+        return np.concatenate(operands, axis=self.axis.value.data)
+
+    def piece_offsets(self) -> tuple[Dim, ...]:
+        """Where along the axis each operand begins: the op is written piece by piece."""
+        axis, starts, at = self.axis.value.data, list[Dim](), Dim.const(0)
+        for part in self.parts:
+            starts.append(at)
+            at = at + shape_of(part.type)[axis]
+        return tuple(starts)
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return ()  # jointly linear in all operands, affine in each alone
+
+    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+        size = shape_of(operands[list(batched).index(True)].type)[0]
+        parts = [
+            x if k else broadcast_to(b, x, (size, *shape_of(x.type))) for x, k in zip(operands, batched)
+        ]
+        return b(ConcatOp, *parts, axis=self.axis.value.data + 1)
