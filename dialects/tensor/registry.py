@@ -7,6 +7,7 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.ir import Attribute, Dialect, Operation
 
 from mlc.dialects.dims import DimsAttr
+from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import ELEMENTWISE
@@ -42,4 +43,9 @@ class _Constants(ConstantMaterializationInterface):
 
 TENSOR_ATTRIBUTES = (DimsAttr,)
 CONTROL_OPS: tuple[type[Operation], ...] = (ForOp, YieldOp)
-MLC = Dialect("mlc", [*OPS, *CONTROL_OPS], list(TENSOR_ATTRIBUTES), [_Constants()])
+MLC = Dialect(
+    "mlc",
+    [*OPS, *CONTROL_OPS, *PLAN_OPS],
+    [*TENSOR_ATTRIBUTES, *PLAN_ATTRIBUTES],
+    [_Constants()],
+)

@@ -1,0 +1,273 @@
+"""The plan level: tensor ops grouped into kernels, each with a template, a schedule and a predicted cost.
+
+A kernel is one parallel region or launch (D16). Only shapes of loop nests are said here, never a machine's instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, Data, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.tensor.control import YieldOp
+
+Template = Literal[
+    "cell", "row", "magg", "outer", "contraction", "scan", "gather", "window", "sort", "copy"
+]
+"""The shapes of loop nest a kernel may have (D17)."""
+
+Place = Literal["arena", "out"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How a kernel's loop nest is cut. Zero means: not used by this template."""
+
+    lanes: int = 1  # elements per vector, along the axis `vector_axis`
+    vector_axis: int = -1  # axis of the iteration space; -1: none
+    unroll: int = 1  # vectors per trip of the innermost loop
+    grain: int = 0  # least elements of the iteration space per thread
+    tile_m: int = 0  # register tile, rows
+    tile_n: int = 0  # register tile, columns
+    block_m: int = 0  # rows of a packed lhs block (L2)
+    block_n: int = 0  # columns of a packed rhs block (L3)
+    block_k: int = 0  # summed extent of both blocks (L1)
+
+
+@irdl_attr_definition
+class ScheduleAttr(Data[Schedule]):
+    """
+    A schedule, fields at zero or default left out.
+
+    ```mlir
+    #mlc.schedule<lanes = 16, vector_axis = 1, unroll = 4>
+    ```
+    """
+
+    name = "mlc.schedule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Schedule:
+        known = {field.name for field in fields(Schedule)}
+
+        def one() -> tuple[str, int]:
+            name = parser.parse_identifier()
+            if name not in known:
+                parser.raise_error(f"schedule has no field {name!r}; expected one of {', '.join(sorted(known))}")
+            parser.parse_punctuation("=")
+            return name, parser.parse_integer(allow_boolean=False)
+
+        return Schedule(**dict(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, one)))
+
+    def print_parameter(self, printer: Printer) -> None:
+        default = Schedule()
+        shown = [
+            f"{field.name} = {getattr(self.data, field.name)}"
+            for field in fields(Schedule)
+            if getattr(self.data, field.name) != getattr(default, field.name)
+        ]
+        with printer.in_angle_brackets():
+            printer.print_string(", ".join(shown))
+
+
+@irdl_attr_definition
+class CostAttr(Data[tuple[Dim, Dim, Dim]]):
+    """
+    Work of one kernel as dims: arithmetic operations, bytes read, bytes written.
+
+    ```mlir
+    #mlc.cost<flops "3*B", read 24, written "4*B">
+    ```
+    """
+
+    name = "mlc.cost"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Dim, Dim, Dim]:
+        def dim(keyword: str) -> Dim:
+            parser.parse_keyword(keyword)
+            value = parser.parse_optional_integer(allow_boolean=False)
+            return Dim.const(value) if value is not None else Dim.of(parser.parse_str_literal())
+
+        with parser.in_angle_brackets():
+            flops = dim("flops")
+            parser.parse_punctuation(",")
+            read = dim("read")
+            parser.parse_punctuation(",")
+            return flops, read, dim("written")
+
+    def print_parameter(self, printer: Printer) -> None:
+        def spell(dim: Dim) -> str:
+            return str(dim) if dim.constant is not None else f'"{dim}"'
+
+        flops, read, written = self.data
+        with printer.in_angle_brackets():
+            printer.print_string(f"flops {spell(flops)}, read {spell(read)}, written {spell(written)}")
+
+
+@irdl_attr_definition
+class BufferAttr(Data[tuple[Place, int]]):
+    """
+    Where a value lives: `#mlc.buffer<arena 2>` is slot 2 of the arena, `#mlc.buffer<out 0>` the function's result 0.
+    """
+
+    name = "mlc.buffer"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Place, int]:
+        with parser.in_angle_brackets():
+            place = parser.parse_identifier()
+            if place not in get_args(Place):
+                parser.raise_error(f"buffer place {place!r}; expected arena or out")
+            return ("arena" if place == "arena" else "out"), parser.parse_integer(allow_boolean=False)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.data[0]} {self.data[1]}")
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """
+    Tensor ops that run as one loop nest. Operands are the buffers it reads, results the buffers it writes.
+
+    ```mlir
+    %y = mlc.kernel "cell" (%a = %x, %b = %w) -> (tensor<4xf32>) {
+      %0 = mlc.add %a, %b : tensor<4xf32>
+      mlc.yield %0 : tensor<4xf32>
+    } {schedule = #mlc.schedule<lanes = 16>, cost = #mlc.cost<flops 4, read 32, written 16>}
+    ```
+    """
+
+    name = "mlc.kernel"
+    template = prop_def(StringAttr)
+    schedule = opt_prop_def(ScheduleAttr)
+    cost = opt_prop_def(CostAttr)
+    buffers = opt_prop_def(ArrayAttr[BufferAttr])
+    inputs = var_operand_def(TensorType)
+    outs = var_result_def(TensorType)
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), Pure(), SingleBlockImplicitTerminator(YieldOp))
+
+    def __init__(
+        self,
+        template: Template,
+        inputs: Sequence[SSAValue],
+        results: Sequence[Attribute],
+        body: Region,
+        properties: dict[str, Attribute] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[inputs],
+            result_types=[results],
+            regions=[body],
+            properties={"template": StringAttr(template), **(properties or {})},
+        )
+
+    @property
+    def block(self) -> Block:
+        """The body's block; its arguments stand for the inputs."""
+        return self.body.block
+
+    @property
+    def yielded(self) -> YieldOp:
+        """The terminator."""
+        last = self.body.block.last_op
+        assert isinstance(last, YieldOp)
+        return last
+
+    def verify_(self) -> None:
+        if self.template.data not in get_args(Template):
+            raise VerifyException(
+                f"mlc.kernel: template {self.template.data!r}; expected one of {', '.join(get_args(Template))}"
+            )
+        if [a.type for a in self.block.args] != [x.type for x in self.inputs]:
+            raise VerifyException("mlc.kernel: region arguments and inputs have different types")
+        if not isinstance(self.block.last_op, YieldOp):
+            raise VerifyException("mlc.kernel: the region must end with mlc.yield")
+        if [x.type for x in self.yielded.values] != [x.type for x in self.outs]:
+            raise VerifyException("mlc.kernel: yielded values and results have different types")
+        if self.buffers is not None and len(self.buffers) != len(self.outs):
+            raise VerifyException(f"mlc.kernel: {len(self.buffers)} buffers for {len(self.outs)} results")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f' "{self.template.data}" (')
+
+        def pair(entry: tuple[SSAValue, SSAValue]) -> None:
+            printer.print_ssa_value(entry[0])
+            printer.print_string(" = ")
+            printer.print_ssa_value(entry[1])
+
+        printer.print_list(list(zip(self.block.args, self.inputs)), pair)
+        printer.print_string(") : (")
+        printer.print_list(self.inputs, lambda x: printer.print_attribute(x.type))
+        printer.print_string(") -> (")
+        printer.print_list(self.outs, lambda x: printer.print_attribute(x.type))
+        printer.print_string(") ")
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+        rest = {k: v for k, v in (self.properties | self.attributes).items() if k != "template"}
+        if rest:
+            printer.print_string(" ")
+            printer.print_attr_dict(rest)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        template = parser.parse_str_literal()
+
+        def pair() -> tuple[Parser.UnresolvedArgument, object]:
+            argument = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            return argument, parser.parse_unresolved_operand()
+
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+        parser.parse_punctuation(":")
+        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)  # pyright: ignore[reportArgumentType]
+        body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs)])
+        rest = parser.parse_optional_attr_dict()
+        known = {k: rest.pop(k) for k in ("schedule", "cost", "buffers") if k in rest}
+        op = cls.create(
+            operands=operands,
+            result_types=results,
+            regions=[body],
+            properties={"template": StringAttr(template), **known},
+        )
+        op.attributes |= rest
+        return op
+
+
+def slot_sizes(sizes: Sequence[Sequence[Dim]]) -> DictionaryAttr:
+    """The arena as a function attribute: for each slot, the dims (bytes) of which it holds the largest."""
+    from mlc.dialects.dims import DimsAttr
+
+    return DictionaryAttr({str(slot): DimsAttr(tuple(dims)) for slot, dims in enumerate(sizes)})
+
+
+def integer(value: int) -> IntegerAttr:
+    """An i64 attribute."""
+    return IntegerAttr(value, i64)
+
+
+PLAN_OPS = (KernelOp,)
+PLAN_ATTRIBUTES = (ScheduleAttr, CostAttr, BufferAttr)
