@@ -1,0 +1,154 @@
+"""
+The reference interpreter: what a tensor-level or plan-level program means, on NumPy arrays (D23).
+
+Each op's own `reference` is the meaning; the interpreter only turns symbolic shapes into concrete
+ones and walks regions. No code is generated, so it judges every pass and every lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.create import IotaOp, SizeOp
+from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+
+Array = NDArray[Any]
+Observer = Callable[[Operation, Array], None]
+
+
+def interpret(
+    module: ModuleOp,
+    arrays: Sequence[Array],
+    sizes: Mapping[str, int] | None = None,
+    *,
+    observe: Observer | None = None,
+) -> list[Array]:
+    """
+    The results of the module's function for `arrays`, as new C-contiguous arrays.
+
+    `sizes` gives the symbols' values; a symbol that is the size of an argument's axis may be left
+    out. `observe(op, value)` sees every op's result, in order.
+    """
+    function = entry_function(module)
+    block = function.body.block
+    if len(arrays) != len(block.args):
+        raise TypeError(
+            f"{function.sym_name.data} takes {len(block.args)} arrays, found {len(arrays)}"
+        )
+    symbols = dict(sizes or {})
+    inputs = [np.asarray(x) for x in arrays]
+    for argument, array in zip(block.args, inputs):
+        _bind_symbols(argument, array, symbols)
+    for position, (argument, array) in enumerate(zip(block.args, inputs)):
+        _check_argument(position, argument, array, symbols)
+    frame = _Frame(symbols, observe)
+    with np.errstate(all="ignore"):
+        results = frame.run(block, inputs)
+    return [np.array(x, order="C") for x in results]
+
+
+def entry_function(module: ModuleOp) -> FuncOp:
+    """The function marked `mlc.entry`, else the only one."""
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
+    marked = [f for f in functions if "mlc.entry" in f.attributes]
+    if len(marked) == 1:
+        return marked[0]
+    if len(functions) != 1:
+        raise ValueError(f"expected a module with one function, found {len(functions)}")
+    return functions[0]
+
+
+class _Frame:
+    """The values of one run, with the symbols' values."""
+
+    def __init__(self, symbols: Mapping[str, int], observe: Observer | None) -> None:
+        self.symbols = symbols
+        self.observe = observe
+        self.values: dict[SSAValue, Array] = {}
+
+    def run(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
+        """The values the block ends with."""
+        self.values.update(zip(block.args, arguments))
+        for op in block.ops:
+            if isinstance(op, TensorOp):
+                self.values[op.results[0]] = value = self.evaluate(op)
+                if self.observe is not None:
+                    self.observe(op, value)
+            elif isinstance(op, YieldOp | ReturnOp):
+                return [self.values[x] for x in op.operands]
+            elif isinstance(op, ForOp):
+                self.values.update(zip(op.results, self.loop(op)))
+            elif isinstance(op, KernelOp):
+                inputs = [self.values[x] for x in op.operands]
+                self.values.update(zip(op.results, self.run(op.block, inputs)))
+            else:
+                raise CompilerBug(
+                    f"the interpreter reads the tensor and plan levels; found '{op.name}'"
+                )
+        raise CompilerBug("a block ends without mlc.yield or func.return")
+
+    def loop(self, op: ForOp) -> list[Array]:
+        """The carried values after the last trip."""
+        carried = [self.values[x] for x in op.inits]
+        for trip in range(int(self.values[op.count])):
+            carried = self.run(op.body.block, [np.asarray(trip, dtype=np.int64), *carried])
+        return carried
+
+    def shape(self, value: SSAValue) -> tuple[int, ...]:
+        """The concrete shape of a value."""
+        return tuple(dim.evaluate(self.symbols) for dim in shape_of(value.type))
+
+    def evaluate(self, op: TensorOp) -> Array:
+        """One op's result, by its `reference`."""
+        operands = [self.values[x] for x in op.operands]
+        match op:
+            case SizeOp():
+                return np.asarray(op.dim.evaluate(self.symbols), dtype=np.int64)
+            case IotaOp():
+                return op.reference_at(self.shape(op.result))
+            case BroadcastOp() | ReshapeOp():
+                return op.reference_at(operands[0], self.shape(op.result))
+            case SliceOp():
+                offsets = tuple(offset.evaluate(self.symbols) for offset, _ in op.starts())
+                return op.reference_at(operands[0], self.shape(op.result), offsets)
+            case _:
+                return np.asarray(op.reference(*operands), dtype=op.dtype.numpy)
+
+
+def _bind_symbols(argument: SSAValue, array: Array, symbols: dict[str, int]) -> None:
+    """Symbols that are a whole axis, where nobody gave them a value."""
+    for dim, size in zip(shape_of(argument.type), array.shape):
+        if (name := dim.single_symbol) is not None:
+            symbols.setdefault(name, size)
+
+
+def _check_argument(
+    position: int, argument: SSAValue, array: Array, symbols: Mapping[str, int]
+) -> None:
+    dtype = dtype_of(tensor_of(argument).element_type)
+    if array.dtype != dtype.numpy:
+        raise DTypeError(f"argument {position} is {array.dtype}, expected {dtype.numpy}")
+    dims = shape_of(argument.type)
+    expected = tuple(dim.evaluate(symbols) for dim in dims)
+    if array.shape != expected:
+        named = "" if all(d.constant is not None for d in dims) else f" = {_spell(dims)}"
+        raise ShapeError(
+            f"argument {position} has shape {array.shape}, expected {expected}{named}"
+        )
+
+
+def _spell(dims: Sequence[object]) -> str:
+    return f"({', '.join(map(str, dims))})"

@@ -1,0 +1,146 @@
+"""
+The loaded form of support.ll: its symbols, and its globals as Python attributes.
+
+It is loaded once, at the first compiled function, and never unloaded: result arrays and the signal
+handler point into it for as long as the process lives.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from mlc.runtime import cache, jit, layout
+from mlc.runtime.layout import PYTHON
+from mlc.runtime.llvm import compile_object
+from mlc.runtime.probe import host_isa
+
+_EXPORTS = (
+    "mlc_context_new",
+    "mlc_contexts_free",
+    "mlc_grow",
+    "mlc_pool_array",
+    "mlc_pool_clear",
+    "mlc_pool_handler",
+    "mlc_pool_capsule",
+    "mlc_pool_bytes",
+    "mlc_pool_limit",
+    "mlc_pool_reused",
+    "mlc_interrupts",
+    "mlc_never",
+    "mlc_main_thread",
+    "mlc_chained_sigint",
+    "mlc_on_sigint",
+    "mlc_threads",
+    "mlc_parallel",
+    "mlc_parallel_target",
+    "mlc_thread_num",
+    "mlc_thread_num_target",
+    "mlc_num_threads",
+    "mlc_num_threads_target",
+    "mlc_barrier",
+    "mlc_barrier_target",
+    "mlc_max_threads_target",
+)
+
+_LIBC = ("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove")
+
+_OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
+    "GOMP_parallel": "mlc_parallel",
+    "GOMP_barrier": "mlc_barrier",
+    "omp_get_thread_num": "mlc_thread_num",
+    "omp_get_num_threads": "mlc_num_threads",
+}
+
+
+class Support:
+    """Symbols and globals of the loaded support code."""
+
+    def __init__(self, code: jit.LoadedCode, libc: Mapping[str, int]) -> None:
+        self._code = code
+        own = {symbol: code.address(symbol) for symbol in _EXPORTS}
+        openmp = {name: own[symbol] for name, symbol in _OPENMP.items()}
+        self.symbols: dict[str, int] = {**layout.python_symbols(), **libc, **own, **openmp}
+        self.threads = self._integer("mlc_threads")
+        self.interrupts = self._integer("mlc_interrupts")
+        self.main_thread = self._integer("mlc_main_thread")
+        self.chained_sigint = self._integer("mlc_chained_sigint")
+        self.pool_limit = self._integer("mlc_pool_limit")
+        self.pool_bytes = self._integer("mlc_pool_bytes")
+        self.pool_reused = self._integer("mlc_pool_reused")
+        # PYFUNCTYPE keeps the GIL, which guards the lists of contexts
+        contexts_free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+        self.contexts_free = contexts_free(self.symbols["mlc_contexts_free"])
+        self.context_new = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.symbols["mlc_context_new"])
+        self.pool_clear = ctypes.CFUNCTYPE(ctypes.c_int64)(self.symbols["mlc_pool_clear"])
+
+    def _integer(self, symbol: str) -> ctypes.c_int64:
+        return ctypes.c_int64.from_address(self.symbols[symbol])
+
+    def bind_openmp(self, targets: Mapping[str, int]) -> None:
+        """Lead the four OpenMP symbols to these addresses; an absent one means one thread."""
+        for name, symbol in (
+            ("GOMP_barrier", "mlc_barrier_target"),
+            ("omp_get_thread_num", "mlc_thread_num_target"),
+            ("omp_get_num_threads", "mlc_num_threads_target"),
+            ("omp_get_max_threads", "mlc_max_threads_target"),
+            ("GOMP_parallel", "mlc_parallel_target"),
+        ):
+            self._integer(symbol).value = targets.get(name, 0)
+
+
+@lru_cache(maxsize=1)
+def support() -> Support:
+    """The support code of this process."""
+    text = Path(__file__).with_name("support.ll").read_text()
+    target = host_isa()
+    key = cache.object_key(b"support", text.encode(), target.isa().encode())
+    image = cache.object_cache().get(key)
+    if image is None:
+        image = compile_object(text, target)
+        cache.object_cache().put(key, image)
+    process = ctypes.CDLL(None)
+    libc = {name: layout.function_address(getattr(process, name)) for name in _LIBC}
+    code = jit.load([image], imports={**layout.python_symbols(), **libc}, exports=_EXPORTS)
+    loaded = Support(code, libc)
+    _never_unload(loaded)
+    _set_up_pool(loaded)
+    return loaded
+
+
+def _never_unload(loaded: Support) -> None:
+    """Arrays are freed, and signals arrive, after modules are torn down: leak on purpose."""
+    from mlc.runtime.llvm import session
+
+    for item in (loaded, session()):
+        PYTHON.Py_IncRef(ctypes.py_object(item))
+
+
+def _set_up_pool(loaded: Support) -> None:
+    import os
+
+    new_capsule = PYTHON.PyCapsule_New
+    new_capsule.restype = ctypes.py_object
+    new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    name = ctypes.create_string_buffer(b"mem_handler")  # the capsule keeps the pointer
+    handler = loaded.symbols["mlc_pool_handler"]
+    label = b"mlc_result_pool"
+    ctypes.memmove(handler, label, len(label))
+    capsule = new_capsule(handler, ctypes.addressof(name), None)
+    for item in (name, capsule):
+        PYTHON.Py_IncRef(ctypes.py_object(item))
+    ctypes.c_size_t.from_address(loaded.symbols["mlc_pool_capsule"]).value = id(capsule)
+    # an eighth of the memory: a training step's results, released each step, fit on most machines
+    loaded.pool_limit.value = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+
+
+def clear_pool() -> int:
+    """Give the memory of released results and idle arenas back; returns the results' bytes."""
+    from mlc.runtime import entry
+
+    if support.cache_info().currsize == 0:
+        return 0
+    entry.release_idle_arenas()
+    return int(support().pool_clear())
