@@ -1,0 +1,261 @@
+"""mlc_par: fields of the context, parallel regions as outlined functions, early exits."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, IntegerType, MemRefType
+from xdsl.ir import Attribute, Operation, Region, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.par import ContextField
+from mlc.lowering.emit.function import FunctionText, Rules
+from mlc.lowering.emit.scf import nothing, terminator
+from mlc.lowering.emit.types import EmitError, symbol
+
+RULES = Rules()
+
+STATUS_ERROR, STATUS_MEMORY, STATUS_CANCELLED = 1, 2, 3
+"""What the entry returns; 0 is success."""
+
+
+def _field(e: FunctionText, ctx: str, field: ContextField) -> str:
+    """Address of a field of the context."""
+    if field == 0:
+        return ctx
+    return e.once(f"getelementptr inbounds i8, ptr {ctx}, i64 {int(field)}")
+
+
+def _threads(e: FunctionText, op: par.ThreadsOp) -> None:
+    where = _field(e, e[op.operands[0]], ContextField.THREADS)
+    e.define(op.results[0], f"load i64, ptr {where}, align 8")
+
+
+def _arena(e: FunctionText, op: par.ArenaOp) -> None:
+    ctx, byte_offset, *dynamic = op.operands
+    result = op.results[0]
+    arena = e.put(f"load ptr, ptr {_field(e, e[ctx], ContextField.ARENA)}, align 8")
+    offset = e[byte_offset]
+    pointer = arena
+    if offset != "0":
+        pointer = e.put(f"getelementptr inbounds i8, ptr {arena}, i64 {offset}")
+    sizes = iter(dynamic)
+    shape = cast("MemRefType[Attribute]", result.type).get_shape()
+    e.bind_row_major(
+        result, pointer, [e[next(sizes)] if n == DYNAMIC_INDEX else str(n) for n in shape]
+    )
+
+
+def _entry_exits(e: FunctionText, op: Operation) -> set[int]:
+    if e.exits is None:
+        raise EmitError(f"emit: @{e.name}: '{op.name}' only stands in the entry function")
+    return e.exits
+
+
+def exit_label(status: int) -> str:
+    """The block that returns this status."""
+    return f"exit.{status}"
+
+
+def _reserve(e: FunctionText, op: par.ReserveOp) -> None:
+    exits = _entry_exits(e, op)
+    ctx, wanted = e[op.operands[0]], e[op.operands[1]]
+    grow, done = e.labels("grow", "done")
+    have = e.put(f"load i64, ptr {_field(e, ctx, ContextField.ARENA_BYTES)}, align 8")
+    callback = e.put(f"load ptr, ptr {_field(e, ctx, ContextField.GROW)}, align 8")
+    short = e.put(f"icmp ult i64 {have}, {wanted}")
+    e.branch(short, grow, done)
+    e.open(grow)
+    status = e.put(f"call i32 {callback}(ptr {ctx}, i64 {wanted})")
+    failed = e.put(f"icmp ne i32 {status}, 0")
+    exits.add(STATUS_MEMORY)
+    e.branch(failed, exit_label(STATUS_MEMORY), done)
+    e.open(done)
+
+
+def _cancelled(e: FunctionText, ctx: str) -> str:
+    """The counter of interrupts has moved since the call began."""
+    counter = e.put(f"load ptr, ptr {_field(e, ctx, ContextField.CANCEL)}, align 8")
+    began = e.put(f"load i64, ptr {_field(e, ctx, ContextField.CANCEL_BASE)}, align 8")
+    now = e.put(f"load atomic i64, ptr {counter} monotonic, align 8")
+    return e.put(f"icmp ne i64 {now}, {began}")
+
+
+def _cancelled_op(e: FunctionText, op: par.CancelledOp) -> None:
+    e[op.results[0]] = _cancelled(e, e[op.operands[0]])
+
+
+def _check(e: FunctionText, op: par.CheckOp) -> None:
+    exits = _entry_exits(e, op)
+    ctx = e[op.operands[0]]
+    (no_error,) = e.labels("checked")
+    (running,) = e.labels("running")
+    site = e.put(f"load i64, ptr {_field(e, ctx, ContextField.ERROR_SITE)}, align 8")
+    failed = e.put(f"icmp ne i64 {site}, 0")
+    e.branch(failed, exit_label(STATUS_ERROR), no_error)
+    e.open(no_error)
+    e.branch(_cancelled(e, ctx), exit_label(STATUS_CANCELLED), running)
+    e.open(running)
+    exits.update((STATUS_ERROR, STATUS_CANCELLED))
+
+
+def _fail(e: FunctionText, op: par.FailOp) -> None:
+    ctx, value, extent = (e[operand] for operand in op.operands)
+    site = cast("IntegerAttr[IntegerType]", op.properties["site"]).value.data
+    first, done = e.labels("fail", "done")
+    where = _field(e, ctx, ContextField.ERROR_SITE)
+    swap = e.put(f"cmpxchg ptr {where}, i64 0, i64 {site} monotonic monotonic")
+    won = e.put(f"extractvalue {{ i64, i1 }} {swap}, 1")
+    e.branch(won, first, done)
+    e.open(first)
+    e.do(f"store i64 {value}, ptr {_field(e, ctx, ContextField.ERROR_VALUE)}, align 8")
+    e.do(f"store i64 {extent}, ptr {_field(e, ctx, ContextField.ERROR_EXTENT)}, align 8")
+    e.jump(done)
+    e.open(done)
+
+
+def _barrier(e: FunctionText, op: par.BarrierOp) -> None:
+    if not e.thread_count:
+        raise EmitError(f"emit: @{e.name}: 'mlc_par.barrier' outside of 'mlc_par.region'")
+    e.module.declare("GOMP_barrier", "declare void @GOMP_barrier() nounwind")
+    # Alone, a thread must not wait: the caller may itself be inside somebody's parallel region.
+    wait, done = e.labels("barrier", "done")
+    e.branch(e.put(f"icmp sgt i64 {e.thread_count}, 1"), wait, done)
+    e.open(wait)
+    e.do("call void @GOMP_barrier()")
+    e.jump(done)
+    e.open(done)
+
+
+def _captured(e: FunctionText, region: Region) -> tuple[dict[str, str], bool]:
+    """
+    (LLVM values that the region takes from outside: name -> type, whether it has a barrier).
+    A value is from outside if it is already written. Literals and globals need no passing on.
+    """
+    found: dict[str, str] = {}
+    barrier = False
+    for op in region.walk():
+        barrier = barrier or isinstance(op, par.BarrierOp)
+        for value in op.operands:
+            found.update((name, kind) for name, kind in _named(e, value) if name[:1] == "%")
+    return found, barrier
+
+
+def _named(e: FunctionText, value: SSAValue) -> list[tuple[str, str]]:
+    name = e.names.get(id(value))
+    if name is not None:
+        return [(name, e.type(value.type))]
+    buffer = e.buffers.get(id(value))
+    if buffer is None:
+        return []
+    pointer = e.type(buffer.type)
+    lengths = [(text, "i64") for text in (*buffer.strides, *buffer.sizes)]
+    return [(buffer.pointer, pointer), (buffer.base, pointer), *lengths]
+
+
+def _parameter_attributes(e: FunctionText, captured: dict[str, str], *, barrier: bool) -> list[str]:
+    """
+    Attributes that a captured pointer keeps. `noalias` goes where another captured pointer leads
+    into the same memory, and for everything written when there is a barrier: what other threads
+    wrote must be read after it, which `noalias` would deny.
+    """
+    roots: dict[str, int] = {}
+    for name in captured:
+        root = e.pointer_root.get(name, name)
+        roots[root] = roots.get(root, 0) + 1
+    texts: list[str] = []
+    for name in captured:
+        root = e.pointer_root.get(name, name)
+        words = e.pointer_attributes.get(root, "").split()
+        if (barrier and "readonly" not in words) or roots[root] > 1:
+            words = [word for word in words if word != "noalias"]
+        if root != name and "align" in words:
+            where = words.index("align")
+            del words[where : where + 2]
+        texts.append(" ".join(words))
+    return texts
+
+
+def _region(e: FunctionText, op: par.RegionOp) -> None:
+    threads = e[op.operands[1]]
+    region = op.regions[0]
+    captured, barrier = _captured(e, region)
+    number = e.module.regions
+    e.module.regions += 1
+    body = symbol(f"{e.name}.region{number}")
+    starter = symbol(f"{e.name}.thread{number}")
+    attributes = _parameter_attributes(e, captured, barrier=barrier)
+    _write_body(e, region, body, captured, attributes)
+
+    passed = "".join(f"{spelled} {name}, " for name, spelled in captured.items())
+    several, alone, done = e.labels("parallel", "serial", "end")
+    frame = f"{{ {', '.join(captured.values())} }}"
+    slot = e.fresh()
+    e.allocas.append(f"  {slot} = alloca {frame}")
+    e.branch(e.put(f"icmp sgt i64 {threads}, 1"), several, alone)
+    e.open(several)
+    for k, (name, spelled) in enumerate(captured.items()):
+        where = e.put(f"getelementptr inbounds {frame}, ptr {slot}, i32 0, i32 {k}")
+        e.do(f"store {spelled} {name}, ptr {where}")
+    count = e.put(f"trunc i64 {threads} to i32") if threads[0] == "%" else threads
+    e.module.declare("GOMP_parallel", "declare void @GOMP_parallel(ptr, ptr, i32, i32) nounwind")
+    e.do(f"call void @GOMP_parallel(ptr {starter}, ptr {slot}, i32 {count}, i32 0)")
+    e.jump(done)
+    e.open(alone)
+    e.do(f"call void {body}({passed}i64 0, i64 1)")
+    e.jump(done)
+    e.open(done)
+    _write_starter(e, starter, body, captured)
+
+
+def _write_body(
+    e: FunctionText, region: Region, name: str, captured: dict[str, str], attributes: list[str]
+) -> None:
+    """`void region(captured…, i64 tid, i64 nt)`: names inside are the names outside."""
+    inner = e.nested(e.name)
+    block = region.block
+    thread, count = inner.fresh(), inner.fresh()
+    inner.thread_count = count
+    inner[block.args[0]], inner[block.args[1]] = thread, count
+    for (pointer, _), text in zip(captured.items(), attributes, strict=True):
+        if text:
+            inner.pointer_attributes[pointer] = text
+    inner.run(block)
+    terminator(inner, block)
+    inner.do("ret void")
+    parameters = [
+        f"{spelled} {text} {pointer}" if text else f"{spelled} {pointer}"
+        for (pointer, spelled), text in zip(captured.items(), attributes, strict=True)
+    ]
+    parameters += [f"i64 {thread}", f"i64 {count}"]
+    inner.finish(f"define internal void {name}({', '.join(parameters)}) #0 {{")
+
+
+def _write_starter(e: FunctionText, name: str, body: str, captured: dict[str, str]) -> None:
+    """`void thread(ptr frame)`, what the OpenMP runtime calls on each thread."""
+    e.module.declare("omp_get_thread_num", "declare i32 @omp_get_thread_num() nounwind")
+    e.module.declare("omp_get_num_threads", "declare i32 @omp_get_num_threads() nounwind")
+    starter = FunctionText(e.module, e.rules, e.name)
+    frame = f"{{ {', '.join(captured.values())} }}"
+    passed: list[str] = []
+    for k, spelled in enumerate(captured.values()):
+        where = starter.put(f"getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {k}")
+        passed.append(f"{spelled} {starter.put(f'load {spelled}, ptr {where}')}, ")
+    thread = starter.put("call i32 @omp_get_thread_num()")
+    count = starter.put("call i32 @omp_get_num_threads()")
+    thread = starter.put(f"zext i32 {thread} to i64")
+    count = starter.put(f"zext i32 {count} to i64")
+    starter.do(f"call void {body}({''.join(passed)}i64 {thread}, i64 {count})")
+    starter.do("ret void")
+    starter.finish(f"define internal void {name}(ptr %frame) #0 {{")
+
+
+RULES.on(par.ThreadsOp, _threads)
+RULES.on(par.ArenaOp, _arena)
+RULES.on(par.ReserveOp, _reserve)
+RULES.on(par.CancelledOp, _cancelled_op)
+RULES.on(par.CheckOp, _check)
+RULES.on(par.FailOp, _fail)
+RULES.on(par.BarrierOp, _barrier)
+RULES.on(par.RegionOp, _region)
+RULES[par.YieldOp] = nothing
