@@ -16,6 +16,8 @@ settings.load_profile("mlc")
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """The whole suite runs in two processes; single files run in one, where a debugger works."""
+    if hasattr(config, "workerinput"):  # this is one of the two: it must start none of its own
+        return
     whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if not whole_suite or not config.pluginmanager.hasplugin("xdist"):
         return
