@@ -20,7 +20,7 @@ format:
 	$(BIN)ruff format
 
 types:
-	$(BIN)pyright
+	$(BIN)pyright --pythonpath $(PYTHON)
 
 layers:
 	$(BIN)lint-imports
