@@ -3,13 +3,12 @@ Dialect `mlc_par`: the execution context of a compiled function, parallel region
 kernel asks of the runtime (arena memory, cancellation, run-time errors).
 
 The context is one C struct per call, passed as the first argument of every kernel. Its layout is
-frozen (`ContextField`): object code in caches depends on it.
+frozen (dialects/abi.py): object code in caches depends on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, IndexType, IntegerAttr, MemRefType, i1, i64
 from xdsl.ir import Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
@@ -36,31 +35,6 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 INDEX = IndexType()
-
-
-class ContextField(IntEnum):
-    """Byte offsets of the context's fields; every field is 8 bytes wide."""
-
-    ARENA = 0
-    """Pointer to the arena, 64-byte aligned."""
-    ARENA_BYTES = 8
-    """Size of the arena in bytes, i64."""
-    THREADS = 16
-    """Number of threads that a parallel region may use, i64."""
-    CANCEL = 24
-    """Address of the process-wide i64 counter of interrupts."""
-    CANCEL_BASE = 32
-    """Value of that counter when the call began; the call is cancelled when they differ."""
-    ERROR_SITE = 40
-    """0: no error; else the number (>= 1) of the place in the program that failed, i64."""
-    ERROR_VALUE = 48
-    """The value that was wrong, i64."""
-    GROW = 56
-    """`i32 grow(ptr ctx, i64 bytes)`: makes the arena at least that large; 0 on success."""
-    RUNTIME = 64
-    """Private to the runtime."""
-    ERROR_EXTENT = 72
-    """The bound that the value missed, i64."""
 
 
 @irdl_attr_definition

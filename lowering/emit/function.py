@@ -31,6 +31,18 @@ Rule = Callable[["FunctionText", Operation], None]
 _FAST_MATH = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 
 
+DATA_LAYOUTS = {
+    "x86_64": "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+    "nvptx64": "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64",
+    "aarch64": "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-"
+    "S128-Fn32",
+}
+"""
+Architecture -> LLVM's data layout (Linux, CUDA). In the text because the IR passes run before the
+code generator would set it. Source: TargetMachine.target_data of LLVM 22.
+"""
+
+
 class Rules(dict[type[Operation], Rule]):
     """The dispatch table: op class -> the function that writes it."""
 
@@ -97,7 +109,11 @@ class ModuleText:
 
     def text(self) -> str:
         """The whole module."""
-        parts = [f'source_filename = "{self.name}"', f'target triple = "{self.triple}"', ""]
+        parts = [f'source_filename = "{self.name}"']
+        layout = DATA_LAYOUTS.get(self.triple.partition("-")[0])
+        if layout is not None:
+            parts.append(f'target datalayout = "{layout}"')
+        parts += [f'target triple = "{self.triple}"', ""]
         parts += self.constants.values()
         parts += self.declarations.values()
         for lines in self.functions:
@@ -114,7 +130,8 @@ class FunctionText:
         self.module = module
         self.rules = rules
         self.name = name
-        self.lines: list[str] = []
+        self.lines: list[str | list[str]] = []
+        """Lines of text; a list stands where code may be hoisted to, in front of a loop."""
         self.allocas: list[str] = []
         self.names: dict[int, str] = {}
         """id of an SSA value -> its name or literal. Values live as long as the IR does."""
@@ -131,7 +148,12 @@ class FunctionText:
         self.vector_accesses = 0
         self._counter = 0
         self._labels = 0
-        self._local: dict[str, str] = {}
+        self._scopes: list[dict[str, str]] = [{}]
+        """Instructions of `once` in the open regions, outermost first."""
+        self._loops: list[tuple[list[str], dict[str, str]]] = []
+        """Open loops: code in front of the loop, and the scope that code belongs to."""
+        self._depths: dict[str, int] = {}
+        """Number of loops around the definition of a name; 0 when absent."""
         self._types: dict[int, str] = {}
         self._flags: dict[int, str] = {}
         self._keep: list[Attribute] = []
@@ -149,7 +171,10 @@ class FunctionText:
     def fresh(self) -> str:
         """A new value name."""
         self._counter += 1
-        return f"%v{self._counter}"
+        name = f"%v{self._counter}"
+        if self._loops:
+            self._depths[name] = len(self._loops)
+        return name
 
     def type(self, value_type: Attribute) -> str:
         """`llvm_type`, remembered by the identity of the attribute."""
@@ -199,15 +224,13 @@ class FunctionText:
 
     def put(self, instruction: str) -> str:
         """Writes an instruction; its new name."""
-        self._counter += 1
-        name = f"%v{self._counter}"
+        name = self.fresh()
         self.lines.append(f"  {name} = {instruction}")
         return name
 
     def define(self, value: SSAValue, instruction: str) -> None:
         """Writes the instruction that computes `value`."""
-        self._counter += 1
-        name = f"%v{self._counter}"
+        name = self.fresh()
         self.lines.append(f"  {name} = {instruction}")
         self.names[id(value)] = name
 
@@ -215,12 +238,36 @@ class FunctionText:
         """Writes an instruction without a result."""
         self.lines.append(f"  {instruction}")
 
-    def once(self, instruction: str) -> str:
-        """As `put`, but an equal instruction in the same block is used again."""
-        name = self._local.get(instruction)
-        if name is None:
-            name = self._local[instruction] = self.put(instruction)
+    def once(self, instruction: str, *operands: str) -> str:
+        """
+        As `put` for address arithmetic on `operands`: an equal instruction that is already there is
+        used again, and one that does not change in a loop is written in front of it.
+        """
+        for scope in reversed(self._scopes):
+            name = scope.get(instruction)
+            if name is not None:
+                return name
+        depths = self._depths
+        depth = max([depths.get(operand, 0) for operand in operands])
+        if depth >= len(self._loops):
+            name = self._scopes[-1][instruction] = self.put(instruction)
+            return name
+        lines, scope = self._loops[depth]
+        name = self.fresh()
+        depths[name] = depth
+        scope[instruction] = name
+        lines.append(f"  {name} = {instruction}")
         return name
+
+    def enter_loop(self) -> None:
+        """What follows is repeated; call before the jump to the loop's first block."""
+        lines: list[str] = []
+        self.lines.append(lines)
+        self._loops.append((lines, self._scopes[-1]))
+
+    def leave_loop(self) -> None:
+        """The innermost loop ends here."""
+        self._loops.pop()
 
     def labels(self, *stems: str) -> list[str]:
         """New block labels that share one number: for3, for3.body, …"""
@@ -232,7 +279,6 @@ class FunctionText:
         """Starts a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
-        self._local = {}
 
     def jump(self, label: str) -> None:
         """Ends the block with an unconditional branch."""
@@ -245,6 +291,7 @@ class FunctionText:
     def run(self, block: Block) -> None:
         """Writes the ops of a block; terminators are the business of the enclosing op's rule."""
         rules = self.rules
+        self._scopes.append({})
         op = block.first_op
         while op is not None:
             rule = rules.get(type(op))
@@ -252,6 +299,7 @@ class FunctionText:
                 raise EmitError(self._no_rule(op))
             rule(self, op)
             op = op.next_op
+        self._scopes.pop()
 
     def _no_rule(self, op: Operation) -> str:
         hint = "a pass before the emitter should have replaced it"
@@ -271,7 +319,7 @@ class FunctionText:
             return a
         if b == "0":
             return "0"
-        return self.once(f"mul {flags}i64 {a}, {b}")
+        return self.once(f"mul {flags}i64 {a}, {b}", a, b)
 
     def add(self, a: str, b: str, flags: str = "nsw ") -> str:
         """a + b in i64."""
@@ -281,7 +329,7 @@ class FunctionText:
             a, b = b, a
         if b == "0":
             return a
-        return self.once(f"add {flags}i64 {a}, {b}")
+        return self.once(f"add {flags}i64 {a}, {b}", a, b)
 
     def offset(self, strides: Sequence[str], indices: Sequence[str], flags: str = "nsw ") -> str:
         """Linear offset in elements: sum of index * stride."""
@@ -308,7 +356,9 @@ class FunctionText:
         element = self.type(buffer.type.element_type)
         pointer = self.type(buffer.type)
         return self.once(
-            f"getelementptr {bounds}{element}, {pointer} {buffer.pointer}, i64 {offset}"
+            f"getelementptr {bounds}{element}, {pointer} {buffer.pointer}, i64 {offset}",
+            buffer.pointer,
+            offset,
         )
 
     # Buffers as lists of scalars: in signatures, calls and block arguments -----------------------
@@ -383,7 +433,13 @@ class FunctionText:
 
     def finish(self, header: str) -> None:
         """Closes the function and hands it to the module."""
-        self.module.functions.append([header, "entry:", *self.allocas, *self.lines, "}"])
+        lines = [header, "entry:", *self.allocas]
+        for line in self.lines:
+            if isinstance(line, str):
+                lines.append(line)
+            else:
+                lines += line
+        self.module.functions.append([*lines, "}"])
 
 
 def as_memref(value_type: Attribute) -> MemRefType[Attribute] | None:
@@ -394,7 +450,7 @@ def as_memref(value_type: Attribute) -> MemRefType[Attribute] | None:
 
 
 def dynamic_dims(buffer_type: MemRefType[Attribute]) -> list[int]:
-    """Dims whose size (row-major: dims >= 1) or stride (strided layout) is only known at run time."""
+    """Dims whose size (row-major: dims >= 1) or stride (strided layout) varies at run time."""
     layout = buffer_type.layout
     if isinstance(layout, NoneAttr):
         shape = buffer_type.get_shape()

@@ -158,7 +158,7 @@ def _load_arguments(e: FunctionText, main: func.FuncOp) -> None:
 
 
 def _slot(e: FunctionText, array: str, k: int) -> str:
-    return e.once(f"getelementptr inbounds i64, ptr {array}, i64 {k}") if k else array
+    return e.put(f"getelementptr inbounds i64, ptr {array}, i64 {k}") if k else array
 
 
 def _counts(main: func.FuncOp) -> tuple[int, int]:

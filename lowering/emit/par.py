@@ -7,34 +7,30 @@ from typing import cast
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
-from mlc.dialects import par
-from mlc.dialects.par import ContextField
+from mlc.dialects import abi, par
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.scf import nothing, terminator
 from mlc.lowering.emit.types import EmitError, symbol
 
 RULES = Rules()
 
-STATUS_ERROR, STATUS_MEMORY, STATUS_CANCELLED = 1, 2, 3
-"""What the entry returns; 0 is success."""
 
-
-def _field(e: FunctionText, ctx: str, field: ContextField) -> str:
+def _field(e: FunctionText, ctx: str, field: int) -> str:
     """Address of a field of the context."""
     if field == 0:
         return ctx
-    return e.once(f"getelementptr inbounds i8, ptr {ctx}, i64 {int(field)}")
+    return e.put(f"getelementptr inbounds i8, ptr {ctx}, i64 {field}")
 
 
 def _threads(e: FunctionText, op: par.ThreadsOp) -> None:
-    where = _field(e, e[op.operands[0]], ContextField.THREADS)
+    where = _field(e, e[op.operands[0]], abi.CTX_THREADS)
     e.define(op.results[0], f"load i64, ptr {where}, align 8")
 
 
 def _arena(e: FunctionText, op: par.ArenaOp) -> None:
     ctx, byte_offset, *dynamic = op.operands
     result = op.results[0]
-    arena = e.put(f"load ptr, ptr {_field(e, e[ctx], ContextField.ARENA)}, align 8")
+    arena = e.put(f"load ptr, ptr {_field(e, e[ctx], abi.CTX_ARENA)}, align 8")
     offset = e[byte_offset]
     pointer = arena
     if offset != "0":
@@ -61,22 +57,22 @@ def _reserve(e: FunctionText, op: par.ReserveOp) -> None:
     exits = _entry_exits(e, op)
     ctx, wanted = e[op.operands[0]], e[op.operands[1]]
     grow, done = e.labels("grow", "done")
-    have = e.put(f"load i64, ptr {_field(e, ctx, ContextField.ARENA_BYTES)}, align 8")
-    callback = e.put(f"load ptr, ptr {_field(e, ctx, ContextField.GROW)}, align 8")
+    have = e.put(f"load i64, ptr {_field(e, ctx, abi.CTX_ARENA_BYTES)}, align 8")
+    callback = e.put(f"load ptr, ptr {_field(e, ctx, abi.CTX_GROW)}, align 8")
     short = e.put(f"icmp ult i64 {have}, {wanted}")
     e.branch(short, grow, done)
     e.open(grow)
     status = e.put(f"call i32 {callback}(ptr {ctx}, i64 {wanted})")
     failed = e.put(f"icmp ne i32 {status}, 0")
-    exits.add(STATUS_MEMORY)
-    e.branch(failed, exit_label(STATUS_MEMORY), done)
+    exits.add(abi.STATUS_OUT_OF_MEMORY)
+    e.branch(failed, exit_label(abi.STATUS_OUT_OF_MEMORY), done)
     e.open(done)
 
 
 def _cancelled(e: FunctionText, ctx: str) -> str:
     """The counter of interrupts has moved since the call began."""
-    counter = e.put(f"load ptr, ptr {_field(e, ctx, ContextField.CANCEL)}, align 8")
-    began = e.put(f"load i64, ptr {_field(e, ctx, ContextField.CANCEL_BASE)}, align 8")
+    counter = e.put(f"load ptr, ptr {_field(e, ctx, abi.CTX_CANCEL)}, align 8")
+    began = e.put(f"load i64, ptr {_field(e, ctx, abi.CTX_CANCEL_BASE)}, align 8")
     now = e.put(f"load atomic i64, ptr {counter} monotonic, align 8")
     return e.put(f"icmp ne i64 {now}, {began}")
 
@@ -90,26 +86,26 @@ def _check(e: FunctionText, op: par.CheckOp) -> None:
     ctx = e[op.operands[0]]
     (no_error,) = e.labels("checked")
     (running,) = e.labels("running")
-    site = e.put(f"load i64, ptr {_field(e, ctx, ContextField.ERROR_SITE)}, align 8")
+    site = e.put(f"load i64, ptr {_field(e, ctx, abi.CTX_ERROR_SITE)}, align 8")
     failed = e.put(f"icmp ne i64 {site}, 0")
-    e.branch(failed, exit_label(STATUS_ERROR), no_error)
+    e.branch(failed, exit_label(abi.STATUS_RUN_TIME_ERROR), no_error)
     e.open(no_error)
-    e.branch(_cancelled(e, ctx), exit_label(STATUS_CANCELLED), running)
+    e.branch(_cancelled(e, ctx), exit_label(abi.STATUS_CANCELLED), running)
     e.open(running)
-    exits.update((STATUS_ERROR, STATUS_CANCELLED))
+    exits.update((abi.STATUS_RUN_TIME_ERROR, abi.STATUS_CANCELLED))
 
 
 def _fail(e: FunctionText, op: par.FailOp) -> None:
     ctx, value, extent = (e[operand] for operand in op.operands)
     site = cast("IntegerAttr[IntegerType]", op.properties["site"]).value.data
     first, done = e.labels("fail", "done")
-    where = _field(e, ctx, ContextField.ERROR_SITE)
+    where = _field(e, ctx, abi.CTX_ERROR_SITE)
     swap = e.put(f"cmpxchg ptr {where}, i64 0, i64 {site} monotonic monotonic")
     won = e.put(f"extractvalue {{ i64, i1 }} {swap}, 1")
     e.branch(won, first, done)
     e.open(first)
-    e.do(f"store i64 {value}, ptr {_field(e, ctx, ContextField.ERROR_VALUE)}, align 8")
-    e.do(f"store i64 {extent}, ptr {_field(e, ctx, ContextField.ERROR_EXTENT)}, align 8")
+    e.do(f"store i64 {value}, ptr {_field(e, ctx, abi.CTX_ERROR_VALUE)}, align 8")
+    e.do(f"store i64 {extent}, ptr {_field(e, ctx, abi.CTX_ERROR_EXTENT)}, align 8")
     e.jump(done)
     e.open(done)
 

@@ -25,12 +25,13 @@ class Phis:
         self.e = e
         self.values = values
         self.types = [text for value in values for text in e.flatten_types(value.type)]
-        self.names = [e.fresh() for _ in self.types]
+        self.names: list[str] = []
         self.incoming: list[list[str]] = [[] for _ in self.types]
         self.first_line = 0
 
     def place(self) -> None:
         """Takes the lines at the current position (the block has just been opened)."""
+        self.names = [self.e.fresh() for _ in self.types]
         self.first_line = len(self.e.lines)
         self.e.lines += [""] * len(self.types)
         names = iter(self.names)
@@ -69,6 +70,7 @@ def _for(e: FunctionText, op: scf.ForOp) -> None:
     phis = Phis(e, carried)
     phis.come_from(initial)
     entered_from = e.block
+    e.enter_loop()
     counter, following = e.fresh(), e.fresh()
     e.jump(head)
     e.open(head)
@@ -92,6 +94,7 @@ def _for(e: FunctionText, op: scf.ForOp) -> None:
     metadata = _loop_metadata(e, op, has_vectors=e.vector_accesses > accesses)
     e.do(f"br label %{head}, !llvm.loop {metadata}")
     phis.fill()
+    e.leave_loop()
 
     e.open(done)
     for result, value in zip(op.results, carried, strict=True):
@@ -146,6 +149,7 @@ def _while(e: FunctionText, op: scf.WhileOp) -> None:
     head, inside, done = e.labels("while", "body", "end")
     phis = Phis(e, before.args)
     phis.come_from(op.operands)
+    e.enter_loop()
     e.jump(head)
     e.open(head)
     phis.place()
@@ -160,6 +164,7 @@ def _while(e: FunctionText, op: scf.WhileOp) -> None:
     phis.come_from(terminator(e, after).operands)
     e.jump(head)
     phis.fill()
+    e.leave_loop()
 
     e.open(done)
     for result, value in zip(op.results, forwarded, strict=True):
