@@ -1,0 +1,58 @@
+"""
+Remarks: what a pass wants its user to know, such as an optimisation it left out and why.
+
+A pass says `remark(op, text)`. Nobody listens unless a caller holds `listening()`, as `mlc opt`
+and the pipeline do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation
+
+
+@dataclass(frozen=True)
+class Remark:
+    """One remark, with the user's file and line where the op knows them."""
+
+    op: str
+    text: str
+    where: str  # "file:line" or ""
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}remark: {self.op}: {self.text}"
+
+
+_listeners: ContextVar[list[Remark] | None] = ContextVar("mlc_remarks", default=None)
+
+
+def remark(op: Operation, text: str) -> None:
+    """Tell the listener, if there is one."""
+    heard = _listeners.get()
+    if heard is not None:
+        heard.append(Remark(op.name, text, place(op)))
+
+
+def place(op: Operation) -> str:
+    """``file:line`` of the user's code that gave rise to the op; empty where unknown."""
+    location = op.location
+    if isinstance(location, FileLineColLoc):
+        return f"{location.filename.data}:{location.line.data}"
+    return ""
+
+
+@contextmanager
+def listening() -> Generator[list[Remark], None, None]:
+    """Collects the remarks made inside the block."""
+    heard: list[Remark] = []
+    token = _listeners.set(heard)
+    try:
+        yield heard
+    finally:
+        _listeners.reset(token)

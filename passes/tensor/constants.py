@@ -1,0 +1,58 @@
+"""What is known about values before running: splats, and constants made from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Shape, tensor_type
+from mlc.dialects.dtypes import DType
+from mlc.dialects.tensor.create import ConstantOp, dense
+from mlc.dialects.tensor.op import Array, OpBuilder
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+
+VIEWS = (BroadcastOp, TransposeOp, ReshapeOp, SliceOp)
+"""Ops that only move elements of operand 0."""
+
+
+def constant_of(value: SSAValue) -> ConstantOp | None:
+    """The constant that defines the value."""
+    return value.owner if isinstance(value.owner, ConstantOp) else None
+
+
+def splat(value: SSAValue) -> Array | None:
+    """The 0-d array that every element of the value equals, seen through views; else None."""
+    owner = value.owner
+    while isinstance(owner, VIEWS):
+        owner = owner.operands[0].owner
+    if not isinstance(owner, ConstantOp):
+        return None
+    data = owner.value.data.data
+    if len(data) != owner.dtype.bytes:
+        return None
+    if owner.dtype.kind == "bool":
+        return np.asarray(data != b"\0")
+    return np.frombuffer(data, dtype=owner.dtype.numpy).reshape(())
+
+
+def is_splat_of(value: SSAValue, number: float) -> bool:
+    """Whether every element is exactly `number`; the sign of zero counts."""
+    found = splat(value)
+    if found is None or found != number:
+        return False
+    return number != 0 or found.dtype.kind != "f" or np.signbit(found) == np.signbit(number)
+
+
+def splat_constant(b: OpBuilder, scalar: Any, dtype: DType, shape: Shape) -> SSAValue:
+    """A tensor of one repeated value: one constant, and a broadcast where a dim is symbolic."""
+    kind = tensor_type(dtype.ir, shape)
+    element = np.asarray(scalar, dtype=dtype.numpy).reshape(())
+    if any(dim.constant is None for dim in shape):
+        point = b(ConstantOp, value=dense(element, dtype))
+        letters = "abcdefghijklmnopqrstuvwxyz"[: len(shape)]
+        return b(BroadcastOp, point, letters=f"->{letters}", declared=kind)
+    data = BytesAttr(b"\xff" if dtype.kind == "bool" and element else element.tobytes())
+    return b(ConstantOp, value=DenseIntOrFPElementsAttr(kind, data))  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,70 @@
+"""Constant folding: an op whose operands are constants becomes one, within a budget."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import product
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.create import ConstantOp, dense
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.op import Array, TensorOp
+from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.passes.remarks import remark
+from mlc.passes.tensor.constants import constant_of, splat, splat_constant
+from mlc.passes.tensor.rules import Rewrite, Rules
+
+
+def fold_rules(max_elements: int, max_work: int) -> Rules:
+    """
+    Rules that fold constants. A result of more than `max_elements` elements, or one that takes more
+    than `max_work` element operations, is left to run time, with a remark.
+    """
+    rules = Rules()
+
+    @rules.on(Elementwise)
+    def fold_splats(op: Elementwise, b: Rewrite) -> SSAValue | None:
+        """f(splat, splat)  ->  splat, whatever the size"""
+        values = [splat(x) for x in op.operands]
+        known = [v for v in values if v is not None]
+        if len(known) < len(values):
+            return None
+        with np.errstate(all="ignore"):
+            return splat_constant(b, op.reference(*known), op.dtype, op.shape)
+
+    def fold(op: TensorOp, b: Rewrite) -> SSAValue | None:
+        """f(constant, constant)  ->  constant"""
+        constants = [constant_of(x) for x in op.operands]
+        known = [c for c in constants if c is not None]
+        if len(known) < len(constants):
+            return None
+        elements, work = product(op.shape).constant, product(op.iteration()).constant
+        if elements is None or work is None:
+            return None
+        if elements > max_elements or work > max_work:
+            remark(op, f"not folded: {elements} elements, {work} element operations;"
+                   f" the budget is {max_elements} and {max_work}")
+            return None
+        value = evaluate(op, [c.array() for c in known])
+        return None if value is None else b(ConstantOp, value=dense(value, op.dtype))
+
+    for family in (Elementwise, Reduction, TransposeOp, ReshapeOp, SliceOp, ConcatOp):
+        rules.on(family)(fold)
+    return rules
+
+
+def evaluate(op: TensorOp, operands: list[Array]) -> Array | None:
+    """The op's reference on static shapes; None where it raises, which is left to run time."""
+    shape = tuple(dim.evaluate({}) for dim in op.shape)
+    try:
+        with np.errstate(all="ignore"):
+            if isinstance(op, ReshapeOp):
+                return op.reference_at(operands[0], shape)
+            if isinstance(op, SliceOp):
+                offsets = tuple(offset.evaluate({}) for offset, _ in op.starts())
+                return op.reference_at(operands[0], shape, offsets)
+            return op.reference(*operands)
+    except (MlcError, ValueError, IndexError, KeyError):
+        return None

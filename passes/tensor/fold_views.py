@@ -1,0 +1,189 @@
+"""
+Views disappear into the index letters of the ops that read them, where reading in another order or
+reading one element again costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.dims import Dim, shape_of, tensor_type
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
+from mlc.passes.tensor.rules import Rewrite, Rules
+
+RULES = Rules()
+ONE = Dim.const(1)
+
+
+@dataclass(frozen=True)
+class FoldViewsPass(ModulePass):
+    """
+    contract "mk,kn->mn" x, transpose "nk->kn" w  ->  contract "mk,nk->mn" x, w
+    reduce "max" "nm->n" (transpose "mn->nm" x)   ->  reduce "max" "mn->n" x
+    """
+
+    name = "mlc-fold-views"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        RULES.sweep(op)
+
+
+def _through(word: str, view: BroadcastOp | TransposeOp) -> str:
+    """The letters of the view's operand, when its result has the letters `word`."""
+    (source,), result = split(view.letters.data)
+    renamed = dict(zip(result, word))
+    return "".join(renamed[c] for c in source)
+
+
+@RULES.on(ContractOp)
+def contract_of_transpose(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """contract(transpose(x), y)  ->  contract(x, y) with the letters in x's order"""
+    words, result, _ = op.words()
+    for k, x in enumerate(op.operands):
+        view = x.owner
+        if isinstance(view, TransposeOp):
+            both, operands = list(words), list(op.operands)
+            both[k], operands[k] = _through(words[k], view), view.x
+            return b(ContractOp, *operands, letters=f"{','.join(both)}->{result}")
+    return None
+
+
+@RULES.on(ContractOp)
+def contract_of_broadcast(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """
+    contract "mk,kn->mn" (broadcast "k->mk" x), y  ->  broadcast "n->mn" (contract "k,kn->n" x, y)
+
+    unless a repeated axis is summed and the other operand lacks it: the sum counts it.
+    """
+    words, result, _ = op.words()
+    for k, x in enumerate(op.operands):
+        view = x.owner
+        if not isinstance(view, BroadcastOp):
+            continue
+        word = _through(words[k], view)
+        lost = [c for c in words[k] if c not in word and c not in words[1 - k]]
+        if any(c not in result for c in lost):
+            continue
+        both, operands = list(words), list(op.operands)
+        both[k], operands[k] = word, view.x
+        kept = "".join(c for c in result if c not in lost)
+        small = b(ContractOp, *operands, letters=f"{','.join(both)}->{kept}")
+        if not lost:
+            return small
+        return b(
+            BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result)
+        )
+    return None
+
+
+@RULES.on(ContractOp)
+def contract_of_new_axis(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """contract "mk,kn->mn" (reshape x : (k) -> (1, k)), y  ->  reshape (contract "k,kn->n" x, y)"""
+    words, result, _ = op.words()
+    for k, x in enumerate(op.operands):
+        view = x.owner
+        if not isinstance(view, ReshapeOp) or not view.unit_axes_only():
+            continue
+        if ONE in shape_of(view.x.type):
+            continue
+        word = "".join(c for c, dim in zip(words[k], view.shape) if dim != ONE)
+        both, operands = list(words), list(op.operands)
+        both[k], operands[k] = word, view.x
+        kept = "".join(c for c in result if c in both[0] or c in both[1])
+        small = b(ContractOp, *operands, letters=f"{','.join(both)}->{kept}")
+        return small if kept == result else b(ReshapeOp, small, declared=tensor_of(op.result))
+    return None
+
+
+@RULES.on(TransposeOp)
+def transpose_of_contract(op: TransposeOp, b: Rewrite) -> SSAValue | None:
+    """transpose(contract(x, y))  ->  contract(x, y) in the other order, if nobody else reads it"""
+    inner = op.x.owner
+    if not isinstance(inner, ContractOp) or not op.x.has_one_use():
+        return None
+    words, result, _ = inner.words()
+    order = "".join(result[axis] for axis in op.permutation())
+    return b(ContractOp, *inner.operands, letters=f"{','.join(words)}->{order}")
+
+
+@RULES.on(ReduceOp)
+def reduce_nothing(op: ReduceOp, b: Rewrite) -> SSAValue | None:
+    """reduce "sum" "mn->mn" x  ->  x"""
+    return op.x if not op.axes() and op.x.type == op.result.type else None
+
+
+@RULES.on(ReduceOp, numerics="standard")
+def reduce_of_transpose(op: ReduceOp, b: Rewrite) -> SSAValue | None:
+    """reduce(transpose(x))  ->  reduce(x) with x's letters, transposed after if still needed"""
+    view = op.x.owner
+    if not isinstance(view, TransposeOp):
+        return None
+    (source,), result, _ = op.words()
+    word = _through(source, view)
+    kept = "".join(c for c in word if c in result)
+    small = b(ReduceOp, view.x, monoid=op.monoid, letters=f"{word}->{kept}")
+    return small if kept == result else b(TransposeOp, small, letters=f"{kept}->{result}")
+
+
+@RULES.on(ReduceOp)
+def reduce_of_broadcast(op: ReduceOp, b: Rewrite) -> SSAValue | None:
+    """reduce "sum" "mn->m" (broadcast "n->mn" x)  ->  broadcast "->m" (reduce "sum" "n->" x)"""
+    view = op.x.owner
+    if not isinstance(view, BroadcastOp):
+        return None
+    (source,), result, reduced = op.words()
+    word = _through(source, view)
+    if any(c not in word for c in reduced):
+        return None  # the axis is repeated, and a sum counts it
+    kept = "".join(c for c in word if c in result)
+    small = b(ReduceOp, view.x, monoid=op.monoid, letters=f"{word}->{kept}")
+    return b(BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result))
+
+
+@RULES.on(ReduceOp, numerics="standard")
+def reduce_twice(op: ReduceOp, b: Rewrite) -> SSAValue | None:
+    """sum over m of (sum over n of x)  ->  sum over m and n of x"""
+    inner = op.x.owner
+    if not isinstance(inner, ReduceOp) or inner.monoid != op.monoid or not op.x.has_one_use():
+        return None
+    if op.monoid.data not in ("sum", "prod", "max", "min"):
+        return None
+    (source,), result, _ = op.words()
+    (first,), second, _ = inner.words()
+    outer = dict(zip(second, source))
+    kept = {c: outer[c] for c in second if outer[c] in result}
+    return b(
+        ReduceOp,
+        inner.x,
+        monoid=op.monoid,
+        letters=f"{first}->{''.join(c for c in first if c in kept)}",
+    )
+
+
+@RULES.on(GatherOp)
+def gather_of_view(op: GatherOp, b: Rewrite) -> SSAValue | None:
+    """gather(transpose(x), i)  ->  gather(x, i) with the letters in x's order; indices likewise"""
+    words, result = split(op.letters.data)
+    for k, x in enumerate(op.operands):
+        view = x.owner
+        if not isinstance(view, TransposeOp) and not (k and isinstance(view, BroadcastOp)):
+            continue
+        word = _through(words[k], view)
+        rest = "".join(w for i, w in enumerate(words) if i != k)
+        if any(c not in word and c not in rest for c in result):
+            continue  # nobody else says how long the axis is
+        both, operands = list(words), list(op.operands)
+        both[k], operands[k] = word, view.x
+        value = b(GatherOp, *operands, letters=f"{','.join(both)}->{result}")
+        assert value.type == tensor_type(op.dtype.ir, op.shape)
+        return value
+    return None

@@ -1,0 +1,120 @@
+"""
+Rules: rewrites of one op into a value that means the same, and the sweep that applies them.
+
+One forward sweep reaches the fixpoint: a rule looks only at operands, and what it creates is
+visited before the sweep goes on. This is a plain loop over a block, not a pattern walker, because it
+runs in every first call (a sweep over 30 ops that match nothing takes 0.1 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.errors import CompilerBug
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
+
+Numerics = Literal["strict", "standard", "fast"]
+_ORDER = {"strict": 0, "standard": 1, "fast": 2}
+REWRITES_PER_OP = 100  # more than any chain of rules needs; rules that undo each other exceed it
+
+OpT = TypeVar("OpT", bound=TensorOp)
+Rule = Callable[[OpT, "Rewrite"], SSAValue | None]
+
+
+class Rewrite(OpBuilder):
+    """Builds ops in front of the op being rewritten, at its source location."""
+
+    def __init__(self) -> None:
+        super().__init__(self._insert)
+        self.anchor: Operation | None = None
+
+    def _insert(self, new: Operation) -> None:
+        anchor = self.anchor
+        assert anchor is not None
+        assert anchor.parent is not None
+        new.location = anchor.location
+        anchor.parent.insert_op_before(new, anchor)
+
+
+class Rules:
+    """
+    Rules by op class, in the order they are tried. Each carries the weakest `numerics` that allows
+    it (D1): "strict" rules keep every bit, "standard" ones may change the order of a reduction.
+    """
+
+    def __init__(self, *included: Rules) -> None:
+        self._by_op: dict[type[Operation], list[tuple[int, Rule[Any]]]] = {}
+        self._resolved: dict[tuple[type[Operation], int], tuple[Rule[Any], ...]] = {}
+        for rules in included:
+            for op, entries in rules._by_op.items():
+                self._by_op.setdefault(op, []).extend(entries)
+
+    def on(
+        self, op: type[OpT], *, numerics: Numerics = "strict"
+    ) -> Callable[[Rule[OpT]], Rule[OpT]]:
+        """Registers a rule for ops of this class and its subclasses."""
+
+        def register(rule: Rule[OpT]) -> Rule[OpT]:
+            self._by_op.setdefault(op, []).append((_ORDER[numerics], rule))
+            return rule
+
+        return register
+
+    def of(self, op: type[Operation], allowed: int) -> tuple[Rule[Any], ...]:
+        """The rules for one class under a numerics mode."""
+        found = self._resolved.get((op, allowed))
+        if found is None:
+            found = tuple(
+                rule
+                for base in op.__mro__
+                for needs, rule in self._by_op.get(base, ())
+                if needs <= allowed
+            )
+            self._resolved[op, allowed] = found
+        return found
+
+    def sweep(self, module: ModuleOp) -> None:
+        """Applies the rules to every op of the module that is used, regions included."""
+        mode = module.attributes.get("mlc.numerics")
+        allowed = _ORDER[mode.data] if isinstance(mode, StringAttr) else _ORDER["standard"]
+        rewrite = Rewrite()
+        for op in module.body.block.ops:
+            for region in op.regions:
+                for block in region.blocks:
+                    self._sweep_block(block, rewrite, allowed)
+
+    def _sweep_block(self, block: Block, rewrite: Rewrite, allowed: int) -> None:
+        op = block.first_op
+        budget = REWRITES_PER_OP
+        while op is not None:
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._sweep_block(inner, rewrite, allowed)
+            before = op.prev_op
+            value = self._rewritten(op, rewrite, allowed)
+            if value is None:
+                op = op.next_op
+                budget += REWRITES_PER_OP
+                continue
+            budget -= 1
+            if budget < 0:
+                raise CompilerBug(f"rules for '{op.name}' undo each other")
+            op.results[0].replace_all_uses_with(value)
+            old, op = op, block.first_op if before is None else before.next_op
+            if op is old:
+                op = old.next_op
+            old.erase()
+
+    def _rewritten(self, op: Operation, rewrite: Rewrite, allowed: int) -> SSAValue | None:
+        rules = self.of(type(op), allowed)
+        if not rules or op.results[0].first_use is None:
+            return None
+        rewrite.anchor = op
+        for rule in rules:
+            if (value := rule(op, rewrite)) is not None:
+                return value
+        return None

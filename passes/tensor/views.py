@@ -1,0 +1,219 @@
+"""
+Views cancel and compose; arithmetic moves in front of the broadcast that would repeat it.
+
+Everything here moves elements and changes none, so every rule is exact.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.shape import (
+    BroadcastOp,
+    ConcatOp,
+    IndexMapped,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from mlc.passes.tensor.constants import splat, splat_constant
+from mlc.passes.tensor.rules import Rewrite, Rules
+
+VIEW_RULES = Rules()
+
+
+def letters(op: BroadcastOp | TransposeOp) -> tuple[str, str]:
+    """The letters of operand and result."""
+    (source,), result = split(op.letters.data)
+    return source, result
+
+
+def _view_of_splat(op: TensorOp, b: Rewrite) -> SSAValue | None:
+    """transpose(splat)  ->  splat"""
+    value = splat(op.operands[0])
+    if value is None:
+        return None
+    symbolic = any(dim.constant is None for dim in op.shape)
+    if symbolic and isinstance(op, BroadcastOp) and not shape_of(op.x.type):
+        return None  # the canonical form of a splat of symbolic shape
+    return splat_constant(b, value, op.dtype, op.shape)
+
+
+for _view in (IndexMapped, ReshapeOp):
+    VIEW_RULES.on(_view)(_view_of_splat)
+
+
+@VIEW_RULES.on(BroadcastOp)
+def broadcast_to_same(op: BroadcastOp, b: Rewrite) -> SSAValue | None:
+    """broadcast "mn->mn" x  ->  x"""
+    return op.x if op.x.type == op.result.type else None
+
+
+@VIEW_RULES.on(BroadcastOp)
+def broadcast_twice(op: BroadcastOp, b: Rewrite) -> SSAValue | None:
+    """broadcast(broadcast(x))  ->  broadcast(x)"""
+    inner = op.x.owner
+    if not isinstance(inner, BroadcastOp):
+        return None
+    source, result = letters(op)
+    first, second = letters(inner)
+    renamed = dict(zip(second, source))
+    text = "".join(renamed[c] for c in first)
+    return b(BroadcastOp, inner.x, letters=f"{text}->{result}", declared=tensor_of(op.result))
+
+
+@VIEW_RULES.on(TransposeOp)
+def transpose_to_same(op: TransposeOp, b: Rewrite) -> SSAValue | None:
+    """transpose "mn->mn" x  ->  x"""
+    source, result = letters(op)
+    return op.x if source == result else None
+
+
+@VIEW_RULES.on(TransposeOp)
+def transpose_twice(op: TransposeOp, b: Rewrite) -> SSAValue | None:
+    """transpose(transpose(x))  ->  transpose(x)"""
+    inner = op.x.owner
+    if not isinstance(inner, TransposeOp):
+        return None
+    source, result = letters(op)
+    first, second = letters(inner)
+    renamed = dict(zip(second, source))
+    return b(TransposeOp, inner.x, letters=f"{''.join(renamed[c] for c in first)}->{result}")
+
+
+@VIEW_RULES.on(TransposeOp)
+def transpose_of_broadcast(op: TransposeOp, b: Rewrite) -> SSAValue | None:
+    """transpose(broadcast(x))  ->  broadcast(transpose(x)); nothing is left of it for 1-d x"""
+    inner = op.x.owner
+    if not isinstance(inner, BroadcastOp):
+        return None
+    source, result = letters(op)
+    first, second = letters(inner)
+    renamed = dict(zip(second, source))
+    before = "".join(renamed[c] for c in first)
+    after = "".join(c for c in result if c in before)
+    x = b(TransposeOp, inner.x, letters=f"{before}->{after}") if before != after else inner.x
+    return b(BroadcastOp, x, letters=f"{after}->{result}", declared=tensor_of(op.result))
+
+
+@VIEW_RULES.on(ReshapeOp)
+def reshape_to_same(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
+    """reshape x : (3, 4) -> (3, 4)  ->  x"""
+    return op.x if op.x.type == op.result.type else None
+
+
+@VIEW_RULES.on(ReshapeOp)
+def reshape_twice(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
+    """reshape(reshape(x))  ->  reshape(x)"""
+    inner = op.x.owner
+    if not isinstance(inner, ReshapeOp):
+        return None
+    return b(ReshapeOp, inner.x, declared=tensor_of(op.result))
+
+
+@VIEW_RULES.on(SliceOp)
+def slice_everything(op: SliceOp, b: Rewrite) -> SSAValue | None:
+    """slice x[0 ... n]  ->  x"""
+    zero = Dim.const(0)
+    if op.x.type != op.result.type or any(s != (zero, 1) for s in op.starts()):
+        return None
+    return op.x
+
+
+@VIEW_RULES.on(SliceOp)
+def slice_twice(op: SliceOp, b: Rewrite) -> SSAValue | None:
+    """slice(slice(x)[o1, s1])[o2, s2]  ->  slice(x)[o1 + s1 * o2, s1 * s2]"""
+    inner = op.x.owner
+    if not isinstance(inner, SliceOp):
+        return None
+    pairs = list(zip(inner.starts(), op.starts()))
+    return b(
+        SliceOp,
+        inner.x,
+        offsets=tuple(o1 + o2 * s1 for (o1, s1), (o2, _) in pairs),
+        steps=tuple(Dim.const(s1 * s2) for (_, s1), (_, s2) in pairs),
+        declared=tensor_of(op.result),
+    )
+
+
+@VIEW_RULES.on(SliceOp)
+def slice_of_broadcast(op: SliceOp, b: Rewrite) -> SSAValue | None:
+    """slice(broadcast(x))  ->  broadcast(slice(x))"""
+    inner = op.x.owner
+    if not isinstance(inner, BroadcastOp):
+        return None
+    source, result = letters(inner)
+    axes = [result.index(c) for c in source]
+    starts = [op.starts()[axis] for axis in axes]
+    x = b(
+        SliceOp,
+        inner.x,
+        offsets=tuple(offset for offset, _ in starts),
+        steps=tuple(Dim.const(step) for _, step in starts),
+        declared=tensor_type(op.dtype.ir, tuple(op.shape[axis] for axis in axes)),
+    )
+    return b(BroadcastOp, x, letters=inner.letters, declared=tensor_of(op.result))
+
+
+@VIEW_RULES.on(ConcatOp)
+def concat_of_concat(op: ConcatOp, b: Rewrite) -> SSAValue | None:
+    """concat(a, concat(b, c))  ->  concat(a, b, c) along one axis"""
+
+    def parts(value: SSAValue) -> tuple[SSAValue, ...]:
+        owner = value.owner
+        same = isinstance(owner, ConcatOp) and owner.axis == op.axis and value.has_one_use()
+        return tuple(owner.operands) if isinstance(owner, ConcatOp) and same else (value,)
+
+    flat = [inner for part in op.parts for inner in parts(part)]
+    return b(ConcatOp, *flat, axis=op.axis) if len(flat) > len(op.parts) else None
+
+
+@VIEW_RULES.on(Elementwise)
+def compute_before_broadcast(op: Elementwise, b: Rewrite) -> SSAValue | None:
+    """exp(broadcast(x))  ->  broadcast(exp(x)): the same elements, computed once"""
+    pattern = _common_broadcast(op)
+    if pattern is None:
+        return None
+    letters_, like = pattern
+    shape = shape_of(like.type)
+    operands = [_before_broadcast(b, x, shape) for x in op.operands]
+    small = b(
+        type(op), *operands, declared=tensor_type(op.dtype.ir, shape), **dict(op.properties)
+    )
+    return b(BroadcastOp, small, letters=letters_, declared=tensor_of(op.results[0]))
+
+
+def _common_broadcast(op: Elementwise) -> tuple[StringAttr, SSAValue] | None:
+    """Letters and operand of the broadcasts, where all operands are alike or splats."""
+    found: BroadcastOp | None = None
+    for x in op.operands:
+        if splat(x) is not None:
+            continue
+        inner = x.owner
+        if not isinstance(inner, BroadcastOp):
+            return None
+        if found is None:
+            found = inner
+        elif _pattern(inner) != _pattern(found) or shape_of(inner.x.type) != shape_of(found.x.type):
+            return None
+    return None if found is None else (found.letters, found.x)
+
+
+def _pattern(op: BroadcastOp) -> tuple[int, ...]:
+    """The result's axes that the operand has."""
+    source, result = letters(op)
+    return tuple(result.index(c) for c in source)
+
+
+def _before_broadcast(b: Rewrite, x: SSAValue, shape: Shape) -> SSAValue:
+    value, owner = splat(x), x.owner
+    if value is None:
+        assert isinstance(owner, BroadcastOp)
+        return owner.x
+    return splat_constant(b, value, dtype_of(tensor_of(x).element_type), shape)
