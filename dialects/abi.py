@@ -73,5 +73,5 @@ ITEM_BYTES: Final = {"bool": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8, "bf16": 
 
 
 def dtype_symbol(dtype: str) -> str:
-    """The imported symbol with the type number of a dtype whose number NumPy assigns at run time."""
+    """The imported symbol with the type number of a dtype that NumPy numbers at run time."""
     return f"mlc_type_num_{dtype}"

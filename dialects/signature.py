@@ -145,8 +145,8 @@ def solve(signature: EntrySignature) -> tuple[SolveStep, ...]:
     if pending or unsolved:
         raise ValueError(
             f"symbols {', '.join(unsolved) or '?'} cannot be computed from the arguments' sizes "
-            f"({_sizes(dim for _, _, dim in pending)}); expected each symbol as the size of an axis, "
-            "or in one that is linear in it; name the axis with dynamic= or pass the size as an array axis"
+            f"({_sizes(dim for _, _, dim in pending)}); expected each symbol as the size of an "
+            "axis, or in one that is linear in it; name that axis with dynamic="
         )
     return tuple(steps)
 

@@ -11,7 +11,7 @@ The text names no address: NumPy, CPython and the runtime are undefined symbols 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from mlc.dialects import abi
@@ -50,9 +50,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 """
 
 
-def emit_shim(
-    signature: EntrySignature, name: str, *, work_ns: Dim | int | None = None
-) -> str:
+def emit_shim(signature: EntrySignature, name: str, *, work_ns: Dim | int | None = None) -> str:
     """
     LLVM IR text of the shim of entry `name`; its symbol is `abi.shim_symbol(name)`.
 
@@ -123,7 +121,7 @@ class _Shim:
         return result
 
     @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
+    def when(self, condition: str) -> Generator[None, None, None]:
         """Lines that run only when the i1 holds; they end where they began."""
         self._fresh += 1
         number = self._fresh
@@ -175,8 +173,10 @@ class _Shim:
                 self.line(f"%scalar{position} = alloca i64, align 8")
 
     def _check_argument(self, position: int, spec: ArgSpec) -> None:
-        self.line(f"; argument {position}: {spec.kind} {spec.dtype} "
-                  f"[{', '.join(map(str, spec.dims))}] {spec.layout}")
+        self.line(
+            f"; argument {position}: {spec.kind} {spec.dtype} "
+            f"[{', '.join(map(str, spec.dims))}] {spec.layout}"
+        )
         self.line(f"%a{position} = load ptr, ptr {self._element('%argv', position)}, align 8")
         type_ = self.load("ptr", f"%a{position}", abi.OBJECT_TYPE)
         if spec.kind == "array":
@@ -237,7 +237,9 @@ class _Shim:
             value = self.load("double", source, abi.FLOAT_VALUE)
             self._store_float(value, spec.dtype, slot)
         elif spec.kind == "bool":
-            self._store_integer(self.equal("ptr", source, "@_Py_TrueStruct"), "i1", spec.dtype, slot)
+            self._store_integer(
+                self.equal("ptr", source, "@_Py_TrueStruct"), "i1", spec.dtype, slot
+            )
         else:
             # the slot serves as the overflow flag first
             self.store("i32", "0", slot, 0)

@@ -37,7 +37,7 @@ class _MethodDef(ctypes.Structure):
 
 
 _method_defs: list[_MethodDef] = []
-"""CPython reads a builtin's definition while the builtin dies, after its owner: these 32 bytes stay."""
+"""CPython reads the definition while the builtin dies, after its owner: 32 bytes each stay."""
 
 _states: weakref.WeakSet[EntryState] = weakref.WeakSet()
 
@@ -107,7 +107,7 @@ class EntryState:
 
 
 def _status_raiser(on_error: OnError) -> Callable[[int, int, int, int], NoReturn]:
-    """What raises for a status other than 0; holds no state, so that the builtin is in no cycle."""
+    """What raises for a status other than 0; holds no state: the builtin is in no cycle."""
 
     def raise_status(status: int, site: int, value: int, extent: int) -> NoReturn:
         if status == abi.STATUS_RUN_TIME_ERROR:
@@ -125,7 +125,7 @@ def _status_raiser(on_error: OnError) -> Callable[[int, int, int, int], NoReturn
 
 
 class LoadedEntry:
-    """A loaded entry. `builtin` is the callable; `address` its native function (decisions.md D2)."""
+    """A loaded entry: `builtin` is the callable, `address` its native function."""
 
     def __init__(
         self, builtin: Callable[..., object], state: EntryState, address: int, native: bool
@@ -210,8 +210,10 @@ _type_cells: dict[str, ctypes.c_int32] = {}
 def _type_cell(dtype: str) -> ctypes.c_int32:
     if dtype not in _type_cells:
         if dtype != "bf16":
-            raise ValueError(f"dtype {dtype!r} has no NumPy type; expected one of "
-                             f"{', '.join((*abi.TYPE_NUMS, 'bf16'))}")
+            raise ValueError(
+                f"dtype {dtype!r} has no NumPy type; expected one of "
+                f"{', '.join((*abi.TYPE_NUMS, 'bf16'))}"
+            )
         import ml_dtypes
         import numpy as np
 

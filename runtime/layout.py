@@ -3,7 +3,7 @@
 Addresses and struct offsets of CPython and NumPy that native entries rely on, and their self-test.
 
 The offsets (dialects/abi.py) are those of CPython 3.11 to 3.14 and NumPy 2. `layout_fault` checks
-every one of them on live objects; where one differs (a free-threaded build, say) entries run through
+them on live objects; where one differs (a free-threaded build, say) entries run through
 runtime/slow_entry.py instead.
 """
 
@@ -47,16 +47,14 @@ def function_address(function: object) -> int:
 @lru_cache(maxsize=1)
 def python_symbols() -> dict[str, int]:
     """Symbol -> address of what native code uses of CPython and NumPy."""
-    from numpy._core import _multiarray_umath
+    from numpy._core import _multiarray_umath  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 
     get_pointer = PYTHON.PyCapsule_GetPointer
     get_pointer.restype = ctypes.c_void_p
     get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    capsule: object = _multiarray_umath._ARRAY_API  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    capsule: object = _multiarray_umath._ARRAY_API  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     table = (ctypes.c_void_p * (_SET_HANDLER + 1)).from_address(get_pointer(capsule, None))
-    symbols = {
-        name: function_address(getattr(PYTHON, name)) for name in _PYTHON_FUNCTIONS
-    }
+    symbols = {name: function_address(getattr(PYTHON, name)) for name in _PYTHON_FUNCTIONS}
     for name, index in (
         ("PyArray_Type", _ARRAY_TYPE),
         ("PyArray_Return", _ARRAY_RETURN),

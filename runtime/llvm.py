@@ -141,7 +141,7 @@ def _run_passes(module: Module, machine: TargetMachine, opt_level: int) -> None:
 def _optimised(text: str, target: CpuTarget, opt_level: int) -> tuple[Module, TargetMachine]:
     if opt_level not in OPT_LEVELS:
         raise ValueError(f"opt_level is {opt_level}; expected one of {OPT_LEVELS}")
-    codegen_level = 1 if opt_level == 0 else min(2, opt_level + 1) if opt_level < 3 else 3
+    codegen_level = (0, 2, 2, 3)[opt_level]
     machine = target_machine(target.triple, target.cpu_name, target.features, codegen_level)
     module = _parse(text)
     module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
@@ -174,7 +174,7 @@ def session() -> object:
     name, features = host_cpu()
     flags = ",".join(f"{'+' if on else '-'}{key}" for key, on in features.items())
     machine = target_machine(host_triple(), name, flags, 2)
-    return llvm.create_lljit_compiler(machine, use_jit_link=True)
+    return llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)
 
 
 def link_library(

@@ -62,7 +62,8 @@ class SlowEntry:
     ) -> tuple[list[Array], list[int], dict[str, int]]:
         if kwargs or len(args) != len(self._signature.args):
             raise _NotTakenError
-        arrays = [_argument(spec, arg) for spec, arg in zip(self._signature.args, args, strict=True)]
+        specs = self._signature.args
+        arrays = [_argument(spec, arg) for spec, arg in zip(specs, args, strict=True)]
         symbols: dict[str, int] = {}
         for step in self._steps:
             size = arrays[step.arg].shape[step.axis]
@@ -87,9 +88,9 @@ class SlowEntry:
 
         for donated, spec in enumerate(self._signature.args):
             for other, array in enumerate(arrays):
-                if spec.donated and other != donated:
-                    if np.may_share_memory(arrays[donated], array):
-                        raise _NotTakenError
+                apart = not spec.donated or other == donated
+                if not apart and np.may_share_memory(arrays[donated], array):
+                    raise _NotTakenError
 
     def _run(self, arrays: list[Array], sizes: list[int], symbols: dict[str, int]) -> object:
         import numpy as np

@@ -340,7 +340,11 @@ entry:
   br i1 %serial, label %alone, label %limit
 limit:
   %max.target = load ptr, ptr @mlc_max_threads_target, align 8
-  %free = icmp eq ptr %max.target, null
+  %default = load i64, ptr @mlc_threads, align 8
+  %default32 = trunc i64 %default to i32
+  %asked.for = icmp ne i32 %default32, %threads  ; a count of the function's own
+  %unlimited = icmp eq ptr %max.target, null
+  %free = or i1 %asked.for, %unlimited
   br i1 %free, label %start, label %ask
 ask:
   %max = call i32 %max.target()

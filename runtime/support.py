@@ -15,7 +15,7 @@ from pathlib import Path
 from mlc.runtime import cache, jit, layout
 from mlc.runtime.layout import PYTHON
 from mlc.runtime.llvm import compile_object
-from mlc.runtime.probe import host_isa
+from mlc.runtime.probe import host_target
 
 _EXPORTS = (
     "mlc_context_new",
@@ -95,7 +95,7 @@ class Support:
 def support() -> Support:
     """The support code of this process."""
     text = Path(__file__).with_name("support.ll").read_text()
-    target = host_isa()
+    target = host_target()
     key = cache.object_key(b"support", text.encode(), target.isa().encode())
     image = cache.object_cache().get(key)
     if image is None:

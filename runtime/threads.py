@@ -48,7 +48,7 @@ def checked_count(count: int) -> int:
 
 
 def set_threads(count: int | None) -> None:
-    """The thread count of all compiled functions without a `threads=` of their own; None: default."""
+    """The thread count of compiled functions without `threads=`; None: the default."""
     global _explicit_count
     _explicit_count = None if count is None else checked_count(count)
     _publish()
@@ -105,7 +105,7 @@ def _bind() -> None:
     if _bound is None:
         warnings.warn(
             "no OpenMP runtime found: compiled functions use one thread. For more install "
-            "libgomp1 (the system's package), or intel-openmp (pip install 'mlc-compiler[threads]').",
+            "libgomp1 (system package) or intel-openmp (pip install 'mlc-compiler[threads]').",
             RuntimeWarning,
             stacklevel=4,
         )

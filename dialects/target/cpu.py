@@ -95,7 +95,7 @@ class CpuTarget:
     """All cores together, data in memory. Source: as above."""
 
     fork_join_s: float = 2e-6
-    """Starting and joining one parallel region of all cores. Source: decisions.md D15, rounded up."""
+    """Starting and joining a parallel region. Source: decisions.md D15, rounded up."""
 
     barrier_s: float = 5e-7
     """One barrier inside a parallel region. Source: decisions.md D15, rounded up."""
@@ -114,7 +114,7 @@ class CpuTarget:
 
     @property
     def arch(self) -> str:
-        """"x86_64" or "aarch64"."""
+        """The architecture: "x86_64" or "aarch64"."""
         return self.triple.partition("-")[0]
 
     def lanes(self, item_bits: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class GpuTarget:
     """
     One GPU. Limits per compute capability: CUDA C++ Programming Guide 12.8, table "Technical
-    Specifications per Compute Capability"; rates: the data sheet that `source` cites, without sparsity.
+    Specifications per Compute Capability"; rates: the data sheet that `source` cites, dense.
     """
 
     name: str
@@ -107,7 +107,7 @@ class GpuTarget:
 
     @property
     def sm(self) -> str:
-        """"sm_90a"."""
+        """The architecture's name, such as "sm_90a"."""
         return f"sm_{self.compute_capability}{'a' if self.arch_specific else ''}"
 
     def isa(self) -> str:

@@ -115,7 +115,7 @@ NEON = CpuTarget(
     memory_read_bytes_per_s=15e9,
     memory_read_all_cores_bytes_per_s=120e9,
     has_int8_dot=True,
-    source="Arm Neoverse N1 Software Optimization Guide and Technical Reference Manual, Graviton 2; "
+    source="Arm Neoverse N1 Software Optimization Guide and Reference Manual, Graviton 2; "
     "level-3 and memory rates: rounded from published STREAM results",
 )
 
@@ -261,9 +261,7 @@ SM_100 = replace(
     source="NVIDIA DGX B200 data sheet, per GPU",
 )
 
-SM_100A = replace(
-    SM_100, name="sm_100a", arch_specific=True, tensor_core_kinds=("mma", "tcgen05")
-)
+SM_100A = replace(SM_100, name="sm_100a", arch_specific=True, tensor_core_kinds=("mma", "tcgen05"))
 
 CPUS: tuple[CpuTarget, ...] = (AVX2, AVX512, AMX, NEON)
 GPUS: tuple[GpuTarget, ...] = (

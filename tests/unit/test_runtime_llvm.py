@@ -1,0 +1,133 @@
+"""Text to objects and assembly, for this machine and for others; the probe."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from mlc import knobs
+from mlc.dialects.target import CpuTarget, named_target
+from mlc.dialects.target.known import CPUS
+from mlc.runtime import jit, probe
+from mlc.runtime.llvm import LLVMTextError, compile_object, emit_assembly, optimised_text
+
+FMA = """
+define void @fma(ptr %x, ptr %out) {
+  %a = load <LANES x float>, ptr %x, align 4
+  %r = call <LANES x float> @llvm.fma.vLANESf32(<LANES x float> %a, <LANES x float> %a,
+                                                <LANES x float> %a)
+  store <LANES x float> %r, ptr %out, align 4
+  ret void
+}
+declare <LANES x float> @llvm.fma.vLANESf32(<LANES x float>, <LANES x float>, <LANES x float>)
+"""
+
+
+def cpu(name: str) -> CpuTarget:
+    """A CPU of the table."""
+    target = named_target(name)
+    assert isinstance(target, CpuTarget)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction", "register"),
+    [
+        ("avx2", "vfmadd", "%ymm"),
+        ("avx512", "vfmadd", "%zmm"),
+        ("amx", "vfmadd", "%zmm"),
+        ("neon", "fmla", "v0.4s"),
+    ],
+)
+def test_assembly_for_named_machines(name: str, instruction: str, register: str) -> None:
+    target = cpu(name)
+    text = emit_assembly(FMA.replace("LANES", str(target.lanes(32))), target)
+    assert instruction in text
+    assert register in text
+
+
+@pytest.mark.parametrize("target", CPUS, ids=lambda target: target.name)
+def test_objects_cross_compile_and_are_reproducible(target: CpuTarget) -> None:
+    text = FMA.replace("LANES", str(target.lanes(32)))
+    images = {compile_object(text, target) for _ in range(2)}
+    assert len(images) == 1
+    machine = images.pop()[18:20]  # ELF e_machine
+    assert machine == (b"\xb7\x00" if target.arch == "aarch64" else b"\x3e\x00")
+
+
+def test_bad_text_is_the_emitters_fault() -> None:
+    with pytest.raises(LLVMTextError, match="mlc emitted LLVM IR that LLVM refuses"):
+        compile_object("define void @f() { %x = nonsense }", cpu("avx2"))
+    with pytest.raises(ValueError, match="opt_level is 7; expected one of"):
+        compile_object("", cpu("avx2"), opt_level=7)
+
+
+def test_optimisation_levels() -> None:
+    text = """
+define i64 @f(i64 %x) {
+  %slot = alloca i64
+  store i64 %x, ptr %slot
+  %y = load i64, ptr %slot
+  ret i64 %y
+}
+"""
+    assert "alloca" in optimised_text(text, cpu("avx2"), opt_level=0)
+    for level in (1, 2, 3):
+        assert "alloca" not in optimised_text(text, cpu("avx2"), opt_level=level)
+
+
+def test_a_missing_symbol_is_named() -> None:
+    text = "declare void @nowhere()\ndefine void @f() {\n call void @nowhere()\n ret void\n}"
+    image = compile_object(text, probe.host_target())
+    with pytest.raises(RuntimeError, match="nobody defines nowhere"):
+        jit.load([image], imports={}, exports=["f"])
+    with pytest.raises(RuntimeError, match="more than one object defines f"):
+        jit.load([image, image], imports={"nowhere": 1}, exports=["f"])
+
+
+def test_objects_see_each_other_and_imports() -> None:
+    target = probe.host_target()
+    first = compile_object(
+        "declare i64 @g(i64)\n@cell = external global i64\n"
+        "define i64 @f(i64 %x) {\n %y = call i64 @g(i64 %x)\n %c = load i64, ptr @cell\n"
+        " %z = add i64 %y, %c\n ret i64 %z\n}",
+        target,
+    )
+    second = compile_object("define i64 @g(i64 %x) {\n %y = mul i64 %x, 10\n ret i64 %y\n}", target)
+    import ctypes
+
+    cell = ctypes.c_int64(7)
+    code = jit.load([first, second], imports={"cell": ctypes.addressof(cell)}, exports=["f"])
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("f"))
+    assert call(4) == 47
+    cell.value = -40
+    assert call(4) == 0
+
+
+def test_probe_is_cheap_and_plausible() -> None:
+    probe.host_target.cache_clear()
+    start = time.perf_counter()
+    target = probe.host_target()
+    assert time.perf_counter() - start < 0.1  # 1 to 2 ms on an idle machine
+    assert target.vector_bits in (128, 256, 512)
+    assert 8 << 10 <= target.l1d_bytes <= 1 << 20
+    assert target.l1d_bytes < target.l2_bytes
+    assert target.cores >= 1
+    assert target.clock_hz > 0.5e9
+
+
+@pytest.mark.slow
+def test_measured_rates_are_kept(tmp_path: Path) -> None:
+    with knobs.scope(cache_dir=tmp_path):
+        measured = probe.measure(seconds=0.3)
+        assert probe.host_target() == measured
+        assert "measured" in measured.source
+        assert measured.l1_read_bytes_per_s > measured.memory_read_bytes_per_s
+        assert measured.f32_flops_per_s > 1e9
+        (stored,) = tmp_path.glob("machine-*.json")
+        stored.write_text("{}")
+        probe.host_target.cache_clear()
+        assert "estimated" in probe.host_target().source
+    probe.host_target.cache_clear()

@@ -1,0 +1,67 @@
+"""The machine descriptions: complete, consistent, named."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from mlc.dialects.target import CpuTarget, GpuTarget, named_target
+from mlc.dialects.target.known import CPUS, GPUS
+
+
+@pytest.mark.parametrize("target", CPUS, ids=lambda target: target.name)
+def test_cpu_figures_agree(target: CpuTarget) -> None:
+    assert named_target(target.name) is target
+    assert target.source
+    peak = 2 * target.lanes(32) * target.fma_ports * target.clock_hz
+    assert target.f32_flops_per_s == pytest.approx(peak)
+    assert target.l1d_bytes < target.l2_bytes < target.l3_bytes
+    rates = (
+        target.l1_read_bytes_per_s,
+        target.l2_read_bytes_per_s,
+        target.l3_read_bytes_per_s,
+        target.memory_read_bytes_per_s,
+    )
+    assert list(rates) == sorted(rates, reverse=True)
+    for sets in (target.l1d_bytes / target.l1d_ways, target.l2_bytes / target.l2_ways):
+        assert sets % target.cache_line_bytes == 0
+
+
+@pytest.mark.parametrize("target", GPUS, ids=lambda target: target.name)
+def test_gpu_figures_agree(target: GpuTarget) -> None:
+    assert named_target(f"cuda:{target.name}") is target
+    assert target.source
+    assert target.shared_bytes_per_block <= target.shared_bytes_per_sm
+    assert target.has_async_copy == (target.compute_capability >= 80)
+    assert target.has_tma == (target.compute_capability >= 90)
+    assert ("wgmma" in target.tensor_core_kinds) == (target.sm == "sm_90a")
+    assert target.tensor_f16_flops_per_s > target.f32_flops_per_s
+
+
+UNITS = (
+    "bytes", "bits", "_s", "_hz", "num_", "max_", "ways", "cores", "ports", "cycles", "count",
+    "registers", "threads", "lanes", "tiles", "capability",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [CpuTarget, GpuTarget])
+def test_every_field_has_a_unit_and_a_docstring(kind: type) -> None:
+    import inspect
+
+    source = inspect.getsource(kind)
+    for field in dataclasses.fields(kind):
+        _, _, after = source.partition(f"    {field.name}: ")
+        assert after.splitlines()[1].strip().startswith('"""'), field.name
+        if field.type in ("int", "float"):
+            assert any(unit in field.name for unit in UNITS), field.name
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no target is called 'avx3'; expected one of host, avx2"):
+        named_target("avx3")
+    with pytest.raises(ValueError, match="no target is called 'cuda:avx2'"):
+        named_target("cuda:avx2")
+    host = named_target("avx512")
+    assert isinstance(host, CpuTarget)
+    assert named_target("host", host=lambda: host) is host
