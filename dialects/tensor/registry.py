@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
+from mlc.dialects.target.attribute import TargetAttr
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import ELEMENTWISE
@@ -41,7 +42,7 @@ class _Constants(ConstantMaterializationInterface):
         return None
 
 
-TENSOR_ATTRIBUTES = (DimsAttr,)
+TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
 CONTROL_OPS: tuple[type[Operation], ...] = (ForOp, YieldOp)
 MLC = Dialect(
     "mlc",

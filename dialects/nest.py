@@ -1,0 +1,207 @@
+"""The iteration space of a kernel and what it reads where: facts that scheduling and lowering share.
+
+The axes are the result's, then the reduced ones. Everything is found by asking the ops for one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from mlc.dialects.dims import Dim, Shape, shape_of
+from mlc.dialects.dtypes import DType
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.element import Ix, Point
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import Reduction
+
+
+@dataclass(frozen=True)
+class Affine(Ix):
+    """A position as sum(coefficient * axis) + offset; unknown where it is read from memory."""
+
+    terms: tuple[tuple[int, int], ...] = ()
+    offset: Dim = Dim.const(0)
+    known: bool = True
+
+    def coefficient(self, axis: int) -> int:
+        """How the position moves with an axis of the iteration space."""
+        return dict(self.terms).get(axis, 0)
+
+    @property
+    def is_axis(self) -> int | None:
+        """The axis, when the position is exactly one."""
+        if self.known and len(self.terms) == 1 and self.terms[0][1] == 1 and self.offset == Dim.const(0):
+            return self.terms[0][0]
+        return None
+
+
+@dataclass(frozen=True)
+class Access:
+    """One read of a kernel input: which, where, and in which part of the nest."""
+
+    argument: int
+    point: tuple[Affine, ...]
+    shape: Shape
+    per_result: bool  # once per element of the result (an epilogue), not per point of the iteration space
+
+
+@dataclass
+class Nest:
+    """A kernel's iteration space."""
+
+    kernel: KernelOp
+    reduction: Reduction | None
+    sizes: Shape  # of every axis: result axes, then reduced axes
+    rank: int  # number of result axes
+    accesses: list[Access] = field(default_factory=list[Access])
+    counted: set[int] = field(default_factory=set[int])  # axes whose position is used as a value
+    weight: float = 1.0  # time of one point of the space relative to an addition
+
+    def groups(self, strided: frozenset[int]) -> tuple[tuple[int, ...], ...]:
+        """Adjacent axes that every access walks as one; `strided`: arguments that are not row-major.
+
+        Axes of size 1 join their neighbour.
+        """
+        found: list[list[int]] = []
+        for axis in range(len(self.sizes)):
+            boundary = axis in (0, self.rank)
+            if not boundary and found and self._joins(axis, strided):
+                found[-1].append(axis)
+            else:
+                found.append([axis])
+        return tuple(tuple(group) for group in found)
+
+    def _joins(self, axis: int, strided: frozenset[int]) -> bool:
+        if axis in self.counted or axis - 1 in self.counted:
+            return False
+        if not all(self._walks_as_one(access, axis, strided) for access in self.accesses):
+            return False
+        # an input read in two ways must be walked along the same pair of its axes in both
+        inner: dict[int, int] = {}
+        for access in self.accesses:
+            for k, position in enumerate(access.point):
+                if position.coefficient(axis) and inner.setdefault(access.argument, k) != k:
+                    return False
+        return True
+
+    def _walks_as_one(self, access: Access, axis: int, strided: frozenset[int]) -> bool:
+        uses = [
+            [a for a, position in enumerate(access.point) if position.coefficient(d)]
+            for d in (axis - 1, axis)
+        ]
+        if not uses[0] and not uses[1]:
+            return True
+        if access.argument in strided or [len(u) for u in uses] != [1, 1]:
+            return False
+        outer, inner = uses[0][0], uses[1][0]
+        whole = access.point[outer].is_axis == axis - 1 and access.point[inner].is_axis == axis
+        return whole and inner == outer + 1 and access.shape[inner] == self.sizes[axis]
+
+
+_ANY = cast(SSAValue, object())
+
+
+class _Probe:
+    """An `ElementBuilder` that computes nothing and notes what is read."""
+
+    def __init__(self, nest: Nest, stop: SSAValue | None, per_result: bool) -> None:
+        self.nest = nest
+        self.stop = stop
+        self.per_result = per_result
+        self.seen: set[tuple[int, Point]] = set()
+
+    def constant(self, value: bool | int | float, dtype: DType) -> SSAValue:
+        return _ANY
+
+    def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
+        return _ANY
+
+    def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        return _ANY
+
+    def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        return _ANY
+
+    def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
+        return _ANY
+
+    def size(self, dim: Dim) -> SSAValue:
+        return _ANY
+
+    def position(self, at: Ix) -> SSAValue:
+        assert isinstance(at, Affine)
+        self.nest.counted |= {axis for axis, _ in at.terms}
+        return _ANY
+
+    def at_element(self, value: SSAValue) -> Ix:
+        return Affine(known=False)
+
+    def affine(self, at: Ix, scale: int, offset: Dim) -> Ix:
+        if scale == 0:
+            return Affine(offset=offset)
+        assert isinstance(at, Affine)
+        return Affine(tuple((a, c * scale) for a, c in at.terms), at.offset * scale + offset, at.known)
+
+    def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
+        return None
+
+    def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
+        if tensor is self.stop or (id(tensor), at) in self.seen:
+            return _ANY
+        self.seen.add((id(tensor), at))
+        if isinstance(tensor, BlockArgument):
+            point = tuple(p for p in at if isinstance(p, Affine))
+            access = Access(tensor.index, point, shape_of(tensor.type), self.per_result)
+            self.nest.accesses.append(access)
+            return _ANY
+        op = tensor.owner
+        assert isinstance(op, TensorOp)
+        self.nest.weight += op.WEIGHT if op.FLOPS else 0.0
+        return op.element(self, at)
+
+
+def nest_of(kernel: KernelOp) -> Nest | None:
+    """The iteration space of a kernel; None for one written piece by piece (concat)."""
+    ops = list(kernel.block.ops)
+    if any(op.name == "mlc.concat" for op in ops):
+        return None
+    reduction = next((op for op in ops if isinstance(op, Reduction)), None)
+    result = shape_of(kernel.outs[0].type)
+    sizes = result if reduction is None else reduction.iteration()
+    nest = Nest(kernel, reduction, sizes, len(result))
+    axes = tuple(Affine(((axis, 1),)) for axis in range(len(sizes)))
+    stop = None
+    if reduction is not None:
+        stop = reduction.results[0]
+        reduction.element(_Probe(nest, None, per_result=False), axes)
+        if len(reduction.combiner().state(reduction.summand())) > 1:
+            nest.counted |= set(range(nest.rank, len(sizes)))
+    probe = _Probe(nest, stop, per_result=reduction is not None)
+    for value in kernel.yielded.values:
+        probe.fetch(value, axes[: nest.rank])
+    return nest
+
+
+def contiguous_votes(nest: Nest) -> dict[int, int]:
+    """For each axis, how many reads walk it with unit stride minus how many jump along it."""
+    votes = dict.fromkeys(range(len(nest.sizes)), 0)
+    for access in nest.accesses:
+        for axis in votes:
+            moved = [k for k, p in enumerate(access.point) if p.known and p.coefficient(axis)]
+            if not moved:
+                continue
+            last = len(access.point) - 1
+            unit = moved == [last] and access.point[last].coefficient(axis) == 1
+            votes[axis] += 1 if unit else -1
+    return votes
+
+
+def group_sizes(nest: Nest, groups: Sequence[Sequence[int]]) -> tuple[Dim, ...]:
+    """The size of each group of axes."""
+    from mlc.dialects.dims import product
+
+    return tuple(product(nest.sizes[axis] for axis in group) for group in groups)

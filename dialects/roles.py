@@ -1,0 +1,34 @@
+"""A contraction seen as matrix products: which letters are batch, rows, columns and summed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlc.dialects.tensor.reduce import ContractOp
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContractionRoles:
+    """The letters of each role, in the order of the result (of the lhs for `k`)."""
+
+    batch: str
+    m: str
+    n: str
+    k: str
+    swapped: bool  # whether lhs and rhs exchange roles, so that n holds the result's last axis
+
+
+def contraction_roles(op: ContractOp) -> ContractionRoles | None:
+    """The roles; None where a letter stands in one operand alone, or a role has no letter."""
+    (left, right), result, _ = op.words()
+    if not result or any((c in left) + (c in right) + (c in result) < 2 for c in left + right):
+        return None
+    batch = "".join(c for c in result if c in left and c in right)
+    free = ["".join(c for c in result if c in word and c not in batch) for word in (left, right)]
+    summed = "".join(c for c in left if c not in result)
+    swapped = result[-1] in free[0]
+    m, n = (free[1], free[0]) if swapped else (free[0], free[1])
+    # lanes run along n, so n must end the result and lie together in it
+    if not n or not m or not summed or not result.endswith(n[-1]) or result[-1] in batch:
+        return None
+    return ContractionRoles(batch=batch, m=m, n=n, k=summed, swapped=swapped)

@@ -1,0 +1,93 @@
+"""The target as an attribute of the module, so that each pass is a function of the IR alone."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from mlc.dialects.target.cpu import CpuTarget
+from mlc.dialects.target.gpu import GpuTarget
+from mlc.dialects.target.known import named_target
+
+_KINDS: dict[str, type[CpuTarget] | type[GpuTarget]] = {"cpu": CpuTarget, "gpu": GpuTarget}
+ATTRIBUTE = "mlc.target"
+
+
+@irdl_attr_definition
+class TargetAttr(Data[CpuTarget | GpuTarget]):
+    """
+    A machine by name, or by all its figures where it is not in the table of known ones.
+
+    ```mlir
+    module attributes {mlc.target = #mlc.target<"avx512">} {}
+    ```
+    """
+
+    name = "mlc.target"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> CpuTarget | GpuTarget:
+        with parser.in_angle_brackets():
+            name = parser.parse_optional_str_literal()
+            if name is not None:
+                try:
+                    return named_target(name)
+                except ValueError as error:
+                    parser.raise_error(str(error))
+            kind = parser.parse_identifier()
+            if kind not in _KINDS:
+                parser.raise_error(f"target kind {kind!r}; expected cpu or gpu")
+            found: dict[str, str | float | bool] = {}
+            while parser.parse_optional_punctuation(",") is not None:
+                field = parser.parse_identifier()
+                parser.parse_punctuation("=")
+                text = parser.parse_optional_str_literal()
+                found[field] = parser.parse_number() if text is None else text
+            types = {field.name: field.type for field in fields(_KINDS[kind])}
+            for field, value in found.items():
+                if types.get(field) == "bool":
+                    found[field] = bool(value)
+            try:
+                return _KINDS[kind](**found)  # pyright: ignore[reportArgumentType]
+            except TypeError as error:
+                parser.raise_error(str(error))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            if _is_known(self.data):
+                printer.print_string_literal(_known_name(self.data))
+                return
+            printer.print_string("gpu" if isinstance(self.data, GpuTarget) else "cpu")
+            for field in fields(self.data):
+                value = getattr(self.data, field.name)
+                if field.default is not MISSING and value == field.default:
+                    continue
+                printer.print_string(f", {field.name} = ")
+                if isinstance(value, str):
+                    printer.print_string_literal(value)
+                else:
+                    printer.print_string(str(int(value)) if isinstance(value, bool) else repr(value))
+
+
+def _known_name(target: CpuTarget | GpuTarget) -> str:
+    return f"cuda:{target.name}" if isinstance(target, GpuTarget) else target.name
+
+
+def _is_known(target: CpuTarget | GpuTarget) -> bool:
+    try:
+        return named_target(_known_name(target)) == target
+    except ValueError:
+        return False
+
+
+def target_of(module: ModuleOp) -> CpuTarget | GpuTarget:
+    """The module's target; the portable AVX2 machine where none is stated."""
+    attribute = module.attributes.get(ATTRIBUTE)
+    if isinstance(attribute, TargetAttr):
+        return attribute.data
+    return named_target("avx2")

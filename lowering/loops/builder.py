@@ -1,0 +1,399 @@
+"""Building loops-level IR in order: index arithmetic that folds, loops, conditionals, buffers.
+
+An index is an `int` where it is known and an SSA value where it is not, so a static size is a constant that folds (D7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StridedLayoutAttr,
+    VectorType,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.dtypes import BOOL, DType
+from mlc.dialects.lanes import vector_type
+
+INDEX = IndexType()
+Index = int | SSAValue
+
+NO_FAST_MATH = arith.FastMathFlagsAttr("none")
+NO_OVERFLOW = arith.IntegerOverflowAttr("none")
+_PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cmpi, signed
+
+
+def memory_type(dtype: DType) -> Attribute:
+    """The element type in memory: bool is a byte."""
+    from xdsl.dialects.builtin import IntegerType
+
+    return IntegerType(8) if dtype is BOOL else dtype.ir
+
+
+@cache
+def buffer_type(element: Attribute, sizes: tuple[int, ...], strided: bool = False) -> MemRefType[Attribute]:
+    """A memref; -1 stands for a size known only at run time. `strided`: every stride is a run-time value."""
+    shape = [DYNAMIC_INDEX if size < 0 else size for size in sizes]
+    if strided:
+        return MemRefType(element, shape, StridedLayoutAttr([None] * len(sizes)))
+    return MemRefType(element, shape)
+
+
+def static(index: Index) -> int:
+    """The size for a memref type: -1 where it is a value."""
+    return index if isinstance(index, int) else -1
+
+
+class LoopBuilder:
+    """Appends ops to the current block. Constants go to the function's first block, each once."""
+
+    def __init__(self, entry: Block) -> None:
+        self.block = entry
+        self.entry = entry
+        self.symbols: dict[str, Index] = {}
+        self._constants: dict[object, SSAValue] = {}
+        self._last_constant: Operation | None = None
+        self._known: list[dict[object, Index]] = [{}]
+
+    # ops ------------------------------------------------------------------------------------
+
+    def add_op(self, op: Operation) -> Operation:
+        """Appends any op."""
+        self.block.add_op(op)
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        """Appends an op and gives its only result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def constant(self, value: Attribute, type: Attribute) -> SSAValue:
+        """An arith.constant in the function's first block."""
+        key = (value, type)
+        found = self._constants.get(key)
+        if found is None:
+            op = arith.ConstantOp.create(result_types=[type], properties={"value": value})
+            if self._last_constant is not None:
+                self.entry.insert_op_after(op, self._last_constant)
+            elif self.entry.first_op is not None:
+                self.entry.insert_op_before(op, self.entry.first_op)
+            else:
+                self.entry.add_op(op)
+            self._last_constant = op
+            found = self._constants[key] = op.results[0]
+        return found
+
+    def element(self, value: float, dtype: DType, lanes: int) -> SSAValue:
+        """A constant element, repeated over the lanes."""
+        if dtype.kind == "float":
+            scalar: Attribute = FloatAttr(float(value), dtype.ir)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        else:
+            scalar = IntegerAttr(int(value), dtype.ir)  # pyright: ignore[reportArgumentType]
+        if lanes == 1:
+            return self.constant(scalar, dtype.ir)
+        return self.constant(_splat(value, dtype, lanes), vector_type(dtype.ir, lanes))
+
+    # index arithmetic -----------------------------------------------------------------------
+
+    def index(self, value: Index) -> SSAValue:
+        """An index as an SSA value."""
+        if isinstance(value, int):
+            return self.constant(IntegerAttr(value, INDEX), INDEX)
+        return value
+
+    def _binary(self, op: type[Operation], x: Index, y: Index, flags: bool) -> Index:
+        key = (op, x, y)
+        for scope in reversed(self._known):
+            if key in scope:
+                return scope[key]
+        properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW} if flags else {}
+        new = op.create(operands=[self.index(x), self.index(y)], result_types=[INDEX], properties=properties)
+        result = self._known[-1][key] = self.value(new)
+        return result
+
+    def add(self, x: Index, y: Index) -> Index:
+        """x + y"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x + y
+        if x == 0:
+            return y
+        return x if y == 0 else self._binary(arith.AddiOp, x, y, True)
+
+    def sub(self, x: Index, y: Index) -> Index:
+        """x - y"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x - y
+        return x if y == 0 else self._binary(arith.SubiOp, x, y, True)
+
+    def mul(self, x: Index, y: Index) -> Index:
+        """x * y"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x * y
+        if x == 0 or y == 0:
+            return 0
+        if x == 1:
+            return y
+        return x if y == 1 else self._binary(arith.MuliOp, x, y, True)
+
+    def div(self, x: Index, y: Index) -> Index:
+        """floor(x / y) for x >= 0, y > 0"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x // y
+        return x if y == 1 else self._binary(arith.DivUIOp, x, y, False)
+
+    def ceil_div(self, x: Index, y: Index) -> Index:
+        """ceil(x / y) for x >= 0, y > 0"""
+        return x if y == 1 else self.div(self.add(x, self.sub(y, 1)), y)
+
+    def min(self, x: Index, y: Index) -> Index:
+        """The smaller."""
+        if isinstance(x, int) and isinstance(y, int):
+            return min(x, y)
+        return self._binary(arith.MinSIOp, x, y, False)
+
+    def max(self, x: Index, y: Index) -> Index:
+        """The larger."""
+        if isinstance(x, int) and isinstance(y, int):
+            return max(x, y)
+        return self._binary(arith.MaxSIOp, x, y, False)
+
+    def round_up(self, x: Index, multiple: int) -> Index:
+        """x rounded up to a multiple."""
+        return self.mul(self.ceil_div(x, multiple), multiple)
+
+    def product(self, sizes: Sequence[Index]) -> Index:
+        """The product of all sizes."""
+        total: Index = 1
+        for size in sizes:
+            total = self.mul(total, size)
+        return total
+
+    def dim(self, dim: Dim) -> Index:
+        """A dim's value from the symbols in `symbols`."""
+        if dim.constant is not None:
+            return dim.constant
+        total: Index = 0
+        for monomial, coefficient in dim.terms:
+            term: Index = 1
+            for atom in monomial:
+                if isinstance(atom, FloorDiv):
+                    numerator = self.dim(atom.numerator)
+                    factor = self._binary(arith.FloorDivSIOp, numerator, atom.divisor, False)
+                else:
+                    factor = self.symbols[atom]
+                term = self.mul(term, factor)
+            if coefficient < 0:
+                total = self.sub(total, self.mul(term, -coefficient))
+            else:
+                total = self.add(total, self.mul(term, coefficient))
+        return total
+
+    def compare(self, predicate: str, x: Index, y: Index) -> SSAValue | bool:
+        """x ? y for eq ne lt le gt ge, signed."""
+        if isinstance(x, int) and isinstance(y, int):
+            return {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[predicate]
+        code = IntegerAttr(_PREDICATES[predicate], i64)
+        return self.value(
+            arith.CmpiOp.create(
+                operands=[self.index(x), self.index(y)], result_types=[i1], properties={"predicate": code}
+            )
+        )
+
+    def both(self, x: SSAValue | bool, y: SSAValue | bool) -> SSAValue | bool:
+        """Conjunction of two conditions."""
+        if isinstance(x, bool):
+            return y if x else False
+        if isinstance(y, bool):
+            return x if y else False
+        return self.value(arith.AndIOp.create(operands=[x, y], result_types=[i1]))
+
+    def choose(self, condition: SSAValue | bool, x: Index, y: Index) -> Index:
+        """x where the condition holds, else y."""
+        if isinstance(condition, bool):
+            return x if condition else y
+        return self.value(
+            arith.SelectOp.create(operands=[condition, self.index(x), self.index(y)], result_types=[INDEX])
+        )
+
+    # structure ------------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Appends to another block; what is computed there is unknown outside."""
+        outer = self.block
+        self.block = block
+        self._known.append({})
+        try:
+            yield
+        finally:
+            self.block = outer
+            self._known.pop()
+
+    def loop(
+        self,
+        low: Index,
+        high: Index,
+        step: Index,
+        body: Callable[..., Sequence[SSAValue] | None],
+        inits: Sequence[SSAValue] = (),
+        attributes: dict[str, Attribute] | None = None,
+    ) -> tuple[SSAValue, ...]:
+        """scf.for: `body(iv, *carried)` gives the next carried values. A single static trip is not a loop."""
+        if isinstance(low, int) and isinstance(high, int) and isinstance(step, int):
+            if high <= low:
+                return tuple(inits)
+            if high <= low + step:
+                return tuple(body(low, *inits) or ())
+        block = Block(arg_types=[INDEX, *(x.type for x in inits)])
+        with self.inside(block):
+            result = body(*block.args) or ()
+            block.add_op(scf.YieldOp.create(operands=result))
+        bounds = [self.index(low), self.index(high), self.index(step)]
+        op = scf.ForOp.create(
+            operands=[*bounds, *inits],
+            result_types=[x.type for x in inits],
+            regions=[Region(block)],
+            attributes=attributes or {},
+        )
+        self.block.add_op(op)
+        return tuple(op.results)
+
+    def when(self, condition: SSAValue | bool, then: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
+        """scf.if without results."""
+        if isinstance(condition, bool):
+            if condition:
+                then()
+            elif otherwise is not None:
+                otherwise()
+            return
+        regions: list[Region] = []
+        for arm in (then, otherwise):
+            if arm is None:
+                regions.append(Region())
+                continue
+            block = Block()
+            with self.inside(block):
+                arm()
+                block.add_op(scf.YieldOp.create())
+            regions.append(Region(block))
+        self.block.add_op(scf.IfOp.create(operands=[condition], regions=regions))
+
+    def pick(self, condition: SSAValue, then: Callable[[], SSAValue], otherwise: Callable[[], SSAValue]) -> SSAValue:
+        """scf.if with one result."""
+        regions: list[Region] = []
+        kind: Attribute = i1
+        for arm in (then, otherwise):
+            block = Block()
+            with self.inside(block):
+                result = arm()
+                kind = result.type
+                block.add_op(scf.YieldOp.create(operands=[result]))
+            regions.append(Region(block))
+        return self.value(scf.IfOp.create(operands=[condition], result_types=[kind], regions=regions))
+
+    # memory ---------------------------------------------------------------------------------
+
+    def load(self, buffer: SSAValue, at: Sequence[Index]) -> SSAValue:
+        """One element."""
+        assert isinstance(buffer.type, MemRefType)
+        operands = [buffer, *(self.index(i) for i in at)]
+        return self.value(memref.LoadOp.create(operands=operands, result_types=[buffer.type.element_type]))
+
+    def store(self, value: SSAValue, buffer: SSAValue, at: Sequence[Index]) -> None:
+        """One element."""
+        self.block.add_op(memref.StoreOp.create(operands=[value, buffer, *(self.index(i) for i in at)]))
+
+    def load_vector(self, buffer: SSAValue, at: Sequence[Index], type: VectorType[Attribute], mask: SSAValue | None, fill: SSAValue | None) -> SSAValue:
+        """Consecutive elements; where the mask is false, those of `fill`."""
+        indices = [self.index(i) for i in at]
+        if mask is None:
+            return self.value(vector.LoadOp.create(operands=[buffer, *indices], result_types=[type]))
+        assert fill is not None
+        return self.value(
+            vector.MaskedLoadOp.create(operands=[buffer, *indices, mask, fill], result_types=[type])
+        )
+
+    def store_vector(self, value: SSAValue, buffer: SSAValue, at: Sequence[Index], mask: SSAValue | None) -> None:
+        """Consecutive elements; nothing is written where the mask is false."""
+        indices = [self.index(i) for i in at]
+        if mask is None:
+            self.block.add_op(vector.StoreOp.create(operands=[value, buffer, *indices]))
+        else:
+            self.block.add_op(vector.MaskedStoreOp.create(operands=[buffer, *indices, mask, value]))
+
+    def mask(self, count: Index, lanes: int) -> SSAValue:
+        """The first `count` lanes."""
+        return self.value(
+            vector.CreateMaskOp.create(operands=[self.index(count)], result_types=[vector_type(i1, lanes)])
+        )
+
+    def splat(self, value: SSAValue, lanes: int) -> SSAValue:
+        """A scalar in every lane."""
+        return self.value(
+            vector.BroadcastOp.create(operands=[value], result_types=[vector_type(value.type, lanes)])
+        )
+
+    def view(self, base: SSAValue, sizes: Sequence[Index], strides: Sequence[Index] | None = None) -> SSAValue:
+        """A base pointer (1-D memref) as a row-major memref, or with the given strides in elements."""
+        assert isinstance(base.type, MemRefType)
+        kind = buffer_type(base.type.element_type, tuple(static(s) for s in sizes), strides is not None)
+        if kind == base.type:
+            return base
+        if strides is None:
+            steps: list[Index] = []
+            for k in range(len(sizes)):
+                steps.append(self.product(sizes[k + 1 :]))
+            strides = steps
+
+        def split(values: Sequence[Index], force: bool = False) -> tuple[list[SSAValue], DenseArrayBase]:
+            dynamic = [self.index(v) for v in values if force or not isinstance(v, int)]
+            fixed = [DYNAMIC_INDEX if force or not isinstance(v, int) else v for v in values]
+            return dynamic, DenseArrayBase.from_list(i64, fixed)
+
+        size_values, static_sizes = split(sizes)
+        stride_values, static_strides = split(strides, force=isinstance(kind.layout, StridedLayoutAttr))
+        op = memref.ReinterpretCastOp.create(
+            operands=[base, *size_values, *stride_values],
+            result_types=[kind],
+            properties={
+                "static_offsets": DenseArrayBase.from_list(i64, [0]),
+                "static_sizes": static_sizes,
+                "static_strides": static_strides,
+                "operandSegmentSizes": DenseArrayBase.from_list(
+                    i32, [1, 0, len(size_values), len(stride_values)]
+                ),
+            },
+        )
+        return self.value(op)
+
+
+
+
+
+@cache
+def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
+    kind = vector_type(dtype.ir, lanes)
+    if dtype.kind == "float":
+        return DenseIntOrFPElementsAttr.from_list(kind, [float(value)])  # pyright: ignore[reportArgumentType]
+    return DenseIntOrFPElementsAttr.from_list(kind, [int(value)])  # pyright: ignore[reportArgumentType]
+
+
+def _splat(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
+    if value == 0 or value != value:  # -0.0 == 0.0 and NaN != NaN would confuse the cache
+        return _splat_cached.__wrapped__(value, dtype, lanes)
+    return _splat_cached(value, dtype, lanes)

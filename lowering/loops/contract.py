@@ -1,0 +1,325 @@
+"""Large contractions: blocked for the caches, the rhs packed, a register tile of vector accumulators, the epilogue on it.
+
+Loop order and roles of the caches: Goto & van de Geijn, ACM TOMS 34(3), 2008. The lhs is read in place, one broadcast
+element per row and step; only the rhs is packed, by all threads together, one block of `block_k` x `block_n` at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.dims import Dim, product
+from mlc.dialects.dtypes import DType
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.roles import ContractionRoles, contraction_roles
+from mlc.dialects.tensor.reduce import ContractOp
+from mlc.lowering.loops.builder import Index
+from mlc.lowering.loops.element import ORIGIN, Lanes, Position
+from mlc.lowering.loops.kernel import KernelScope, axes_of
+from mlc.lowering.loops.reduce import lower_reduction
+
+GUARD = 48**3  # multiplications below which a symbolic contraction takes the unpacked path; measured: docs/measurements.md
+
+
+def contraction_of(kernel: KernelOp) -> ContractOp | None:
+    """The contraction in a kernel."""
+    return next((op for op in kernel.block.ops if isinstance(op, ContractOp)), None)
+
+
+def accumulates_in_result(kernel: KernelOp) -> bool:
+    """Whether partial sums may wait in the result's buffer between blocks of the summed axis."""
+    op = contraction_of(kernel)
+    return op is not None and len(kernel.outs) == 1 and kernel.outs[0].type == op.results[0].type
+
+
+def scratch_bytes(kernel: KernelOp) -> Dim:
+    """Bytes of the packed rhs block; zero where nothing is packed."""
+    op = contraction_of(kernel)
+    if op is None or kernel.schedule is None or not kernel.schedule.data.tile_m:
+        return Dim.const(0)
+    schedule, roles = kernel.schedule.data, contraction_roles(op)
+    assert roles is not None
+    sizes = op.sizes()
+    columns: Dim | int = schedule.block_n
+    n = product(sizes[c] for c in roles.n).constant
+    if n is not None:
+        columns = min(schedule.block_n, -(-n // schedule.tile_n) * schedule.tile_n)
+    depth: Dim = product(sizes[c] for c in roles.k)
+    if accumulates_in_result(kernel):
+        depth = Dim.const(min(schedule.block_k, depth.constant or schedule.block_k))
+    return depth * columns * op.dtype.bytes
+
+
+@dataclass
+class Extents:
+    """Sizes of the roles, flattened."""
+
+    m: Index
+    n: Index
+    k: Index
+
+
+class TiledContraction:
+    """The loops of one packed contraction."""
+
+    def __init__(self, s: KernelScope, op: ContractOp, roles: ContractionRoles) -> None:
+        assert s.nest is not None and s.scratch is not None
+        self.s, self.b, self.op, self.roles = s, s.b, op, roles
+        self.dtype: DType = op.dtype
+        self.packed: SSAValue = s.scratch
+        self.rows = s.schedule.tile_m
+        self.columns = s.schedule.tile_n
+        self.lanes = s.schedule.lanes
+        self.vectors = self.columns // self.lanes
+        self.letter_sizes = {c: s.b.dim(d) for c, d in op.sizes().items()}
+        self.in_result = accumulates_in_result(s.kernel)
+        self.words, self.result_word, reduced = op.words()
+        self.axis = {c: k for k, c in enumerate(self.result_word + reduced)}
+        self.groups = axes_of(s.b, s.nest, s.strided).groups
+        # lanes run along n: only letters that memory walks as one; the others are walked like batches
+        self.n = next(roles.n[k:] for k in range(len(roles.n)) if self.joined(roles.n[k:]))
+        self.batch = roles.batch + roles.n[: len(roles.n) - len(self.n)]
+        self.size = Extents(*(self.extent(word) for word in (roles.m, self.n, roles.k)))
+        self.lhs, self.rhs = (1, 0) if roles.swapped else (0, 1)
+
+    def extent(self, word: str) -> Index:
+        """The product of the letters' sizes."""
+        return self.b.product([self.letter_sizes[c] for c in word])
+
+    def joined(self, word: str) -> bool:
+        """Whether every access walks these letters as one axis."""
+        axes = tuple(self.axis[c] for c in word)
+        return len(axes) == 1 or any(
+            axes == group[k : k + len(axes)] for group in self.groups for k in range(len(group))
+        )
+
+    # positions ------------------------------------------------------------------------------
+
+    def split(self, word: str, at: Position) -> dict[str, Position]:
+        """A flattened position as one per letter; only the last letter's moves with the lane."""
+        found: dict[str, Position] = {}
+        if self.joined(word):
+            return {**dict.fromkeys(word, ORIGIN), word[-1]: at}
+        rest = at.base
+        for c in reversed(word[1:]):
+            size = self.letter_sizes[c]
+            quotient = self.b.div(rest, size)
+            found[c] = Position(self.b.sub(rest, self.b.mul(quotient, size)), at.step if c == word[-1] else 0)
+            rest = quotient
+        found[word[0]] = Position(rest, at.step if len(word) == 1 else 0)
+        return found
+
+    def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
+        """An operand's element, prologue included."""
+        return e.fetch(self.op.operands[which], tuple(at[c] for c in self.words[which]))
+
+    # the nest -------------------------------------------------------------------------------
+
+    def lower(self) -> None:
+        """The whole kernel."""
+        b, s = self.b, self.s
+        work = b.product([self.letter_sizes[c] for c in self.letter_sizes])
+        s.parallel(work, self.over_batches)
+
+    def over_batches(self, thread: Index, threads: Index) -> None:
+        """Every thread walks all batches and blocks, and takes its share of each block's tiles."""
+        by_columns = self.b.compare("lt", self.size.m, self.b.mul(threads, 2 * self.rows))
+
+        def nest(k: int, at: dict[str, Position]) -> None:
+            if k == len(self.batch):
+                self.blocks(at, thread, threads, by_columns)
+                return
+            c = self.batch[k]
+            self.b.loop(0, self.letter_sizes[c], 1, lambda i: nest(k + 1, {**at, c: Position(i)}))
+
+        nest(0, {})
+
+    def blocks(
+        self, batch: dict[str, Position], thread: Index, threads: Index, by_columns: SSAValue | bool
+    ) -> None:
+        """Blocks of columns, then of the summed axis: pack together, then multiply apart."""
+        b, schedule = self.b, self.s.schedule
+        depth = schedule.block_k if self.in_result else self.size.k
+
+        def column_block(j: Index) -> None:
+            width = b.min(b.sub(self.size.n, j), schedule.block_n)
+            b.loop(0, self.size.k, depth, lambda p: depth_block(j, width, p))
+
+        def depth_block(j: Index, width: Index, p: Index) -> None:
+            inner = b.min(b.sub(self.size.k, p), depth) if self.in_result else self.size.k
+            panels = b.ceil_div(width, self.columns)
+            if threads != 1:
+                b.add_op(par.BarrierOp.create())
+            low, high = self.s.share(panels, thread, threads)
+            b.loop(low, high, 1, partial(self.pack_panel, batch, j, p, inner))
+            if threads != 1:
+                b.add_op(par.BarrierOp.create())
+            self.multiply(batch, (j, panels), (p, inner), thread, threads, by_columns)
+
+        b.loop(0, self.size.n, schedule.block_n, column_block)
+
+    def pack_panel(
+        self, batch: dict[str, Position], j: Index, p: Index, inner: Index, panel: Index
+    ) -> None:
+        """One panel of the rhs: for each step of the summed axis, `tile_n` columns side by side, zeros past the end."""
+        b = self.b
+        first = b.add(j, b.mul(panel, self.columns))
+        start = b.mul(b.mul(panel, self.columns), inner)
+        whole = b.compare("le", b.add(first, self.columns), self.size.n)
+
+        def step(masked: bool, k: Index) -> None:
+            for v in range(self.vectors):
+                column = b.add(first, v * self.lanes)
+                mask = b.mask(b.sub(self.size.n, column), self.lanes) if masked else None
+                e = self.s.lanes(self.lanes, mask)
+                n_at = self.split(self.n, Position(column, 1))
+                at = {**batch, **n_at, **self.split(self.roles.k, Position(b.add(p, k)))}
+                value = self.operand(e, self.rhs, at)
+                if mask is not None:
+                    value = e.select(mask, value, e.constant(0, self.dtype))
+                target = b.add(start, b.add(b.mul(k, self.columns), v * self.lanes))
+                b.store_vector(value, self.packed, [target], None)
+
+        b.when(
+            whole,
+            lambda: b.loop(0, inner, 1, partial(step, False)),
+            lambda: b.loop(0, inner, 1, partial(step, True)),
+        )
+
+    def multiply(
+        self,
+        batch: dict[str, Position],
+        columns: tuple[Index, Index],
+        depth: tuple[Index, Index],
+        thread: Index,
+        threads: Index,
+        by_columns: SSAValue | bool,
+    ) -> None:
+        """A thread's tiles of the packed block: blocks of rows that stay in L2, panels, then tiles down the rows."""
+        b, (j, panels) = self.b, columns
+        tiles = b.ceil_div(self.size.m, self.rows)
+        row_low, row_high = self.s.share(tiles, thread, threads)
+        panel_low, panel_high = self.s.share(panels, thread, threads)
+        row_low, row_high = b.choose(by_columns, 0, row_low), b.choose(by_columns, tiles, row_high)
+        panel_low, panel_high = b.choose(by_columns, panel_low, 0), b.choose(by_columns, panel_high, panels)
+        per_block = max(1, self.s.schedule.block_m // self.rows)
+
+        def row_block(t: Index) -> None:
+            end = b.min(b.add(t, per_block), row_high)
+            b.loop(panel_low, panel_high, 1, partial(panel, t, end))
+
+        def panel(t: Index, end: Index, q: Index) -> None:
+            b.loop(t, end, 1, lambda tile: self.tile(batch, tile, (j, q), depth))
+
+        b.loop(row_low, row_high, per_block, lambda t: self.s.unless_cancelled(partial(row_block, t)))
+
+    # one register tile ----------------------------------------------------------------------
+
+    def tile(
+        self, batch: dict[str, Position], tile: Index, column: tuple[Index, Index], depth: tuple[Index, Index]
+    ) -> None:
+        """tile_m x tile_n results in registers; rows past the end repeat the last one and are not written."""
+        b, (p, inner) = self.b, depth
+        first_row = b.mul(tile, self.rows)
+        last = b.sub(self.size.m, 1)
+        rows = [b.min(b.add(first_row, r), last) for r in range(self.rows)]
+        row_at = [self.split(self.roles.m, Position(row)) for row in rows]
+        first_column = b.add(column[0], b.mul(column[1], self.columns))
+        start = b.mul(b.mul(column[1], self.columns), inner)
+        zero = b.element(0, self.dtype, self.lanes)
+
+        def step(k: Index, *sums: SSAValue) -> Sequence[SSAValue]:
+            k_at = self.split(self.roles.k, Position(b.add(p, k)))
+            base = b.add(start, b.mul(k, self.columns))
+            kind = zero.type
+            wide = self.s.lanes(self.lanes)
+            rhs = [
+                b.load_vector(self.packed, [b.add(base, v * self.lanes)], kind, None, None)  # pyright: ignore[reportArgumentType]
+                for v in range(self.vectors)
+            ]
+            result: list[SSAValue] = []
+            for r in range(self.rows):
+                narrow = self.s.lanes(1)
+                scalar = self.operand(narrow, self.lhs, {**batch, **row_at[r], **k_at})
+                lhs = b.splat(scalar, self.lanes)
+                for v in range(self.vectors):
+                    result.append(self.multiply_add(wide, lhs, rhs[v], sums[r * self.vectors + v]))
+            return result
+
+        count = self.rows * self.vectors
+        sums = b.loop(0, inner, 1, step, [zero] * count, {"mlc.no_unroll": UnitAttr()})
+        for r in range(self.rows):
+            inside = b.compare("lt", b.add(first_row, r), self.size.m)
+            mine = sums[r * self.vectors : (r + 1) * self.vectors]
+            b.when(inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine))
+
+    def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+        """x * y + z in the contraction's dtype."""
+        if self.dtype.kind == "float":
+            return e.fma(x, y, z)
+        return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
+
+    def write_row(
+        self, at: dict[str, Position], first: Index, depth: tuple[Index, Index], sums: Sequence[SSAValue]
+    ) -> None:
+        """Adds what earlier blocks left, applies the epilogue after the last block, and writes."""
+        b, (p, inner) = self.b, depth
+        for v, total in enumerate(sums):
+            column = b.add(first, v * self.lanes)
+            mask = b.mask(b.sub(self.size.n, column), self.lanes)
+            where = {**at, **self.split(self.n, Position(column, 1))}
+            point = tuple(where[c] for c in self.result_word)
+            if not self.in_result:
+                self.finish(point, mask, total)
+                continue
+            e = self.s.lanes(self.lanes, mask)
+            add = arith.AddfOp if self.dtype.kind == "float" else arith.AddiOp
+            out = self.s.outputs[0]
+            earlier = partial(lambda e, t: e.apply(add, e.load(out, point), t), e, total)
+            first_block = b.compare("eq", p, 0)
+            if isinstance(first_block, bool):
+                total = total if first_block else earlier()
+            else:
+                total = b.pick(first_block, partial(lambda t: t, total), earlier)
+            ends = b.compare("ge", b.add(p, inner), self.size.k)
+            b.when(
+                ends,
+                partial(self.finish, point, mask, total),
+                partial(e.store, total, out, point),
+            )
+
+    def finish(self, point: tuple[Position, ...], mask: SSAValue, total: SSAValue) -> None:
+        """The epilogue and the store of one vector of results."""
+        e = self.s.lanes(self.lanes, mask, bound={self.op.results[0]: total})
+        self.s.store_results(e, point)
+
+
+def lower_contraction(s: KernelScope) -> None:
+    """A contraction kernel: packed where the schedule asks for it; a symbolic one decides when it runs."""
+    op = contraction_of(s.kernel)
+    assert op is not None
+    roles = contraction_roles(op)
+    if not s.schedule.tile_m or roles is None:
+        lower_reduction(s)
+        return
+    tiled = TiledContraction(s, op, roles)
+    if not tiled.joined(roles.k):
+        lower_reduction(s)
+        return
+    b, size = s.b, tiled.size
+    total = b.product([size.m, size.n, size.k])
+    large = b.compare("ge", total, GUARD)
+    if not isinstance(large, bool):
+        large = b.both(large, b.compare("ge", size.m, 4))
+        b.when(large, tiled.lower, partial(lower_reduction, s))
+    else:
+        # a contraction over nothing still writes zeros: only the unpacked path does
+        b.when(b.compare("gt", size.k, 0), tiled.lower, partial(lower_reduction, s))
+

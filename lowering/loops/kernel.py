@@ -1,0 +1,239 @@
+"""One kernel as a function of loops: its arguments, its loop nest over groups of axes, its parallel region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.nest import Nest
+from mlc.dialects.plan import KernelOp, Schedule
+from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder
+from mlc.lowering.loops.element import ORIGIN, Buffer, Lanes, Position
+
+PointOf = Callable[..., tuple[Position, ...]]
+
+
+@dataclass
+class KernelScope:
+    """What the lowering of one kernel's body needs to know."""
+
+    b: LoopBuilder
+    kernel: KernelOp
+    nest: Nest | None
+    schedule: Schedule
+    context: SSAValue
+    inputs: dict[SSAValue, Buffer]
+    outputs: list[Buffer]
+    sites: dict[Operation, int]
+    strided: frozenset[int]
+    scratch: SSAValue | None = None
+    bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def lanes(
+        self, lanes: int, mask: SSAValue | None = None, bound: dict[SSAValue, SSAValue] | None = None
+    ) -> Lanes:
+        """A fresh element builder for the current block."""
+        return Lanes(
+            self.b,
+            self.inputs,
+            lanes,
+            mask=mask,
+            context=self.context,
+            sites=self.sites,
+            bound=bound,
+        )
+
+    def store_results(self, e: Lanes, at: tuple[Position, ...]) -> None:
+        """Computes every yielded value at a point of the result and writes it."""
+        values = [e.fetch(value, at) for value in self.kernel.yielded.values]
+        for value, buffer in zip(values, self.outputs):
+            e.store(value, buffer, at)
+
+    def parallel(self, work: Index, body: Callable[[Index, Index], None]) -> None:
+        """`body(thread, threads)` once per thread; on the caller alone where the work does not repay more."""
+        b, grain = self.b, max(self.schedule.grain, 1)
+        if isinstance(work, int) and work < 2 * grain:
+            body(0, 1)
+            return
+        available = b.value(par.ThreadsOp.of(self.context))
+        threads = b.min(available, b.max(b.div(work, grain), 1))
+        block = Block(arg_types=[INDEX, INDEX])
+        with b.inside(block):
+            body(block.args[0], block.args[1])
+            block.add_op(par.YieldOp.create())
+        b.add_op(par.RegionOp.of(self.context, b.index(threads), Region(block)))
+
+    def share(self, size: Index, thread: Index, threads: Index, multiple: int = 1) -> tuple[Index, Index]:
+        """The part [low, high) of `size` that belongs to a thread, cut at multiples."""
+        b = self.b
+        if threads == 1:
+            return 0, size
+        each = b.round_up(b.ceil_div(size, threads), multiple)
+        low = b.min(b.mul(thread, each), size)
+        return low, b.min(b.add(low, each), size)
+
+    def unless_cancelled(self, body: Callable[[], object]) -> None:
+        """Runs the body unless the user has interrupted the call."""
+        go = self.b.value(par.CancelledOp.of(self.context))
+        self.b.when(go, lambda: None, body)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Groups of iteration axes that are walked as one, with their sizes."""
+
+    groups: tuple[tuple[int, ...], ...]
+    sizes: tuple[Index, ...]
+
+    def of_axis(self, axis: int) -> int:
+        """The group that holds an axis."""
+        return next(k for k, group in enumerate(self.groups) if axis in group)
+
+    def point(self, at: Sequence[Position]) -> tuple[Position, ...]:
+        """A position per axis from a position per group: only a group's last axis moves."""
+        found: list[Position] = []
+        for group, position in zip(self.groups, at):
+            found += [ORIGIN] * (len(group) - 1) + [position]
+        return tuple(found)
+
+
+def axes_of(b: LoopBuilder, nest: Nest, strided: frozenset[int]) -> Axes:
+    """The nest's axes in as few groups as every access permits."""
+    groups = nest.groups(strided)
+    return Axes(groups, tuple(b.dim(product(nest.sizes[a] for a in group)) for group in groups))
+
+
+def merged_axes(nest: Nest | None, argument: int, rank: int, groups: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Which axes of an input are walked as one."""
+    found: list[list[int]] = [[axis] for axis in range(rank)]
+    if nest is None:
+        return [tuple(g) for g in found]
+    for group in groups:
+        for outer, inner in zip(group, group[1:]):
+            for access in nest.accesses:
+                if access.argument != argument:
+                    continue
+                uses = [[k for k, p in enumerate(access.point) if p.coefficient(d)] for d in (outer, inner)]
+                if uses[0] and uses[1]:
+                    first = next(g for g in found if uses[0][0] in g)
+                    second = next(g for g in found if uses[1][0] in g)
+                    if first is not second:
+                        first += second
+                        found.remove(second)
+    return [tuple(g) for g in found]
+
+
+def vector_loop(
+    s: KernelScope,
+    low: Index,
+    high: Index,
+    body: Callable[[Index, SSAValue | None, tuple[SSAValue, ...]], Sequence[SSAValue]],
+    *,
+    lanes: int,
+    unroll: int,
+    inits: Sequence[SSAValue] = (),
+) -> tuple[SSAValue, ...]:
+    """Walks [low, high) a vector at a time; the end is masked, not peeled into single elements.
+
+    `body(position, mask, carried)` gives the next carried values. With carried values there are `unroll` independent sets
+    of them, which the caller combines: `inits` holds unroll x state values; the masked end uses the first set.
+    """
+    b = s.b
+    if lanes == 1 and unroll == 1:
+        return b.loop(low, high, 1, lambda i, *c: body(i, None, c), inits)
+    width = lanes * unroll
+    state = len(inits) // unroll
+    extent = b.sub(high, low)
+    end = b.add(low, b.mul(b.div(extent, width), width))
+
+    def whole(i: Index, *carried: SSAValue) -> list[SSAValue]:
+        result: list[SSAValue] = []
+        for u in range(unroll):
+            mine = carried[u * state : (u + 1) * state]
+            result += body(b.add(i, u * lanes), None, mine)
+        return result
+
+    carried = b.loop(low, end, width, whole, inits)
+    rest = carried[state:]
+
+    def masked(i: Index, *mine: SSAValue) -> Sequence[SSAValue]:
+        mask = None if lanes == 1 else b.mask(b.sub(high, i), lanes)
+        return body(i, mask, mine)
+
+    first = b.loop(end, high, lanes, masked, carried[:state])
+    return (*first, *rest)
+
+
+def lower_cell(s: KernelScope) -> None:
+    """Pointwise kernels: one loop per group of axes, the innermost in vectors, the outermost shared by the threads."""
+    assert s.nest is not None
+    b, axes = s.b, axes_of(s.b, s.nest, s.strided)
+    if not axes.groups:
+        s.store_results(s.lanes(1), ())
+        return
+    lanes, unroll = s.schedule.lanes, s.schedule.unroll
+    inner = len(axes.groups) - 1
+    if lanes > 1 and isinstance(axes.sizes[inner], int) and axes.sizes[inner] == 1:
+        lanes = 1
+    outer = next((k for k, size in enumerate(axes.sizes) if size != 1), inner)
+
+    def nest(k: int, fixed: list[Position], thread: Index, threads: Index) -> None:
+        low, high = 0, axes.sizes[k]
+        if k == outer:
+            low, high = s.share(high, thread, threads, lanes * unroll if k == inner else 1)
+        if k < inner:
+            b.loop(low, high, 1, lambda i: nest(k + 1, [*fixed, Position(i)], thread, threads))
+            return
+
+        def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
+            at = axes.point([*fixed, Position(i, 1)])
+            s.store_results(s.lanes(lanes, mask), at)
+            return []
+
+        vector_loop(s, low, high, body, lanes=lanes, unroll=unroll)
+
+    work = b.product(axes.sizes)
+    s.parallel(work, lambda thread, threads: nest(0, [], thread, threads))
+
+
+def lower_concat(s: KernelScope) -> None:
+    """A concatenation, piece by piece: each operand's elements are written where they belong."""
+    from mlc.dialects.tensor.shape import ConcatOp
+
+    op = s.kernel.yielded.values[0].owner
+    assert isinstance(op, ConcatOp)
+    b, axis = s.b, op.axis.value.data
+    for part, offset in zip(op.parts, op.piece_offsets()):
+        _write_piece(s, part, axis, offset)
+    _ = b
+
+
+def _write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:
+    b, lanes = s.b, s.schedule.lanes
+    sizes = [b.dim(dim) for dim in shape_of(part.type)]
+    start = b.dim(offset)
+    inner = len(sizes) - 1
+
+    def nest(k: int, fixed: list[Position], thread: Index, threads: Index) -> None:
+        low, high = 0, sizes[k]
+        if k == 0:
+            low, high = s.share(high, thread, threads, lanes if k == inner else 1)
+        if k < inner:
+            b.loop(low, high, 1, lambda i: nest(k + 1, [*fixed, Position(i)], thread, threads))
+            return
+
+        def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
+            at = [*fixed, Position(i, 1)]
+            e = s.lanes(lanes, mask)
+            value = e.fetch(part, tuple(at))
+            at[axis] = Position(b.add(at[axis].base, start), at[axis].step)
+            e.store(value, s.outputs[0], tuple(at))
+            return []
+
+        vector_loop(s, low, high, body, lanes=lanes, unroll=1)
+
+    s.parallel(b.product(sizes), lambda thread, threads: nest(0, [], thread, threads))

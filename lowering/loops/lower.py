@@ -1,0 +1,519 @@
+"""The plan level's function as the entry that calls kernels, and its kernels as functions of loops."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
+from mlc.dialects.dtypes import BOOL, dtype_of
+from mlc.dialects.errors import CompilerBug
+from mlc.dialects.nest import nest_of
+from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder, buffer_type, memory_type, static
+from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
+from mlc.lowering.loops.element import buffer_of
+from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat, merged_axes
+from mlc.lowering.loops.reduce import lower_reduction
+
+ALIGNMENT = 64  # bytes; a cache line, and the widest vector
+NOALIAS = DictionaryAttr({"mlc.noalias": UnitAttr()})
+READONLY = DictionaryAttr({"mlc.readonly": UnitAttr()})
+NOTHING = DictionaryAttr({})
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A lowered kernel and what its caller passes: symbols, strides of strided inputs, inputs, scratch, outputs."""
+
+    name: str
+    function: func.FuncOp
+    symbols: tuple[str, ...]
+    strided: tuple[int, ...]
+    input_groups: tuple[tuple[tuple[int, ...], ...], ...]
+    output_groups: tuple[tuple[int, ...], ...]
+    scratch: Dim
+
+
+@dataclass
+class Home:
+    """Where a tensor of the entry lies: a 1-D base and, where it is not row-major, its strides in elements."""
+
+    base: SSAValue
+    strides: tuple[Index, ...] | None = None
+
+
+def lower_to_loops(module: ModuleOp) -> ModuleOp:
+    """A loops-level module with the kernels and the entry of the module's function.
+
+    `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1.
+    """
+    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    return _Entry(module, function).lower()
+
+
+@dataclass
+class _Sites:
+    """The places that may fail at run time, numbered from 1."""
+
+    known: list[Attribute] = field(default_factory=list[Attribute])
+
+    def number(self, op: Operation, kind: str) -> int:
+        entry = {"kind": StringAttr(kind), "op": StringAttr(op.name), "location": op.location}
+        self.known.append(DictionaryAttr(entry))
+        return len(self.known)
+
+
+class _Entry:
+    """Builds the entry function."""
+
+    def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
+        self.module = module
+        self.function = function
+        self.symbols = [a.data for a in _array(function, "mlc.symbols") if isinstance(a, StringAttr)]
+        self.sites = _Sites()
+        self.kernels: dict[str, Kernel] = {}
+        self.globals: list[Operation] = []
+        self.homes: dict[SSAValue, Home] = {}
+        self.slots: list[Index] = []
+        self.scratch: Index = 0
+
+    def lower(self) -> ModuleOp:
+        inputs, outputs = self.function.args, self.function.function_type.outputs.data
+        strided = [k for k in range(len(inputs)) if self._is_strided(k)]
+        ranks = [len(shape_of(x.type)) for x in inputs]
+        strides = [(k, axis) for k in strided for axis in range(ranks[k])]
+        types = [par.CONTEXT, *[INDEX] * (len(self.symbols) + len(strides))]
+        types += [self._base_type(x.type, k in strided) for k, x in enumerate(inputs)]
+        types += [self._base_type(t, False) for t in outputs]
+        block = Block(arg_types=types)
+        self.b = b = LoopBuilder(block)
+        arguments = iter(block.args)
+        self.context = next(arguments)
+        b.symbols = {name: next(arguments) for name in self.symbols}
+        values: dict[int, list[Index]] = {k: [] for k in strided}
+        for k, _ in strides:
+            values[k].append(next(arguments))
+        for k, x in enumerate(inputs):
+            self.homes[x] = Home(next(arguments), tuple(values[k]) if k in values else None)
+        self.outputs = list(arguments)
+        self._reserve()
+        self._block(self.function.body.block)
+        block.add_op(func.ReturnOp.create())
+        counts = {"inputs": IntegerAttr(len(inputs), i64), "outputs": IntegerAttr(len(outputs), i64)}
+        entry = func.FuncOp.create(
+            properties={
+                "sym_name": self.function.sym_name,
+                "function_type": FunctionType.from_lists(types, []),
+            },
+            attributes={"mlc.entry": DictionaryAttr(counts)},
+            regions=[Region(block)],
+        )
+        ops = [*self.globals, *(k.function for k in self.kernels.values()), entry]
+        attributes = dict(self.module.attributes)
+        attributes["mlc.sites"] = ArrayAttr(self.sites.known)
+        return ModuleOp(ops, attributes=attributes)
+
+    def _is_strided(self, argument: int) -> bool:
+        attributes = self.function.arg_attrs
+        if attributes is None:
+            return False
+        entry = attributes.data[argument]
+        return isinstance(entry, DictionaryAttr) and entry.data.get("mlc.layout") == StringAttr("general")
+
+    def _base_type(self, type: Attribute, strided: bool) -> MemRefType[Attribute]:
+        size = product(shape_of(type)).constant
+        element = memory_type(dtype_of(type.element_type))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+        return buffer_type(element, (-1 if size is None or strided else size,))
+
+    def _reserve(self) -> None:
+        """Lays out the arena: the plan's slots, then the scratch of whichever kernel is running."""
+        b = self.b
+        slots = self.function.attributes.get("mlc.arena")
+        total: Index = 0
+        if isinstance(slots, DictionaryAttr):
+            for slot in sorted(slots.data, key=int):
+                dims = slots.data[slot]
+                assert isinstance(dims, DimsAttr)
+                size: Index = 0
+                for dim in dims.data:
+                    size = b.max(size, b.dim(dim)) if size != 0 else b.dim(dim)
+                self.slots.append(total)
+                total = b.add(total, b.round_up(size, ALIGNMENT))
+        self.scratch_at = total
+        scratch: Index = 0
+        for kernel in self.function.walk():
+            if isinstance(kernel, KernelOp) and (need := scratch_bytes(kernel)) != Dim.const(0):
+                scratch = b.max(scratch, b.dim(need)) if scratch != 0 else b.dim(need)
+        total = b.add(total, scratch)
+        if total != 0:
+            b.add_op(par.ReserveOp.of(self.context, b.index(total)))
+
+    # ops ------------------------------------------------------------------------------------
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case KernelOp():
+                    self._kernel(op)
+                case ReshapeOp():
+                    self.homes[op.result] = self.homes[op.x]
+                case ConstantOp():
+                    self._constant(op)
+                case ForOp():
+                    self._for(op)
+                case SizeOp():
+                    continue  # read where it is used: as the trip count of a loop
+                case _ if op.name in ("func.return", "mlc.yield"):
+                    continue
+                case _:
+                    raise CompilerBug(f"plan to loops: {op.name} stands outside a kernel")
+
+    def _constant(self, op: ConstantOp) -> None:
+        array = dense_array(op.value)
+        dtype = op.dtype
+        name = f"constant{len(self.globals)}"
+        kind = buffer_type(memory_type(dtype), (array.size,))
+        from xdsl.dialects.builtin import BytesAttr
+
+        stored = array.astype("uint8") if dtype is BOOL else array
+        data = DenseIntOrFPElementsAttr(_tensor_like(kind), BytesAttr(stored.tobytes()))  # pyright: ignore[reportArgumentType]
+        self.globals.append(
+            memref.GlobalOp.create(
+                properties={
+                    "sym_name": StringAttr(name),
+                    "type": kind,
+                    "initial_value": data,
+                    "sym_visibility": StringAttr("private"),
+                    "constant": UnitAttr(),
+                }
+            )
+        )
+        get = memref.GetGlobalOp.create(result_types=[kind], properties={"name": SymbolRefAttr(name)})
+        self.homes[op.result] = Home(self.b.value(get))
+
+    def _buffer(self, op: KernelOp, k: int) -> SSAValue:
+        """The base of a kernel's result."""
+        assert op.buffers is not None
+        place, number = op.buffers.data[k].data
+        if place == "out":
+            return self.outputs[number]
+        return self._arena(self.slots[number], op.outs[k].type)
+
+    def _arena(self, offset: Index, type: Attribute) -> SSAValue:
+        kind = self._base_type(type, False)
+        count = self.b.dim(product(shape_of(type)))
+        sizes = [] if isinstance(count, int) else [count]
+        return self.b.value(par.ArenaOp.of(self.context, self.b.index(offset), sizes, kind))
+
+    def _kernel(self, op: KernelOp, destinations: Sequence[SSAValue] | None = None) -> None:
+        b = self.b
+        self._guard_empty(op)
+        kernel = self._lowered(op)
+        arguments: list[SSAValue] = [self.context]
+        arguments += [b.index(b.symbols[name]) for name in kernel.symbols]
+        for k in kernel.strided:
+            strides = self.homes[op.inputs[k]].strides
+            assert strides is not None
+            arguments += [b.index(s) for s in strides]
+        for k, x in enumerate(op.inputs):
+            arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
+        if kernel.scratch != Dim.const(0):
+            contraction = contraction_of(op)
+            assert contraction is not None
+            item = contraction.dtype.bytes
+            count = b.div(b.dim(kernel.scratch), item)
+            kind = buffer_type(contraction.dtype.ir, (static(count),))
+            sizes = [] if isinstance(count, int) else [count]
+            arguments.append(b.value(par.ArenaOp.of(self.context, b.index(self.scratch_at), sizes, kind)))
+        for k, x in enumerate(op.outs):
+            base = self._buffer(op, k) if destinations is None else destinations[k]
+            self.homes[x] = Home(base)
+            arguments.append(self._view(self.homes[x], x, kernel.output_groups))
+        b.add_op(func.CallOp.create(operands=arguments, properties={"callee": SymbolRefAttr(kernel.name)}))
+        b.add_op(par.CheckOp.of(self.context))
+
+    def _view(self, home: Home, tensor: SSAValue, groups: Sequence[tuple[int, ...]]) -> SSAValue:
+        shape = shape_of(tensor.type)
+        if home.strides is not None:
+            return self.b.view(home.base, [self.b.dim(d) for d in shape], home.strides)
+        sizes = [self.b.dim(product(shape[a] for a in group)) for group in groups]
+        return self.b.view(home.base, sizes)
+
+    def _guard_empty(self, op: KernelOp) -> None:
+        """max over an axis that turns out empty is an error, as in NumPy."""
+        for inner in op.block.ops:
+            if not isinstance(inner, Reduction) or not inner.combiner().needs_element:
+                continue
+            _, result, reduced = inner.words()
+            sizes = inner.sizes()
+            count = product(sizes[c] for c in reduced)
+            if count.constant is not None:
+                continue
+            b = self.b
+            empty = b.both(
+                b.compare("eq", b.dim(count), 0),
+                b.compare("ne", b.dim(product(sizes[c] for c in result)), 0),
+            )
+            number = self.sites.number(inner, f"empty {inner.combiner().name}")
+            zero = b.index(0)
+            b.when(empty, lambda: b.add_op(par.FailOp.of(self.context, number, zero, zero)))
+            b.add_op(par.CheckOp.of(self.context))
+
+    def _for(self, op: ForOp) -> None:
+        """Carried buffers rotate: each trip reads one and writes the other of two arena slots; nothing is copied."""
+        b = self.b
+        carried = _array(op, "mlc.carried")
+        if not carried:
+            raise CompilerBug("plan to loops: mlc.for has no mlc.carried: run mlc-plan-buffers first")
+        slots = [[_integer(x) for x in pair.data] for pair in carried if isinstance(pair, ArrayAttr)]
+        inits: list[SSAValue] = []
+        for init, pair in zip(op.inits, slots):
+            home = self.homes[init]
+            assert home.strides is None
+            inits += [home.base, *(self._arena(self.slots[s], init.type) for s in pair)]
+        inits = [self._same_type(x, t) for x, t in zip(inits, [t for x in op.inits for t in [x.type] * 3])]
+        results = b.loop(0, self._count(op.count), 1, lambda i, *c: self._trip(op, i, c), inits)
+        for out, base in zip(op.outs, results[::3]):
+            self.homes[out] = Home(base)
+
+    def _same_type(self, base: SSAValue, type: Attribute) -> SSAValue:
+        wanted = self._base_type(type, False)
+        if base.type == wanted:
+            return base
+        return self.b.value(memref.CastOp.create(operands=[base], result_types=[wanted]))
+
+    def _trip(self, op: ForOp, index: Index, carried: Sequence[SSAValue]) -> list[SSAValue]:
+        b = self.b
+        number, *arguments = op.body.block.args
+        if number.uses:
+            cell = b.value(
+                memref.AllocaOp.create(
+                    result_types=[buffer_type(i64, (1,))],
+                    properties={"operandSegmentSizes": _segments(0, 0), "alignment": IntegerAttr(64, i64)},
+                )
+            )
+            b.store(_as_i64(b, index), cell, [0])
+            self.homes[number] = Home(cell)
+        following: list[SSAValue] = []
+        writes: dict[SSAValue, SSAValue] = {}
+        for k, (argument, value) in enumerate(zip(arguments, op.yielded.values)):
+            current, target, spare = carried[3 * k : 3 * k + 3]
+            self.homes[argument] = Home(current)
+            writes[value] = target
+            following += [target, spare, target]
+        for inner in op.body.block.ops:
+            if isinstance(inner, KernelOp):
+                places = [writes.get(x) for x in inner.outs]
+                found = [p if p is not None else self._buffer(inner, k) for k, p in enumerate(places)]
+                self._kernel(inner, found)
+            else:
+                self._block_op(inner)
+        return following
+
+    def _block_op(self, op: Operation) -> None:
+        match op:
+            case ReshapeOp():
+                self.homes[op.result] = self.homes[op.x]
+            case ConstantOp():
+                self._constant(op)
+            case ForOp():
+                self._for(op)
+            case _:
+                return
+
+    def _count(self, value: SSAValue) -> Index:
+        """A trip count: a dim, a constant, or a number in memory."""
+        owner = value.owner
+        if isinstance(owner, SizeOp):
+            return self.b.dim(owner.dim)
+        if isinstance(owner, ConstantOp):
+            return int(owner.array()[()])
+        loaded = self.b.load(self.homes[value].base, [0])
+        return self.b.value(arith.IndexCastOp.create(operands=[loaded], result_types=[INDEX]))
+
+    # kernels --------------------------------------------------------------------------------
+
+    def _lowered(self, op: KernelOp) -> Kernel:
+        strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
+        numbers = {o: self.sites.number(o, "index") for o in op.block.ops if isinstance(o, GatherOp)}
+        key = _structure(op, strided, list(numbers.values()))
+        name = f"{op.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+        found = self.kernels.get(name)
+        if found is None:
+            found = self.kernels[name] = lower_kernel(op, name, self.symbols, strided, numbers)
+        return found
+
+
+def lower_kernel(
+    op: KernelOp, name: str, all_symbols: Sequence[str], strided: tuple[int, ...], sites: dict[Operation, int]
+) -> Kernel:
+    """One kernel as a function of loops."""
+    nest = nest_of(op)
+    groups = nest.groups(frozenset(strided)) if nest is not None else ()
+    used = _symbols_of(op)
+    symbols = tuple(s for s in all_symbols if s in used)
+    scratch = scratch_bytes(op)
+    input_groups = tuple(
+        tuple(merged_axes(nest, k, len(shape_of(x.type)), () if k in strided else groups))
+        for k, x in enumerate(op.inputs)
+    )
+    rank = len(shape_of(op.outs[0].type))
+    output_groups = (
+        tuple((a,) for a in range(rank)) if nest is None else tuple(g for g in groups if g[0] < nest.rank)
+    )
+    # the function's arguments: their types need sizes, which need the symbols, so types are computed from dims
+    def view_type(tensor: SSAValue, axes: Sequence[tuple[int, ...]], is_strided: bool) -> Attribute:
+        shape = shape_of(tensor.type)
+        sizes = [product(shape[a] for a in group).constant for group in axes]
+        element = memory_type(dtype_of(tensor_of(tensor).element_type))
+        return buffer_type(element, tuple(-1 if s is None else s for s in sizes), is_strided)
+
+    types: list[Attribute] = [par.CONTEXT, *[INDEX] * len(symbols)]
+    stride_count = sum(len(shape_of(op.inputs[k].type)) for k in strided)
+    types += [INDEX] * stride_count
+    marks: list[Attribute] = [NOTHING] * len(types)
+    for k, x in enumerate(op.inputs):
+        types.append(view_type(x, input_groups[k], k in strided))
+        marks.append(READONLY)
+    if scratch != Dim.const(0):
+        contraction = contraction_of(op)
+        assert contraction is not None
+        count = scratch.constant
+        elements = -1 if count is None else count // contraction.dtype.bytes
+        types.append(buffer_type(contraction.dtype.ir, (elements,)))
+        marks.append(NOALIAS)
+    for x in op.outs:
+        types.append(view_type(x, output_groups, False))
+        marks.append(NOALIAS)
+    block = Block(arg_types=types)
+    b = LoopBuilder(block)
+    arguments = iter(block.args)
+    context = next(arguments)
+    context.name_hint = "ctx"
+    for symbol in symbols:
+        b.symbols[symbol] = value = next(arguments)
+        value.name_hint = symbol
+    strides = {k: tuple(next(arguments) for _ in shape_of(op.inputs[k].type)) for k in strided}
+    inputs = {
+        argument: buffer_of(b, _named(next(arguments), x.name_hint), argument, input_groups[k], strides.get(k))
+        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs))
+    }
+    packed = _named(next(arguments), "packed") if scratch != Dim.const(0) else None
+    outputs = [buffer_of(b, _named(next(arguments), "out"), x, output_groups, None) for x in op.outs]
+    scope = KernelScope(
+        b=b,
+        kernel=op,
+        nest=nest,
+        schedule=op.schedule.data if op.schedule is not None else Schedule(),
+        context=context,
+        inputs=dict(inputs),
+        outputs=outputs,
+        sites=sites,
+        strided=frozenset(strided),
+        scratch=packed,
+    )
+    if nest is None:
+        lower_concat(scope)
+    elif nest.reduction is None:
+        lower_cell(scope)
+    elif contraction_of(op) is not None:
+        lower_contraction(scope)
+    else:
+        lower_reduction(scope)
+    b.block.add_op(func.ReturnOp.create())
+    function = func.FuncOp.create(
+        properties={
+            "sym_name": StringAttr(name),
+            "function_type": FunctionType.from_lists(types, []),
+            "arg_attrs": ArrayAttr(marks),
+        },
+        regions=[Region(block)],
+    )
+    return Kernel(name, function, symbols, strided, input_groups, output_groups, scratch)
+
+
+def _named(value: SSAValue, name: str | None) -> SSAValue:
+    value.name_hint = name
+    return value
+
+
+def _symbols_of(op: KernelOp) -> set[str]:
+    found: set[str] = set()
+    values = [*op.inputs, *op.outs, *(r for o in op.block.ops for r in o.results)]
+    for value in values:
+        for dim in shape_of(value.type):
+            found |= dim.symbols()
+    for inner in op.block.ops:
+        for attribute in inner.properties.values():
+            if isinstance(attribute, DimsAttr):
+                for dim in attribute.data:
+                    found |= dim.symbols()
+    return found
+
+
+def _structure(op: KernelOp, strided: Sequence[int], sites: Sequence[int]) -> str:
+    """A text that two kernels share exactly when their code is the same."""
+    numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
+    lines = [str(op.schedule), str(list(strided)), str(list(sites))]
+    lines += [str(a.type) for a in op.block.args]
+    for inner in op.block.ops:
+        operands = [numbers[x] for x in inner.operands]
+        for result in inner.results:
+            numbers[result] = len(numbers)
+        properties = sorted((k, str(v)) for k, v in inner.properties.items())
+        lines.append(f"{inner.name} {operands} {properties} {[str(r.type) for r in inner.results]}")
+    return "\n".join(lines)
+
+
+def _array(op: Operation, name: str) -> Sequence[Attribute]:
+    found = op.attributes.get(name)
+    return found.data if isinstance(found, ArrayAttr) else ()
+
+
+def _integer(attribute: Attribute) -> int:
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value.data
+
+
+def _segments(*sizes: int) -> Attribute:
+    from xdsl.dialects.builtin import DenseArrayBase, i32
+
+    return DenseArrayBase.from_list(i32, list(sizes))
+
+
+def _as_i64(b: LoopBuilder, index: Index) -> SSAValue:
+    if isinstance(index, int):
+        return b.constant(IntegerAttr(index, i64), i64)
+    return b.value(arith.IndexCastOp.create(operands=[index], result_types=[i64]))
+
+
+def _tensor_like(kind: MemRefType[Attribute]) -> Attribute:
+    from xdsl.dialects.builtin import TensorType
+
+    return TensorType(kind.element_type, kind.get_shape())
+

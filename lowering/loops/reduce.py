@@ -1,0 +1,313 @@
+"""Reductions: any monoid, any axes. The vector runs along a reduced axis or along the result's last axis.
+
+The order of combination depends on the sizes alone, never on the number of threads (D1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dtypes import DType
+from mlc.dialects.lanes import vector_type
+from mlc.dialects.tensor.monoid import Monoid, State
+from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.lowering.loops.builder import Index, buffer_type, memory_type
+from mlc.lowering.loops.element import Lanes, Position
+from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
+
+BLOCKS = 64  # a full reduction is cut into at most so many blocks, one partial state each
+BLOCK_ELEMENTS = 8192  # and into blocks of at least so many elements: 32 KiB of f32, a first-level cache
+
+
+class ReductionNest:
+    """The loops of one reduction kernel."""
+
+    def __init__(self, s: KernelScope) -> None:
+        assert s.nest is not None and s.nest.reduction is not None
+        self.s = s
+        self.b = s.b
+        self.op: Reduction = s.nest.reduction
+        self.monoid: Monoid = self.op.combiner()
+        self.dtype: DType = self.op.summand()
+        self.states: tuple[DType, ...] = self.monoid.state(self.dtype)
+        self.axes: Axes = axes_of(s.b, s.nest, s.strided)
+        self.kept = [k for k, group in enumerate(self.axes.groups) if group[0] < s.nest.rank]
+        self.reduced = [k for k in range(len(self.axes.groups)) if k not in self.kept]
+        self.vector = self.axes.of_axis(s.schedule.vector_axis) if s.schedule.vector_axis >= 0 else -1
+        self.lanes = s.schedule.lanes
+        self.unroll = s.schedule.unroll
+        self.counted = max(s.nest.counted, default=-1) if len(self.states) > 1 else -1
+
+    # pieces ---------------------------------------------------------------------------------
+
+    def identity(self, lanes: int, copies: int) -> list[SSAValue]:
+        """`copies` neutral states."""
+        values = [
+            self.b.element(value, dtype, lanes)
+            for value, dtype in zip(self.monoid.identity(self.dtype), self.states)
+        ]
+        return values * copies
+
+    def step(self, e: Lanes, at: Sequence[Position], state: State) -> State:
+        """The state with the summand at a point combined into it."""
+        point = self.axes.point(at)
+        guarded = e.mask is not None and self.vector in self.reduced
+        if isinstance(self.op, ContractOp) and self.dtype.kind == "float" and not guarded:
+            left, right = (e.fetch(x, p) for x, p in zip(self.op.operands, self.op.points(point)))
+            return (e.fma(left, right, state[0]),)
+        element = self.op.element(e, point)
+        lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))
+        if guarded and e.mask is not None:
+            neutral = self.identity(e.lanes, 1)
+            lifted = tuple(e.select(e.mask, x, n) for x, n in zip(lifted, neutral))
+        return self.monoid.combine(e, self.dtype, state, lifted)
+
+    def fold_sets(self, e: Lanes, sets: Sequence[State]) -> State:
+        """Independent states combined as a fixed tree."""
+        while len(sets) > 1:
+            paired = [
+                self.monoid.combine(e, self.dtype, sets[k], sets[k + 1]) for k in range(0, len(sets) - 1, 2)
+            ]
+            sets = [*paired, *sets[len(paired) * 2 :]]
+        return sets[0]
+
+    def fold_lanes(self, state: State, lanes: int) -> State:
+        """The state of all lanes: halves are combined until one is left."""
+        while lanes > 1:
+            half = lanes // 2
+            low = tuple(self._part(x, 0, half) for x in state)
+            high = tuple(self._part(x, half, half) for x in state)
+            state = self.monoid.combine(self.s.lanes(half), self.dtype, low, high)
+            lanes = half
+        return state
+
+    def _part(self, x: SSAValue, start: int, count: int) -> SSAValue:
+        element = x.type.element_type  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        if count == 1:
+            return self.b.value(
+                vector.ExtractOp.create(
+                    operands=[x],
+                    result_types=[element],
+                    properties={"static_position": DenseArrayBase.from_list(i64, [start])},
+                )
+            )
+        lanes = DenseArrayBase.from_list(i64, list(range(start, start + count)))
+        kind = vector_type(element, count)
+        return self.b.value(
+            vector.ShuffleOp.create(operands=[x, x], result_types=[kind], properties={"mask": lanes})
+        )
+
+    def finish(self, e: Lanes, at: Sequence[Position], state: State) -> None:
+        """Finalises a state, applies the epilogue and writes the results of one point."""
+        e.bound[self.op.results[0]] = self.monoid.finalise(e, state)
+        positions: list[Position] = []
+        for group, position in zip((self.axes.groups[k] for k in self.kept), at):
+            positions += [Position(0)] * (len(group) - 1) + [position]
+        self.s.store_results(e, tuple(positions))
+
+    # the vector along a reduced axis --------------------------------------------------------
+
+    def reduce_range(
+        self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
+    ) -> State:
+        """The state of one result element, with the first group of `order` in [low, high)."""
+        copies = self.unroll if self.lanes > 1 else 1
+        state = len(self.states)
+
+        def nest(k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            group = order[k]
+            start, end = (low, high) if k == 0 else (0, self.axes.sizes[group])
+            if k < len(order) - 1:
+
+                def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
+                    return nest(k + 1, {**at, group: Position(i)}, c)
+
+                return self.b.loop(start, end, 1, trip, carried)
+
+            def body(i: Index, mask: SSAValue | None, c: tuple[SSAValue, ...]) -> Sequence[SSAValue]:
+                here = {**at, group: Position(i, 1)}
+                e = self.s.lanes(self.lanes, mask)
+                return self.step(e, [here[g] for g in range(len(self.axes.groups))], c)
+
+            return vector_loop(
+                self.s, start, end, body, lanes=self.lanes, unroll=copies, inits=list(carried)
+            )
+
+        result = nest(0, fixed, self.identity(self.lanes, copies))
+        sets = [tuple(result[u * state : (u + 1) * state]) for u in range(copies)]
+        folded = self.fold_sets(self.s.lanes(self.lanes), sets)
+        return self.fold_lanes(folded, self.lanes)
+
+    def order(self) -> list[int]:
+        """The reduced groups, the vector's last."""
+        return [k for k in self.reduced if k != self.vector] + [self.vector]
+
+    def along_reduced(self) -> None:
+        """One result element at a time."""
+        order = self.order()
+        outer = next((k for k in self.kept if self.axes.sizes[k] != 1), None)
+        if outer is None:
+            self.in_blocks(order)
+            return
+
+        def nest(k: int, fixed: dict[int, Position], thread: Index, threads: Index) -> None:
+            if k == len(self.kept):
+                state = self.reduce_range(fixed, order, 0, self.axes.sizes[order[0]])
+                self.finish(self.s.lanes(1), [fixed[g] for g in self.kept], state)
+                return
+            group = self.kept[k]
+            low, high = 0, self.axes.sizes[group]
+            if group == outer:
+                low, high = self.s.share(high, thread, threads)
+
+            def trip(i: Index) -> None:
+                inner = partial(nest, k + 1, {**fixed, group: Position(i)}, thread, threads)
+                if group == outer:
+                    self.s.unless_cancelled(inner)
+                else:
+                    inner()
+
+            self.b.loop(low, high, 1, trip)
+
+        self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))
+
+    def in_blocks(self, order: Sequence[int]) -> None:
+        """A single result element: fixed blocks of the outermost reduced group, then the blocks in order."""
+        b, s = self.b, self.s
+        fixed = dict.fromkeys(self.kept, Position(0))
+        size = self.axes.sizes[order[0]]
+        multiple = self.lanes * self.unroll if len(order) == 1 else 1
+        total = b.product([self.axes.sizes[k] for k in order])
+        least = BLOCK_ELEMENTS if len(order) == 1 else 1
+        if isinstance(total, int) and total <= 2 * BLOCK_ELEMENTS:
+            state = self.reduce_range(fixed, order, 0, size)
+            self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
+            return
+        block = b.max(b.round_up(b.ceil_div(size, BLOCKS), multiple), least)
+        count = b.ceil_div(size, block)
+        partials = [
+            b.value(
+                memref.AllocaOp.create(
+                    result_types=[buffer_type(memory_type(dtype), (BLOCKS,))],
+                    properties={
+                        "operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0]),
+                        "alignment": IntegerAttr(64, i64),
+                    },
+                )
+            )
+            for dtype in self.states
+        ]
+
+        def one(k: Index) -> None:
+            low = b.mul(k, block)
+            state = self.reduce_range(fixed, order, low, b.min(b.add(low, block), size))
+            for value, buffer, dtype in zip(state, partials, self.states):
+                b.store(self._to_memory(value, dtype), buffer, [k])
+
+        def share(thread: Index, threads: Index) -> None:
+            low, high = s.share(count, thread, threads)
+            b.loop(low, high, 1, lambda k: s.unless_cancelled(partial(one, k)))
+
+        s.parallel(total, share)
+
+        def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            e = s.lanes(1)
+            found = tuple(
+                self._from_memory(b.load(buffer, [k]), dtype) for buffer, dtype in zip(partials, self.states)
+            )
+            return self.monoid.combine(e, self.dtype, carried, found)
+
+        state = b.loop(0, count, 1, fold, self.identity(1, 1))
+        self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
+
+    def _to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
+        return self.s.lanes(1).cast("extui", value, memory_type(dtype)) if dtype.kind == "bool" else value
+
+    def _from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
+        return self.s.lanes(1).cast("trunci", value, dtype.ir) if dtype.kind == "bool" else value
+
+    # the vector along the result's last axis ------------------------------------------------
+
+    def along_kept(self) -> None:
+        """A row of result elements at a time; each lane combines its own column."""
+        outer = next((k for k in self.kept if self.axes.sizes[k] != 1), self.vector)
+
+        def nest(k: int, fixed: dict[int, Position], thread: Index, threads: Index) -> None:
+            group = self.kept[k]
+            low, high = 0, self.axes.sizes[group]
+            if group == outer:
+                multiple = self.lanes * self.unroll if group == self.vector else 1
+                low, high = self.s.share(high, thread, threads, multiple)
+            if group != self.vector:
+
+                def trip(i: Index) -> None:
+                    inner = partial(nest, k + 1, {**fixed, group: Position(i)}, thread, threads)
+                    if group == outer:
+                        self.s.unless_cancelled(inner)
+                    else:
+                        inner()
+
+                self.b.loop(low, high, 1, trip)
+                return
+            self.columns(fixed, low, high)
+
+        self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))
+
+    def columns(self, fixed: dict[int, Position], low: Index, high: Index) -> None:
+        """Columns [low, high): blocks of `unroll` vectors, then masked vectors."""
+        b, width = self.b, self.lanes * self.unroll
+        end = b.add(low, b.mul(b.div(b.sub(high, low), width), width))
+        b.loop(low, end, width, lambda j: self.column_block(fixed, j, self.unroll, None))
+
+        def masked(j: Index) -> None:
+            mask = b.mask(b.sub(high, j), self.lanes) if self.lanes > 1 else None
+            self.column_block(fixed, j, 1, mask)
+
+        b.loop(end, high, self.lanes, masked)
+
+    def column_block(
+        self, fixed: dict[int, Position], j: Index, vectors: int, mask: SSAValue | None
+    ) -> None:
+        """`vectors` adjacent vectors of result elements."""
+        state = len(self.states)
+        columns = [Position(self.b.add(j, u * self.lanes), 1) for u in range(vectors)]
+
+        def nest(k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            if k == len(self.reduced):
+                result: list[SSAValue] = []
+                for u, column in enumerate(columns):
+                    here = {**at, self.vector: column}
+                    e = self.s.lanes(self.lanes, mask)
+                    mine = tuple(carried[u * state : (u + 1) * state])
+                    result += self.step(e, [here[g] for g in range(len(self.axes.groups))], mine)
+                return result
+            group = self.reduced[k]
+
+            def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
+                return nest(k + 1, {**at, group: Position(i)}, c)
+
+            return self.b.loop(0, self.axes.sizes[group], 1, trip, carried)
+
+        result = nest(0, fixed, self.identity(self.lanes, vectors))
+        for u, column in enumerate(columns):
+            e = self.s.lanes(self.lanes, mask)
+            at = [{**fixed, self.vector: column}[g] for g in self.kept]
+            self.finish(e, at, tuple(result[u * state : (u + 1) * state]))
+
+
+def lower_reduction(s: KernelScope) -> None:
+    """A kernel that holds one reduction, or a contraction too small to pack."""
+    nest = ReductionNest(s)
+    if nest.vector in nest.reduced:
+        nest.along_reduced()
+    elif nest.kept:
+        nest.along_kept()
+    else:
+        nest.vector = nest.reduced[-1]
+        nest.along_reduced()
+

@@ -1,0 +1,156 @@
+"""Pass `mlc-schedule`: how each kernel's loop nest is cut, chosen by pure functions of the problem and the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.nest import Nest, contiguous_votes, nest_of
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
+from mlc.dialects.roles import contraction_roles
+from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import ContractOp
+
+GRAIN_SECONDS = 8e-6  # least work that repays waking a thread: 4x the fork and join of 2 us (D15)
+SMALL_CONTRACTION = 48**3  # below, packing costs more than it saves; measured: docs/measurements.md
+
+
+@cache
+def choose_register_tile(target: CpuTarget, element_bytes: int) -> tuple[int, int]:
+    """(rows, vectors per row) of the accumulator tile: fewest loads per FMA that the registers hold.
+
+    Rows x vectors accumulators, one rhs vector per column and one broadcast lhs element. Source: Goto & van de Geijn,
+    ACM TOMS 34(3), 2008, with load instructions counted instead of scalars.
+    """
+    best, best_loads = (1, 1), float("inf")
+    for vectors in (1, 2, 3, 4):
+        for rows in range(1, 17):
+            if rows * vectors + vectors + 1 > target.num_vector_registers:
+                continue
+            loads = (rows + vectors) / (rows * vectors)
+            if loads < best_loads:
+                best, best_loads = (rows, vectors), loads
+    return best
+
+
+@cache
+def choose_blocks(target: CpuTarget, element_bytes: int) -> tuple[int, int, int]:
+    """(block_m, block_n, block_k): an rhs panel streams through L1, an lhs block stays in L2, the rhs block in L3."""
+    rows, vectors = choose_register_tile(target, element_bytes)
+    columns = vectors * target.lanes(8 * element_bytes)
+    depth = target.l1d_bytes // (columns * element_bytes) // 64 * 64
+    block_k = max(128, min(512, depth))
+    block_m = max(rows, min(256, target.l2_bytes // 4 // (block_k * element_bytes)) // rows * rows)
+    l3 = target.l3_bytes or 4 * target.l2_bytes
+    block_n = max(columns, min(4096, l3 // 4 // (block_k * element_bytes)) // columns * columns)
+    return block_m, block_n, block_k
+
+
+def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
+    """The schedule of one kernel on a CPU."""
+    lanes = target.lanes(8 * _widest(kernel, nest))
+    grain = int(GRAIN_SECONDS * target.f32_flops_per_s / 8 / (nest.weight if nest else 1.0))
+    if nest is None:
+        return Schedule(lanes=lanes, unroll=1, grain=grain)
+    if nest.reduction is None:
+        return Schedule(lanes=lanes, vector_axis=len(nest.sizes) - 1, unroll=2 if nest.weight < 8 else 1, grain=grain)
+    axis = _vector_axis(nest)
+    unroll = 4 if axis >= nest.rank else 8
+    if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
+        unroll = 2  # each state holds two vectors
+    schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
+    if isinstance(nest.reduction, ContractOp) and _repays_packing(nest.reduction, lanes):
+        item = nest.reduction.dtype.bytes
+        rows, vectors = choose_register_tile(target, item)
+        block_m, block_n, block_k = choose_blocks(target, item)
+        return Schedule(
+            lanes=lanes,
+            vector_axis=axis,
+            unroll=unroll,
+            grain=grain,
+            tile_m=rows,
+            tile_n=vectors * lanes,
+            block_m=block_m,
+            block_n=block_n,
+            block_k=block_k,
+        )
+    return schedule
+
+
+def _vector_axis(nest: Nest) -> int:
+    """The reduced axis or the last result axis that most reads walk with unit stride."""
+    votes = contiguous_votes(nest)
+    reduced = range(nest.rank, len(nest.sizes))
+    candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
+    one = Dim.const(1)
+    useful = [axis for axis in candidates if nest.sizes[axis] != one] or candidates
+    return max(useful, key=lambda axis: (votes[axis], axis))
+
+
+def _repays_packing(op: ContractOp, lanes: int) -> bool:
+    """Whether the tiled path is worth having: it must fit a matrix product that is large, or may be."""
+    if contraction_roles(op) is None or op.dtype.kind == "bool":
+        return False
+    sizes, roles = op.sizes(), contraction_roles(op)
+    assert roles is not None
+
+    def extent(letters: str) -> int | None:
+        total = 1
+        for c in letters:
+            value = sizes[c].constant
+            if value is None:
+                return None
+            total *= value
+        return total
+
+    m, n, k = extent(roles.m), extent(roles.n), extent(roles.k)
+    if (m is not None and m < 4) or (n is not None and n < lanes) or (k is not None and k < 8):
+        return False
+    return None in (m, n, k) or (m or 1) * (n or 1) * (k or 1) >= SMALL_CONTRACTION
+
+
+def _widest(kernel: KernelOp, nest: Nest | None) -> int:
+    """Bytes of the widest element that the inner loop touches."""
+    def bytes_of(value_type: DType) -> int:
+        return value_type.bytes
+
+    inner = {a.argument for a in nest.accesses if not a.per_result} if nest else set(range(len(kernel.inputs)))
+    found = [bytes_of(dtype_of(tensor_of(kernel.inputs[k]).element_type)) for k in inner]
+    if nest is None or nest.reduction is None or nest.reduction.name == "mlc.contract":
+        found += [bytes_of(dtype_of(tensor_of(x).element_type)) for x in kernel.outs]
+    for op in kernel.block.ops:
+        for result in op.results:
+            if shape_of(result.type) == (nest.sizes if nest else ()):
+                found.append(bytes_of(dtype_of(tensor_of(result).element_type)))
+    return max(found, default=4)
+
+
+@dataclass(frozen=True)
+class SchedulePass(ModulePass):
+    """Sets `schedule` on every kernel that has none, for the module's target."""
+
+    name = "mlc-schedule"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(op)
+        for kernel in op.walk():
+            if isinstance(kernel, KernelOp) and kernel.schedule is None:
+                kernel.properties["schedule"] = _attribute(kernel, target)
+
+
+def _attribute(kernel: KernelOp, target: CpuTarget | GpuTarget) -> Attribute:
+    nest = nest_of(kernel)
+    if isinstance(target, GpuTarget):
+        from mlc.passes.gpu.schedule import choose_gpu_schedule
+
+        return ScheduleAttr(choose_gpu_schedule(nest, kernel, target))
+    return ScheduleAttr(choose_schedule(nest, kernel, target))
