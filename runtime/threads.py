@@ -51,9 +51,10 @@ def set_threads(count: int | None) -> None:
     """The thread count of compiled functions without `threads=`; None: the default."""
     global _explicit_count
     _explicit_count = None if count is None else checked_count(count)
-    _publish()
-    if _searched and get_threads() > 1:
-        _bind()
+    from mlc.runtime.support import support
+
+    if support.cache_info().currsize:  # else the first load publishes the count
+        bind_for(None)
 
 
 def get_threads() -> int:
