@@ -1,0 +1,253 @@
+"""
+Building lane-wise arithmetic on scalars and vectors alike: `b.add(x, y)` is one op in front of the
+op that is being replaced. Constants go to the start of the function, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntOrFPElementsAttr,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    f32,
+    f64,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects import vec
+from mlc.dialects.lanes import lanes_of, like
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatFormat:
+    """An IEEE 754 binary format and the integer type of its width."""
+
+    float_type: AnyFloat
+    int_type: IntegerType
+    mantissa_bits: int
+    """Stored bits of the significand."""
+    exponent_bias: int
+
+    @property
+    def bits(self) -> int:
+        """Width of the format."""
+        return self.int_type.bitwidth
+
+
+BINARY32 = FloatFormat(float_type=f32, int_type=i32, mantissa_bits=23, exponent_bias=127)
+BINARY64 = FloatFormat(float_type=f64, int_type=i64, mantissa_bits=52, exponent_bias=1023)
+
+
+def format_of(element_type: Attribute) -> FloatFormat:
+    """The format that functions on this type are computed in: f64 in itself, others in f32."""
+    return BINARY64 if isinstance(element_type, Float64Type) else BINARY32
+
+
+@cache
+def _constant_attribute(text: str, value_type: Attribute) -> Attribute:
+    """`text` spells the value (repr), so that 0.0 and -0.0 differ."""
+    lanes = lanes_of(value_type)
+    if lanes is None:
+        if isinstance(value_type, IntegerType):
+            return IntegerAttr(int(text), value_type.bitwidth)
+        return FloatAttr(float(text), cast("Float64Type", value_type))
+    vector = cast("VectorType[Float64Type]", value_type)
+    value = int(text) if isinstance(vector.element_type, IntegerType) else float(text)
+    return DenseIntOrFPElementsAttr.from_list(vector, [value])
+
+
+@dataclass
+class Constants:
+    """The constants of one function, in front of everything else."""
+
+    block: Block
+    """Entry block of the function."""
+    known: dict[tuple[str, Attribute], SSAValue] = field(
+        default_factory=dict[tuple[str, Attribute], SSAValue]
+    )
+
+    def get(self, value: float, value_type: Attribute) -> SSAValue:
+        """The value in each lane of the type."""
+        key = (repr(value), value_type)
+        found = self.known.get(key)
+        if found is None:
+            op = arith.ConstantOp.create(
+                result_types=(value_type,), properties={"value": _constant_attribute(*key)}
+            )
+            first = self.block.first_op
+            if first is None:
+                self.block.add_op(op)
+            else:
+                self.block.insert_op_before(op, first)
+            found = self.known[key] = op.result
+        return found
+
+
+_NO_FLAGS: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+_NO_OVERFLOW: Mapping[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
+
+
+class LaneBuilder:
+    """Ops on values of one shape: a scalar, or vectors with the same number of lanes."""
+
+    def __init__(self, shape: Attribute, before: Operation, constants: Constants) -> None:
+        """`shape`: a scalar or vector type; ops are inserted in front of `before`."""
+        self._before = before
+        block = before.parent
+        assert block is not None
+        self._block = block
+        self._constants = constants
+        self.lanes = lanes_of(shape)
+        element = shape if self.lanes is None else cast("VectorType[Attribute]", shape).element_type
+        self.format = format_of(element)
+        self.float_type = like(shape, self.format.float_type)
+        self.int_type = like(shape, self.format.int_type)
+
+    def _add(self, op: Operation) -> SSAValue:
+        self._block.insert_op_before(op, self._before)
+        return op.results[0]
+
+    def _float(self, op_class: type[Operation], *operands: SSAValue) -> SSAValue:
+        return self._add(
+            op_class.create(
+                operands=operands, result_types=(operands[0].type,), properties=_NO_FLAGS
+            )
+        )
+
+    def constant(self, value: float) -> SSAValue:
+        """A float in every lane."""
+        return self._constants.get(float(value), self.float_type)
+
+    def integer(self, value: int) -> SSAValue:
+        """An integer of the float's width in every lane."""
+        return self._constants.get(value, self.int_type)
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a + b"""
+        return self._float(arith.AddfOp, a, b)
+
+    def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a - b"""
+        return self._float(arith.SubfOp, a, b)
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a * b"""
+        return self._float(arith.MulfOp, a, b)
+
+    def div(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a / b"""
+        return self._float(arith.DivfOp, a, b)
+
+    def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
+        """a * b + c, rounded once"""
+        return self._float(math.FmaOp, a, b, c)
+
+    def abs(self, a: SSAValue) -> SSAValue:
+        """|a|"""
+        return self._float(math.AbsFOp, a)
+
+    def floor(self, a: SSAValue) -> SSAValue:
+        """The largest integer <= a, as a float."""
+        return self._float(math.FloorOp, a)
+
+    def copysign(self, magnitude: SSAValue, sign: SSAValue) -> SSAValue:
+        """|magnitude| with the sign of `sign`"""
+        return self._float(math.CopySignOp, magnitude, sign)
+
+    def polynomial(self, x: SSAValue, coefficients: tuple[float, ...]) -> SSAValue:
+        """Horner's rule; coefficients[k] belongs to x^k."""
+        total = self.constant(coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            total = self.fma(total, x, self.constant(coefficient))
+        return total
+
+    def _integer(
+        self, op_class: type[Operation], a: SSAValue, b: SSAValue, *, overflow: bool = False
+    ) -> SSAValue:
+        return self._add(
+            op_class.create(
+                operands=(a, b),
+                result_types=(self.int_type,),
+                properties=_NO_OVERFLOW if overflow else {},
+            )
+        )
+
+    def int_add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a + b, wrapping"""
+        return self._integer(arith.AddiOp, a, b, overflow=True)
+
+    def int_sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a - b, wrapping"""
+        return self._integer(arith.SubiOp, a, b, overflow=True)
+
+    def int_and(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a & b"""
+        return self._integer(arith.AndIOp, a, b)
+
+    def shift_left(self, a: SSAValue, count: int) -> SSAValue:
+        """a << count"""
+        return self._integer(arith.ShLIOp, a, self.integer(count), overflow=True)
+
+    def shift_right_signed(self, a: SSAValue, count: int) -> SSAValue:
+        """a >> count, keeping the sign"""
+        return self._integer(arith.ShRSIOp, a, self.integer(count))
+
+    def bits(self, a: SSAValue) -> SSAValue:
+        """The float's bits as an integer."""
+        return self._add(arith.BitcastOp.create(operands=(a,), result_types=(self.int_type,)))
+
+    def from_bits(self, a: SSAValue) -> SSAValue:
+        """The float with these bits."""
+        return self._add(arith.BitcastOp.create(operands=(a,), result_types=(self.float_type,)))
+
+    def to_float(self, a: SSAValue) -> SSAValue:
+        """Signed integer to float."""
+        if self.lanes is None:
+            return self._add(arith.SIToFPOp.create(operands=(a,), result_types=(self.float_type,)))
+        return self._add(vec.CastOp.of("sitofp", a, self.float_type))
+
+    def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The mask of lanes where `a predicate b` (olt, oge, uno, …)."""
+        if self.lanes is None:
+            return self._add(arith.CmpfOp(a, b, predicate))
+        return self._add(vec.CmpfOp.of(predicate, a, b))
+
+    def select(self, mask: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a where the mask is on, else b"""
+        if self.lanes is None:
+            return self._add(arith.SelectOp.create(operands=(mask, a, b), result_types=(a.type,)))
+        return self._add(vec.SelectOp.of(mask, a, b))
+
+    def at_most(self, a: SSAValue, bound: float) -> SSAValue:
+        """min(a, bound); NaN stays NaN. One minps on x86."""
+        limit = self.constant(bound)
+        return self.select(self.compare("olt", limit, a), limit, a)
+
+    def at_least(self, a: SSAValue, bound: float) -> SSAValue:
+        """max(a, bound); NaN stays NaN. One maxps on x86."""
+        limit = self.constant(bound)
+        return self.select(self.compare("ogt", limit, a), limit, a)
+
+    def widen(self, a: SSAValue) -> SSAValue:
+        """A float of a narrower type (f16, bf16) in the builder's format."""
+        if a.type == self.float_type:
+            return a
+        return self._add(arith.ExtFOp.create(operands=(a,), result_types=(self.float_type,)))
+
+    def narrow(self, a: SSAValue, value_type: Attribute) -> SSAValue:
+        """Rounded to a narrower type."""
+        if a.type == value_type:
+            return a
+        return self._add(arith.TruncFOp.create(operands=(a,), result_types=(value_type,)))
