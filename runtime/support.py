@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from mlc.runtime import cache, jit, layout
+from mlc.runtime import jit, layout
 from mlc.runtime.layout import PYTHON
-from mlc.runtime.llvm import compile_object
+from mlc.runtime.objects import object_of
 from mlc.runtime.probe import host_target
 
 _EXPORTS = (
@@ -46,6 +46,9 @@ _EXPORTS = (
 )
 
 _LIBC = ("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove")
+
+# what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
+_LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
     "GOMP_parallel": "mlc_parallel",
@@ -95,19 +98,28 @@ class Support:
 def support() -> Support:
     """The support code of this process."""
     text = Path(__file__).with_name("support.ll").read_text()
-    target = host_target()
-    key = cache.object_key(b"support", text.encode(), target.isa().encode())
-    image = cache.object_cache().get(key)
-    if image is None:
-        image = compile_object(text, target)
-        cache.object_cache().put(key, image)
-    process = ctypes.CDLL(None)
-    libc = {name: layout.function_address(getattr(process, name)) for name in _LIBC}
+    image = object_of(text, host_target()).image
+    libc = _c_library()
     code = jit.load([image], imports={**layout.python_symbols(), **libc}, exports=_EXPORTS)
     loaded = Support(code, libc)
     _never_unload(loaded)
     _set_up_pool(loaded)
     return loaded
+
+
+def _c_library() -> dict[str, int]:
+    """Functions of libc and libm that LLVM itself may call: `_LIBC` must be there."""
+    process = ctypes.CDLL(None)
+    found = {name: layout.function_address(getattr(process, name)) for name in _LIBC}
+    try:
+        libm = ctypes.CDLL("libm.so.6")
+    except OSError:
+        libm = process
+    for name in (*_LIBM, *(f"{name}f" for name in _LIBM)):
+        function: object = getattr(libm, name, None)
+        if function is not None:
+            found[name] = layout.function_address(function)
+    return found
 
 
 def _never_unload(loaded: Support) -> None:

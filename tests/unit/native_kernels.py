@@ -9,8 +9,8 @@ from typing import NoReturn
 from mlc.dialects.dims import Dim
 from mlc.dialects.signature import EntrySignature
 from mlc.lowering.entry_shim import emit_shim
-from mlc.runtime import cache, entry
-from mlc.runtime.llvm import compile_object
+from mlc.runtime import entry
+from mlc.runtime.objects import object_of
 from mlc.runtime.probe import host_target
 from mlc.runtime.slow_entry import SlowEntry
 
@@ -86,13 +86,7 @@ def raise_index_error(site: int, value: int, extent: int) -> NoReturn:
 @functools.cache
 def host_object(text: str) -> bytes:
     """The object of `text` for this machine, compiled once per test process."""
-    target = host_target()
-    key = cache.object_key(text.encode(), target.isa().encode())
-    found = cache.object_cache().get(key)
-    if found is None:
-        found = compile_object(text, target, opt_level=0)
-        cache.object_cache().put(key, found)
-    return found
+    return object_of(text, host_target(), opt_level=0).image
 
 
 def load(

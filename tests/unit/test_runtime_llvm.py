@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from mlc.dialects.target import CpuTarget, named_target
 from mlc.dialects.target.known import CPUS
 from mlc.runtime import jit, probe
 from mlc.runtime.llvm import LLVMTextError, compile_object, emit_assembly, optimised_text
+from mlc.runtime.objects import object_of, objects_of
+from mlc.runtime.support import support
 
 FMA = """
 define void @fma(ptr %x, ptr %out) {
@@ -96,14 +99,29 @@ def test_objects_see_each_other_and_imports() -> None:
         target,
     )
     second = compile_object("define i64 @g(i64 %x) {\n %y = mul i64 %x, 10\n ret i64 %y\n}", target)
-    import ctypes
-
     cell = ctypes.c_int64(7)
     code = jit.load([first, second], imports={"cell": ctypes.addressof(cell)}, exports=["f"])
     call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("f"))
     assert call(4) == 47
     cell.value = -40
     assert call(4) == 0
+
+
+def test_objects_are_compiled_once(tmp_path: Path) -> None:
+    target = cpu("avx2")
+    text = FMA.replace("LANES", "8")
+    with knobs.scope(cache_dir=tmp_path):
+        first, again = objects_of([text, text], target)
+        other = object_of(text, target, opt_level=3)
+    assert (first.from_cache, again.from_cache, other.from_cache) == (False, True, False)
+    assert first.image == again.image
+
+
+def test_what_llvm_calls_is_there() -> None:
+    text = "define double @f(double %x) {\n %y = frem double %x, 3.0\n ret double %y\n}"
+    image = compile_object(text, probe.host_target())
+    code = jit.load([image], imports=support().symbols, exports=["f"])
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.address("f"))(-7.5) == -1.5
 
 
 def test_probe_is_cheap_and_plausible() -> None:

@@ -1,0 +1,50 @@
+"""
+Objects by content: the same text for the same machine is compiled once, here or in another process.
+
+This is the second key of decisions.md D20, which deduplicates kernels; the first, over the traced
+program, is the pipeline's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlc.dialects.target.cpu import CpuTarget
+from mlc.runtime import cache
+from mlc.runtime.llvm import DEFAULT_OPT_LEVEL, compile_object
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledObject:
+    """An object and what it cost."""
+
+    image: bytes
+    from_cache: bool
+    compile_s: float
+
+
+def object_of(
+    text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL
+) -> CompiledObject:
+    """The object of LLVM IR `text`, from the cache where it is known."""
+    start = time.perf_counter()
+    key = cache.object_key(b"llvm", text.encode(), target.isa().encode(), bytes([opt_level]))
+    objects = cache.object_cache()
+    image = objects.get(key)
+    known = image is not None
+    if image is None:
+        image = compile_object(text, target, opt_level=opt_level)
+        objects.put(key, image)
+    return CompiledObject(image=image, from_cache=known, compile_s=time.perf_counter() - start)
+
+
+def objects_of(
+    texts: Sequence[str], target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL
+) -> list[CompiledObject]:
+    """
+    The objects of several modules, in order. They are independent and hold no state of this
+    process; one after the other, because llvmlite holds one lock around LLVM.
+    """
+    return [object_of(text, target, opt_level=opt_level) for text in texts]
