@@ -24,8 +24,8 @@ _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": 
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _CMPI = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7}
 _CMPF = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "une": 13}
-_ANY_LANE = CombiningKindAttr([CombiningKindFlag.OR])
-_LARGEST = CombiningKindAttr([CombiningKindFlag.MAXSI])
+_ANY_LANE = CombiningKindAttr(CombiningKindFlag.OR)
+_LARGEST = CombiningKindAttr(CombiningKindFlag.MAXSI)
 
 
 @dataclass(frozen=True)
