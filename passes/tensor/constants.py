@@ -30,12 +30,21 @@ def splat(value: SSAValue) -> Array | None:
         owner = owner.operands[0].owner
     if not isinstance(owner, ConstantOp):
         return None
-    data = owner.value.data.data
-    if len(data) != owner.dtype.bytes:
+    data = repeated_element(owner)
+    if data is None:
         return None
     if owner.dtype.kind == "bool":
         return np.asarray(data != b"\0")
     return np.frombuffer(data, dtype=owner.dtype.numpy).reshape(())
+
+
+def repeated_element(constant: ConstantOp) -> bytes | None:
+    """The bytes of one element, where all elements have the same; the parser stores each of them."""
+    data, size = constant.value.data.data, constant.dtype.bytes
+    element = data[:size]
+    if not data or (len(data) > size and data != element * (len(data) // size)):
+        return None
+    return element
 
 
 def is_splat_of(value: SSAValue, number: float) -> bool:

@@ -41,7 +41,7 @@ def _number(block: Block, known: dict[Hashable, SSAValue]) -> None:
                 known[key] = op.results[0]
             else:
                 op.results[0].replace_all_uses_with(first)
-                op.erase()
+                block.erase_op(op)
         else:
             for region in op.regions:
                 for inner in region.blocks:

@@ -82,7 +82,7 @@ def _sweep(block: Block, live: set[SSAValue]) -> None:
         if isinstance(op, PURE):
             kept = [result in live for result in op.results]
             if not any(kept):
-                op.erase(safe_erase=False)
+                block.erase_op(op, safe_erase=False)
             elif isinstance(op, ForOp):
                 if not all(kept):
                     op = _without_dead(op, kept)
@@ -99,7 +99,7 @@ def _without_dead(loop: ForOp, kept: list[bool]) -> ForOp:
     terminator = YieldOp(operands=[values])
     block.insert_op_before(terminator, yielded)
     terminator.location = yielded.location
-    yielded.erase()
+    block.erase_op(yielded)
     for k in reversed(range(len(kept))):
         if not kept[k]:
             block.erase_arg(block.args[k + 1], safe_erase=False)
@@ -110,5 +110,5 @@ def _without_dead(loop: ForOp, kept: list[bool]) -> ForOp:
     parent.insert_op_before(new, loop)
     for k, result in zip(live, new.results):
         loop.results[k].replace_all_uses_with(result)
-    loop.erase(safe_erase=False)
+    parent.erase_op(loop, safe_erase=False)
     return new

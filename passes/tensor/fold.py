@@ -34,6 +34,14 @@ def fold_rules(max_elements: int, max_work: int) -> Rules:
         with np.errstate(all="ignore"):
             return splat_constant(b, op.reference(*known), op.dtype, op.shape)
 
+    @rules.on(ConstantOp)
+    def store_once(op: ConstantOp, b: Rewrite) -> SSAValue | None:
+        """dense<[1.0, 1.0, 1.0]>  ->  dense<1.0>"""
+        element = splat(op.result)
+        if element is None or len(op.value.data.data) == op.dtype.bytes:
+            return None
+        return splat_constant(b, element, op.dtype, op.shape)
+
     def fold(op: TensorOp, b: Rewrite) -> SSAValue | None:
         """f(constant, constant)  ->  constant"""
         constants = [constant_of(x) for x in op.operands]

@@ -107,7 +107,7 @@ class Rules:
             old, op = op, block.first_op if before is None else before.next_op
             if op is old:
                 op = old.next_op
-            old.erase()
+            block.erase_op(old)
 
     def _rewritten(self, op: Operation, rewrite: Rewrite, allowed: int) -> SSAValue | None:
         rules = self.of(type(op), allowed)

@@ -1,0 +1,270 @@
+"""Kernels: tensor ops grouped so that each group runs as one loop nest, with its cost (D16, D22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    LocationAttr,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.plan import KernelOp, Template
+from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
+from mlc.passes.cost import kernel_cost
+from mlc.passes.plan.grouping import (
+    Fusion,
+    Grouping,
+    Kernel,
+    is_buffer,
+    is_view,
+    through_reshapes,
+)
+
+
+@dataclass(frozen=True)
+class FormKernelsPass(ModulePass):
+    """
+    Puts every op that computes into an `mlc.kernel`; what stays outside are buffers and their views.
+
+    `fusion`: "simple" fuses what is right without comparing costs of alternatives; "none" gives each
+    op a kernel of its own.
+    """
+
+    name = "mlc-form-kernels"
+
+    fusion: str = "simple"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.fusion not in ("simple", "none"):
+            raise ValueError(f'mlc-form-kernels: fusion="{self.fusion}"; expected "simple" or "none"')
+        for function in op.body.block.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _form(function, self.fusion)
+
+
+def _form(function: FuncOp, fusion: Fusion) -> None:
+    block = function.body.block
+    if any(isinstance(op, KernelOp) for op in block.ops):
+        return
+    order = {op: index for index, op in enumerate(function.walk())}
+    general = set[SSAValue](block.args[k] for k in _general_arguments(function))
+    _Build(Grouping(block, fusion).run(), order, general, None).run()
+
+
+def _general_arguments(function: FuncOp) -> list[int]:
+    """The arguments that may have any strides."""
+    if function.arg_attrs is None:
+        return []
+    general = StringAttr("general")
+    entries = function.arg_attrs
+    return [k for k, entry in enumerate(entries) if entry.data.get("mlc.layout") == general]
+
+
+class _Build:
+    """Rewrites one block by the grouping's decisions."""
+
+    def __init__(
+        self,
+        grouping: Grouping,
+        order: dict[Operation, int],
+        general: set[SSAValue],
+        parent: _Build | None,
+    ) -> None:
+        self.grouping = grouping
+        self.block = grouping.block
+        self.order = order
+        self.general = general
+        self.parent = parent
+        self.new: dict[SSAValue, SSAValue] = {}  # buffers, by the value they hold
+        self.leaving: dict[SSAValue, list[SSAValue]] = {}
+        self.ops: list[Operation] = []
+
+    def run(self) -> None:
+        """Fills the block anew."""
+        old = list(self.block.ops)
+        at: dict[int, list[Kernel]] = {}
+        for kernel in reversed(self.grouping.kernels):
+            at.setdefault(kernel.position, []).append(kernel)
+        copies: dict[Kernel, KernelOp] = {}
+        for index, op in enumerate(old[:-1]):
+            for kernel in at.get(index, ()):
+                self.kernel(kernel)
+            if isinstance(op, ForOp):
+                self.loop(op)
+        for kernel in self.grouping.copies.values():
+            copies[kernel] = self.kernel(kernel)
+        terminator = old[-1]
+        values = [
+            copies[self.grouping.copies[k]].results[0] if k in self.grouping.copies else self.left(x)
+            for k, x in enumerate(terminator.operands)
+        ]
+        for op in reversed(old):
+            op.detach()
+            if not isinstance(op, ForOp) and op is not terminator and op not in self.ops:
+                op.erase(safe_erase=False)
+        self.block.add_ops([*self.ops, terminator])
+        terminator.operands = values
+
+    def left(self, value: SSAValue) -> SSAValue:
+        """The buffer in which a value leaves the block; a second time, the next copy of it."""
+        root = through_reshapes(value, self.block)
+        buffer = self.leaving[root].pop(0)
+        return buffer if value is root else self.reshape(cast(ReshapeOp, value.owner), buffer)
+
+    def loop(self, loop: ForOp) -> None:
+        """Rewrites the body; operands become buffers."""
+        inner = self.grouping.inner[loop]
+        for value in inner.outer:
+            self.buffer(value)
+        count = loop.count
+        is_free = isinstance(count.owner, TensorOp) and is_view(count.owner)
+        if is_free and count not in self.new and count.owner.parent is self.block:
+            self.new[count] = self.emit(_copy(cast(TensorOp, count.owner), [])).results[0]
+        loop.operands = [self.buffer(x) for x in loop.operands]
+        _Build(inner, self.order, self.general, self).run()
+        self.ops.append(loop)
+
+    def emit(self, op: Operation) -> Operation:
+        """Appends an op to the new block."""
+        self.ops.append(op)
+        return op
+
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """The value in memory."""
+        found = self.new.get(value)
+        if found is not None:
+            return found
+        owner = value.owner
+        if not isinstance(owner, TensorOp) or owner.parent is not self.block:
+            if self.parent is None or owner is self.block or isinstance(owner, ForOp):
+                return value
+            return self.parent.buffer(value)
+        if isinstance(owner, ReshapeOp):
+            new = self.reshape(owner, self.contiguous(owner.x))
+        else:
+            new = self.emit(_copy(owner, [])).results[0]
+        self.new[value] = new
+        return new
+
+    def contiguous(self, value: SSAValue) -> SSAValue:
+        """The value in memory, row by row: an argument of any strides is copied first."""
+        if value not in self.general:
+            return self.buffer(value)
+        copy = self.kernel(Kernel(0, (), [value]))
+        return copy.results[0]
+
+    def reshape(self, op: ReshapeOp, buffer: SSAValue) -> SSAValue:
+        """Another view of a buffer."""
+        return self.emit(_copy(op, [buffer])).results[0]
+
+    def kernel(self, kernel: Kernel) -> KernelOp:
+        """The `mlc.kernel` op, appended."""
+        needed, inputs = self.contents(kernel)
+        block = Block(arg_types=[x.type for x in inputs])
+        local: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args))
+        for op in needed:
+            copy = _copy(op, [local[x] for x in op.operands])
+            block.add_op(copy)
+            local[op.results[0]] = copy.results[0]
+        outputs = [v for v in kernel.outputs for _ in range(self.grouping.leaving.get(v, 1))]
+        block.add_op(YieldOp.create(operands=[local[v] for v in outputs]))
+        new = KernelOp(
+            _template(needed, kernel),
+            [self.buffer(x) for x in inputs],
+            [v.type for v in outputs],
+            Region(block),
+        )
+        new.location = _location(kernel, needed)
+        new.properties["cost"] = kernel_cost(new)
+        self.emit(new)
+        for value, result in zip(outputs, new.results):
+            if value in self.grouping.home:
+                self.new.setdefault(value, result)
+                self.leaving.setdefault(value, []).append(result)
+        return new
+
+    def contents(self, kernel: Kernel) -> tuple[list[TensorOp], list[SSAValue]]:
+        """The ops to copy into the kernel, in program order, and the values it reads."""
+        needed: dict[Operation, None] = {}
+        inputs: dict[SSAValue, None] = {}
+        pending = [(value, False) for value in kernel.outputs]
+        while pending:
+            value, must_be_input = pending.pop()
+            owner = value.owner
+            elsewhere = self.is_elsewhere(value, kernel)
+            if must_be_input or elsewhere or not isinstance(owner, TensorOp):
+                inputs[value] = None
+            elif owner not in needed:
+                needed[owner] = None
+                is_gather = isinstance(owner, GatherOp)
+                pending += [(x, is_gather and k == 0) for k, x in enumerate(owner.operands)]
+        ops = [op for op in needed if isinstance(op, TensorOp)]
+        ops.sort(key=lambda op: self.order[op])
+        return ops, sorted(inputs, key=_input_order(self.order))
+
+    def is_elsewhere(self, value: SSAValue, kernel: Kernel) -> bool:
+        """Whether the kernel reads the value from memory."""
+        if is_buffer(value):
+            return True
+        owner = value.owner
+        if isinstance(owner, TensorOp) and is_view(owner):
+            return False
+        home = self.grouping.home.get(value)
+        return home is not kernel if home is not None else owner.parent is not self.block
+
+
+def _input_order(order: dict[Operation, int]) -> Callable[[SSAValue], tuple[int, int]]:
+    """Arguments first, then in program order."""
+
+    def key(value: SSAValue) -> tuple[int, int]:
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return order.get(owner, -1) + 1, cast(OpResult, value).index
+        return 0, cast(BlockArgument, value).index
+
+    return key
+
+
+def _copy(op: TensorOp, operands: Sequence[SSAValue]) -> TensorOp:
+    new = type(op).create(
+        operands=operands,
+        result_types=[op.results[0].type],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+    )
+    new.location = op.location
+    new.results[0].name_hint = op.results[0].name_hint
+    return new
+
+
+def _location(kernel: Kernel, ops: Sequence[TensorOp]) -> LocationAttr:
+    """Where the user wrote the last op."""
+    if kernel.reduction is not None:
+        return kernel.reduction.location
+    return ops[-1].location if ops else UnknownLoc()
+
+
+def _template(ops: Sequence[TensorOp], kernel: Kernel) -> Template:
+    reduction = kernel.reduction
+    if isinstance(reduction, ContractOp):
+        return "contraction"
+    if isinstance(reduction, ReduceOp):
+        return "row" if kernel.shape else "magg"
+    if any(isinstance(op, GatherOp) for op in ops):
+        return "gather"
+    if kernel.is_concat or all(is_view(op) or isinstance(op, ConcatOp) for op in ops):
+        return "copy"
+    return "cell"

@@ -1,0 +1,335 @@
+"""
+Which ops share a kernel: legality and the simple rule of thumb, decided from the last op backwards.
+
+An op is visited after everything that reads it, so it knows who wants it: kernels, element by
+element, or somebody who needs it in memory. It is then computed inside all those kernels, or once,
+in a kernel that writes it. Views and scalar constants are copied into whatever reads them.
+
+Every kernel runs at the position of its last op in program order, and a value joins a later kernel
+only if all its other readers come after that kernel: so no cycle can arise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.elementwise import ConvertOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.passes.tensor.constants import repeated_element
+
+Fusion = Literal["simple", "none"]
+Stage = Literal["result", "prologue", "operand", "piece"]
+"""Where a kernel reads: per result element; per summand; per factor of a contraction; per concat part."""
+
+SAME, ONCE, AGAIN = 0, 1, 2
+"""How a kernel reads a value: at its own point; each element at most once; elements repeatedly."""
+
+CHEAP = 4.0  # additions' worth of arithmetic that is rather repeated than stored: one cached load
+MAX_OPS = 96  # ops per kernel; bounds the compile time of one module
+MAX_OUTPUTS = 8  # streams that one loop writes without thrashing a level-1 set of 8 ways
+
+
+@dataclass(eq=False)
+class Kernel:
+    """One kernel to be. `position` is the index of its last op in program order."""
+
+    position: int
+    shape: Shape
+    outputs: list[SSAValue]
+    reduction: TensorOp | None = None
+    is_concat: bool = False
+    ops: int = 0
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Somebody reads a value: a kernel, or (None) somebody who needs it in memory."""
+
+    position: int
+    kernel: Kernel | None = None
+    stage: Stage = "result"
+    reads: int = SAME
+
+
+@dataclass
+class Grouping:
+    """The decisions for one block."""
+
+    block: Block
+    fusion: Fusion = "simple"
+    kernels: list[Kernel] = field(default_factory=list[Kernel])
+    home: dict[SSAValue, Kernel] = field(default_factory=dict[SSAValue, Kernel])
+    inner: dict[ForOp, Grouping] = field(default_factory=dict[ForOp, "Grouping"])
+    outer: list[SSAValue] = field(default_factory=list[SSAValue])  # buffers needed from outside
+    leaving: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    copies: dict[int, Kernel] = field(default_factory=dict[int, Kernel])  # by terminator operand
+
+    def run(self) -> Grouping:
+        """Decides every op of the block, and of the blocks inside it."""
+        ops = list(self.block.ops)
+        self._demands: dict[SSAValue, list[Demand]] = {}
+        self._facts = _Facts(ops)
+        self._leave(ops[-1], len(ops))
+        for index in range(len(ops) - 2, -1, -1):
+            op = ops[index]
+            if isinstance(op, ForOp):
+                self._loop(op, index)
+            elif isinstance(op, TensorOp):
+                demands = self._demands.pop(op.results[0], None)
+                if demands:
+                    self._decide(op, index, demands)
+        return self
+
+    # Who reads what -----------------------------------------------------------------------------
+
+    def _need(self, value: SSAValue, demand: Demand) -> None:
+        owner = value.owner
+        if owner is self.block:
+            return
+        if isinstance(owner, Operation) and owner.parent is self.block:
+            self._demands.setdefault(value, []).append(demand)
+        elif demand.kernel is not None and isinstance(owner, TensorOp) and is_view(owner):
+            for x in owner.operands:
+                self._need(x, replace(demand, reads=max(demand.reads, _reads(owner))))
+        else:
+            self.outer.append(value)
+
+    def _leave(self, terminator: Operation, end: int) -> None:
+        """What the block ends with is written by kernels of this block, each value by its own."""
+        for k, value in enumerate(terminator.operands):
+            root = through_reshapes(value, self.block)
+            owner = root.owner
+            computed = isinstance(owner, TensorOp) and not is_stored_constant(owner)
+            carried = isinstance(terminator, YieldOp)  # its home rotates: no view may stand for it
+            if computed and owner.parent is self.block and (root is value or not carried):
+                self.leaving[root] = self.leaving.get(root, 0) + 1
+                self._need(value, Demand(end))
+                continue
+            kernel = Kernel(end, shape_of(value.type), [value])
+            self.kernels.append(kernel)
+            self.copies[k] = kernel
+            self._need(value, Demand(end, kernel))
+
+    def _loop(self, loop: ForOp, index: int) -> None:
+        body = self.inner[loop] = Grouping(loop.body.block, self.fusion).run()
+        for value in body.outer:
+            self._need(value, Demand(index))
+        for value in loop.inits:
+            self._need(value, Demand(index))
+        if not isinstance(loop.count.owner, ConstantOp | SizeOp):
+            self._need(loop.count, Demand(index))
+
+    def _decide(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
+        if isinstance(op, ReshapeOp) and (not op.unit_axes_only() or _all_buffers(demands)):
+            self._need(op.x, Demand(min(d.position for d in demands)))
+        elif is_stored_constant(op):
+            return
+        elif is_view(op):
+            self._decide_view(op, index, demands)
+        elif isinstance(op, ReduceOp | ContractOp):
+            self._decide_reduction(op, index, demands)
+        elif isinstance(op, ConcatOp):
+            kernel = self._new_kernel(op, index, is_concat=True)
+            for part in op.parts:
+                self._need(part, Demand(index, kernel, "piece"))
+        else:
+            self._decide_pointwise(op, index, demands)
+
+    def _decide_view(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
+        if any(d.kernel is None for d in demands):
+            if isinstance(op, ReshapeOp):
+                self._need(op.x, Demand(min(d.position for d in demands if d.kernel is None)))
+            else:
+                self._compute(op, self._new_kernel(op, index), "result", SAME)
+        for d in demands:
+            if d.kernel is not None:
+                self._compute(op, d.kernel, d.stage, d.reads)
+
+    def _decide_reduction(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
+        kernel = self._epilogue(op, demands)
+        if kernel is None:
+            kernel = self._new_kernel(op, index)
+        elif any(d.kernel is None for d in demands):
+            self._write(op.results[0], kernel)
+        kernel.reduction = op
+        kernel.ops += 1
+        stage = "operand" if isinstance(op, ContractOp) else "prologue"
+        for x in op.operands:
+            self._need(x, Demand(kernel.position, kernel, stage, AGAIN if stage == "operand" else SAME))
+
+    def _epilogue(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
+        """The pointwise kernel that alone reads the reduction, at the reduction's own points."""
+        readers = {d.kernel for d in demands if d.kernel is not None}
+        if len(readers) != 1 or self.fusion == "none":
+            return None
+        (kernel,) = readers
+        taken = kernel.reduction is not None or kernel.is_concat or kernel.shape != op.shape
+        return None if taken or not _fits(kernel, demands) else kernel
+
+    def _decide_pointwise(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
+        if self._is_inlined(op, demands):
+            for d in demands:
+                if d.kernel is not None:
+                    self._compute(op, d.kernel, d.stage, d.reads)
+                    d.kernel.ops += 1
+            return
+        kernel = self._joined(op, demands)
+        if kernel is None:
+            kernel = self._new_kernel(op, index)
+        else:
+            self._write(op.results[0], kernel)
+        kernel.ops += 1
+        self._compute(op, kernel, "result", SAME)
+
+    def _is_inlined(self, op: TensorOp, demands: list[Demand]) -> bool:
+        """Whether the op is computed inside each kernel that reads it, and stored nowhere."""
+        kernels = {d.kernel for d in demands}
+        if None in kernels or self.fusion == "none":
+            return False
+        if any(k is not None and k.ops >= MAX_OPS for k in kernels):
+            return False
+        if any(d.stage == "operand" for d in demands):
+            return isinstance(op, ConvertOp) and len(kernels) == 1
+        value = op.results[0]
+        if len(kernels) == 1:
+            again = any(d.reads == AGAIN for d in demands)
+            return not again or self._facts.work[value] <= CHEAP
+        if any(d.stage == "piece" for d in demands) or self._facts.work[value] > CHEAP:
+            return False
+        # reads of its sources by every kernel, against: read them once, write it, read it everywhere
+        sources, readers = len(self._facts.sources[value]), len(kernels)
+        return sources * readers <= sources + 1 + readers
+
+    def _joined(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
+        """An existing kernel over the same points that can write the value on its way."""
+        if self.fusion == "none":
+            return None
+        readers = {d.kernel for d in demands}
+        mine = self._facts.sources[op.results[0]]
+        best: Kernel | None = None
+        for kernel in self.kernels:
+            if kernel.shape != op.shape or kernel.is_concat or len(kernel.outputs) >= MAX_OUTPUTS:
+                continue
+            if kernel.ops >= MAX_OPS or not _fits(kernel, demands):
+                continue
+            if kernel not in readers and (kernel.reduction is not None or not self._shares(kernel, mine)):
+                continue
+            if best is None or (kernel in readers, -kernel.position) > (best in readers, -best.position):
+                best = kernel
+        return best
+
+    def _shares(self, kernel: Kernel, sources: frozenset[SSAValue]) -> bool:
+        """Whether the kernel reads one of these sources."""
+        return any(sources & self._facts.sources.get(v, frozenset()) for v in kernel.outputs)
+
+    # Kernels ------------------------------------------------------------------------------------
+
+    def _new_kernel(self, op: TensorOp, index: int, *, is_concat: bool = False) -> Kernel:
+        kernel = Kernel(index, op.shape, [], is_concat=is_concat)
+        self.kernels.append(kernel)
+        self._write(op.results[0], kernel)
+        return kernel
+
+    def _write(self, value: SSAValue, kernel: Kernel) -> None:
+        kernel.outputs.append(value)
+        self.home[value] = kernel
+
+    def _compute(self, op: TensorOp, kernel: Kernel, stage: Stage, reads: int) -> None:
+        """The op is computed in the kernel: so the kernel reads its operands."""
+        position = kernel.position
+        if isinstance(op, GatherOp):
+            words, result = split(op.letters.data)
+            self._need(op.source, Demand(position))
+            for word, x in zip(words[1:], op.indices):
+                again = AGAIN if any(c not in word for c in result) else ONCE
+                self._need(x, Demand(position, kernel, stage, max(reads, again)))
+            return
+        for x in op.operands:
+            self._need(x, Demand(position, kernel, stage, max(reads, _reads(op))))
+
+
+class _Facts:
+    """Of each value of a block: the arithmetic from its sources to it, and the sources."""
+
+    def __init__(self, ops: Iterable[Operation]) -> None:
+        self.work: dict[SSAValue, float] = {}
+        self.sources: dict[SSAValue, frozenset[SSAValue]] = {}
+        for op in ops:
+            for value in op.results:
+                self._value(op, value)
+
+    def _value(self, op: Operation, value: SSAValue) -> None:
+        stops = not isinstance(op, TensorOp) or isinstance(op, ReduceOp | ContractOp | ConcatOp)
+        if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
+            self.work[value] = 0.0
+            self.sources[value] = frozenset((value,))
+            return
+        self.work[value] = sum((self.work.get(x, 0.0) for x in op.operands), _weight(op))
+        self.sources[value] = frozenset[SSAValue]().union(
+            *(self.sources.get(x, frozenset((x,))) for x in op.operands)
+        )
+
+
+def _weight(op: Operation) -> float:
+    return op.WEIGHT if isinstance(op, TensorOp) and not is_view(op) else 0.0
+
+
+def is_view(op: Operation) -> bool:
+    """Ops that kernels hold a copy of: index maps, and values made of nothing."""
+    if isinstance(op, BroadcastOp | TransposeOp | SliceOp | IotaOp | SizeOp):
+        return True
+    if isinstance(op, ReshapeOp):
+        return op.unit_axes_only()
+    return isinstance(op, ConstantOp) and not is_stored_constant(op)
+
+
+def is_stored_constant(op: Operation) -> bool:
+    """A constant that is a buffer: its elements differ (or there are none)."""
+    return isinstance(op, ConstantOp) and repeated_element(op) is None
+
+
+def through_reshapes(value: SSAValue, block: Block) -> SSAValue:
+    """The buffer that reshapes of this block look at."""
+    while isinstance(value.owner, ReshapeOp) and value.owner.parent is block:
+        value = value.owner.x
+    return value
+
+
+def is_buffer(value: SSAValue) -> bool:
+    """Whether a value is in memory wherever kernels are formed: never computed inside one."""
+    owner = value.owner
+    if isinstance(value, BlockArgument) or not isinstance(owner, TensorOp):
+        return True
+    return is_stored_constant(owner) or (isinstance(owner, ReshapeOp) and not owner.unit_axes_only())
+
+
+def _reads(op: TensorOp) -> int:
+    if isinstance(op, BroadcastOp):
+        return AGAIN
+    return ONCE if is_view(op) else SAME
+
+
+def _all_buffers(demands: Sequence[Demand]) -> bool:
+    return all(d.kernel is None for d in demands)
+
+
+def _fits(kernel: Kernel, demands: Sequence[Demand]) -> bool:
+    """Whether the kernel may hold a value with these readers: itself at its points, others later."""
+    for d in demands:
+        if d.kernel is kernel:
+            if d.stage != "result" or d.reads != SAME:
+                return False
+        elif d.position <= kernel.position:
+            return False
+    return True
