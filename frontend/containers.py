@@ -1,0 +1,101 @@
+"""Containers of arrays (tuple, list, dict, namedtuple, dataclass) taken apart into leaves and rebuilt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """The place of one leaf."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A container: its class, what names its parts, and the parts."""
+
+    kind: type
+    keys: tuple[Hashable, ...]
+    children: tuple[Structure, ...]
+
+
+Structure = Leaf | Node
+LEAF = Leaf()
+
+
+def children_of(value: object) -> tuple[type, tuple[Hashable, ...], Sequence[Any]] | None:
+    """Class, keys and parts of a container; None for a leaf."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind, (), value  # pyright: ignore[reportReturnType]
+    if kind is dict:
+        return kind, tuple(value), list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType, reportAttributeAccessIssue, reportUnknownMemberType, reportArgumentType]
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return kind, kind._fields, value  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = tuple(f.name for f in dataclasses.fields(value))
+        return kind, names, [getattr(value, name) for name in names]
+    return None
+
+
+def flatten(value: object) -> tuple[list[Any], Structure]:
+    """The leaves in order, and the structure around them."""
+    leaves: list[Any] = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: object, leaves: list[Any]) -> Structure:
+    parts = children_of(value)
+    if parts is None:
+        leaves.append(value)
+        return LEAF
+    kind, keys, children = parts
+    return Node(kind, keys, tuple(_flatten(child, leaves) for child in children))
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The container again, with other leaves."""
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    return rebuilt(structure.kind, structure.keys, [_unflatten(c, leaves) for c in structure.children])
+
+
+def rebuilt(kind: type, keys: Sequence[Hashable], children: Sequence[Any]) -> Any:
+    """A container of the class with these parts."""
+    if kind is list:
+        return list(children)
+    if kind is tuple:
+        return tuple(children)
+    if kind is dict:
+        return dict(zip(keys, children, strict=True))
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, children)
+    made = object.__new__(kind)  # without __init__: the fields may hold traced values now
+    for name, child in zip(keys, children, strict=True):
+        object.__setattr__(made, str(name), child)
+    return made
+
+
+def leaf_names(value: object, name: str) -> list[str]:
+    """How a user writes each leaf: ``params['w'][0]``."""
+    parts = children_of(value)
+    if parts is None:
+        return [name]
+    kind, keys, children = parts
+    names: list[str] = []
+    for k, child in enumerate(children):
+        if kind is dict:
+            part = f"{name}[{keys[k]!r}]"
+        else:
+            part = f"{name}.{keys[k]}" if keys else f"{name}[{k}]"
+        names.extend(leaf_names(child, part))
+    return names
+
+
+Read = Callable[[Sequence[object]], object]

@@ -1,0 +1,273 @@
+"""Functions that make arrays: constants, ranges, stacks of numbers and traced values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.dims import Dim, Shape, tensor_type
+from mlc.dialects.dtypes import BOOL, F64, I64, DType
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor import elementwise as ops
+from mlc.dialects.tensor.create import IotaOp
+from mlc.frontend.errors import located
+from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.values import (
+    constant,
+    convert,
+    dtype_row,
+    is_plain_number,
+    lift,
+    number,
+    result,
+    spread,
+)
+from mlc.frontend.symbolic import Size, SymbolicDim, as_dim
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+Operand = Any
+
+
+def shape_argument(shape: object, function: str) -> Shape:
+    """A shape as the user gives it: one size or several; traced numbers are asked for their value."""
+    sizes: Sequence[object] = shape if isinstance(shape, tuple | list) else (shape,)  # pyright: ignore[reportUnknownVariableType]
+    return tuple(_size_argument(size, function) for size in sizes)
+
+
+def _size_argument(size: object, function: str) -> Dim:
+    dim = as_dim(size)
+    if dim is None and isinstance(size, Tracer):
+        dim = Dim.const(size.__index__())
+    if dim is None:
+        raise located(DTypeError, f"{function}: the size {size!r} is not an integer.")
+    if dim.constant is not None and dim.constant < 0:
+        raise located(ShapeError, f"{function}: negative dimensions are not allowed: {dim}.")
+    return dim
+
+
+@public(np.full)
+def full(shape: object, fill_value: Operand, dtype: Any = None, **_: object) -> Tracer:
+    """An array of one repeated value."""
+    dims = shape_argument(shape, "full")
+    if is_plain_number(fill_value):
+        row = dtype_row(np.asarray(fill_value).dtype if dtype is None else dtype, "full")
+        return result(number(fill_value, row, dims))
+    value = lift(fill_value)
+    return result(spread(convert(value.value, value.row if dtype is None else dtype_row(dtype)), dims))
+
+
+@public(np.zeros)
+def zeros(shape: object, dtype: Any = float, **_: object) -> Tracer:
+    """An array of zeros."""
+    return result(number(0, dtype_row(float if dtype is None else dtype, "zeros"), shape_argument(shape, "zeros")))
+
+
+@public(np.empty)
+def empty(shape: object, dtype: Any = float, **_: object) -> Tracer:
+    """An array of zeros: what NumPy leaves there is not defined."""
+    return zeros(shape, dtype)
+
+
+@public(np.ones)
+def ones(shape: object, dtype: Any = None, **_: object) -> Tracer:
+    """An array of ones."""
+    return result(number(1, dtype_row(float if dtype is None else dtype, "ones"), shape_argument(shape, "ones")))
+
+
+@public(np.full_like)
+def full_like(a: Operand, fill_value: Operand, dtype: Any = None, **_: object) -> Tracer:
+    """An array of one repeated value, with the shape and dtype of `a`."""
+    like = lift(a)
+    return full(like.shape, fill_value, like.dtype if dtype is None else dtype)
+
+
+@public(np.zeros_like)
+def zeros_like(a: Operand, dtype: Any = None, **_: object) -> Tracer:
+    """Zeros with the shape and dtype of `a`."""
+    return full_like(a, 0, dtype)
+
+
+@public(np.empty_like)
+def empty_like(prototype: Operand, dtype: Any = None, **_: object) -> Tracer:
+    """Zeros with the shape and dtype of `prototype`."""
+    return full_like(prototype, 0, dtype)
+
+
+@public(np.ones_like)
+def ones_like(a: Operand, dtype: Any = None, **_: object) -> Tracer:
+    """Ones with the shape and dtype of `a`."""
+    return full_like(a, 1, dtype)
+
+
+def iota(dtype: DType, shape: Shape, axis: int) -> Any:
+    """The SSA value whose elements are their positions along an axis."""
+    return here().emit(IotaOp, axis=axis, declared=tensor_type(dtype.ir, shape))
+
+
+@public(np.arange)
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **_: object) -> Tracer:
+    """start, start + step, … below stop."""
+    if stop is None:
+        start, stop = 0, start
+    bounds = [_range_bound(x) for x in (start, stop, step)]
+    if any(isinstance(x, SymbolicDim) for x in bounds):
+        return _symbolic_arange(bounds, dtype)
+    values = np.arange(*bounds)
+    row = dtype_row(values.dtype if dtype is None else dtype, "arange")
+    shape = (Dim.const(values.size),)
+    if values.dtype.kind != "i":
+        return result(constant(values.astype(row.numpy), row))
+    return _line(bounds[0], bounds[2], row, shape)
+
+
+def _range_bound(value: Any) -> Any:
+    if isinstance(value, Tracer):
+        return value.__index__() if value.row.kind == "int" else value.__float__()
+    return value
+
+
+def _symbolic_arange(bounds: Sequence[Any], dtype: Any) -> Tracer:
+    first, last, step = (as_dim(x) for x in bounds)
+    if first is None or last is None or step is None or step.constant in (None, 0):
+        message = "arange: with a symbolic bound, the other bounds are integers and the step a constant one."
+        raise located(DTypeError, message)
+    stride = step.constant or 1
+    span = last - first if stride > 0 else first - last
+    here().assume(span, f"arange counts from {first} to {last}")
+    count = (span + (abs(stride) - 1)) // abs(stride)
+    return _line(first, stride, dtype_row(np.int64 if dtype is None else dtype, "arange"), (count,))
+
+
+def _line(start: int | Dim, step: int, row: DType, shape: Shape) -> Tracer:
+    """start + step * position."""
+    b = here().emit
+    counted = I64 if row is BOOL else row
+    line = result(iota(counted, shape, 0))
+    if step != 1:
+        line = result(b(ops.MulOp, line.value, number(step, counted, shape)))
+    if start != 0:
+        from mlc.frontend.trace import lift_size
+
+        first = Dim.of(start)
+        offset = number(first.constant, counted, shape) if first.constant is not None else spread(
+            convert(lift_size(first).value, counted), shape
+        )
+        line = result(b(ops.AddOp, line.value, offset))
+    return result(convert(line.value, row))
+
+
+@public(np.linspace)
+def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None) -> Tracer:
+    """`num` evenly spaced numbers from start to stop."""
+    count = _size_argument(num, "linspace")
+    row = F64 if dtype is None else dtype_row(dtype, "linspace")
+    if isinstance(start, int | float) and isinstance(stop, int | float) and count.constant is not None:
+        return result(constant(np.linspace(start, stop, count.constant, endpoint, dtype=row.numpy), row))
+    from mlc.frontend.numpy.elementwise import astype
+
+    intervals = SymbolicDim(count - 1) if endpoint else SymbolicDim(count)
+    position = result(iota(F64, (count,), 0))
+    first = lift(start)
+    return astype(position * ((lift(stop) - first) / intervals) + first, row.numpy)
+
+
+@public(np.eye)
+def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **_: object) -> Tracer:
+    """Ones on diagonal k, zeros elsewhere. (N, M)."""
+    shape = shape_argument((N, N if M is None else M), "eye")
+    row = dtype_row(dtype, "eye")
+    rows, columns = result(iota(I64, shape, 0)), result(iota(I64, shape, 1))
+    return result(convert((rows + k == columns).value, row))
+
+
+@public(np.identity)
+def identity(n: Any, dtype: Any = None, **_: object) -> Tracer:
+    """The identity matrix. (n, n)."""
+    return eye(n, dtype=float if dtype is None else dtype)
+
+
+@public(np.tri)
+def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **_: object) -> Tracer:
+    """Ones at and below diagonal k. (N, M)."""
+    shape = shape_argument((N, N if M is None else M), "tri")
+    rows, columns = result(iota(I64, shape, 0)), result(iota(I64, shape, 1))
+    return result(convert((rows + k >= columns).value, dtype_row(dtype, "tri")))
+
+
+def _triangle(m: Operand, k: int, *, lower: bool) -> Tracer:
+    from mlc.frontend.numpy.elementwise import where
+
+    x = lift(m)
+    if x.ndim < 2:
+        raise located(ShapeError, f"{'tril' if lower else 'triu'}: the array has {x.ndim} axes; expected two or more.")
+    rows, columns = x.shape[-2:]
+    mask = tri(rows, columns, k if lower else k - 1, dtype=bool)
+    zero = result(number(0, x.row))
+    return where(mask, x, zero) if lower else where(mask, zero, x)
+
+
+@public(np.tril)
+def tril(m: Operand, k: int = 0) -> Tracer:
+    """The lower triangle."""
+    return _triangle(m, k, lower=True)
+
+
+@public(np.triu)
+def triu(m: Operand, k: int = 0) -> Tracer:
+    """The upper triangle."""
+    return _triangle(m, k, lower=False)
+
+
+@public(np.array)
+def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **_: Any) -> Tracer:  # noqa: A002
+    """An array from numbers, arrays, traced values and nested sequences of them."""
+    made = _from_nested(object)
+    if dtype is not None:
+        made = result(convert(made.value, dtype_row(dtype, "array")))
+    if made.ndim < ndmin:
+        from mlc.frontend.numpy.shaping import reshape
+
+        made = reshape(made, (1,) * (ndmin - made.ndim) + made.shape)
+    return result(made.value) if copy else made
+
+
+def _from_nested(value: Any) -> Tracer:
+    if isinstance(value, range):
+        value = list(value)
+    if not isinstance(value, list | tuple):
+        return lift(value, "array")
+    if not _holds_arrays(value):
+        made = np.array(value)
+        if made.dtype == object:
+            raise located(ShapeError, "array: the nested sequences have different lengths; expected a regular grid.")
+        row = dtype_row(made.dtype, "array")
+        return result(constant(made, row))
+    from mlc.frontend.numpy.shaping import stack
+
+    return stack([_from_nested(part) for part in value])
+
+
+def _holds_arrays(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_arrays, value))  # pyright: ignore[reportUnknownArgumentType]
+    return isinstance(value, Tracer | SymbolicDim) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+@public(np.asarray, np.asanyarray, np.ascontiguousarray)
+def asarray(a: Any, dtype: Any = None, **_: Any) -> Tracer:
+    """The value as an array; an array as it is."""
+    if isinstance(a, Tracer) and (dtype is None or dtype_row(dtype) is a.row):
+        return a
+    return array(a, dtype)
+
+
+@public(np.copy)
+def copy(a: Any, **_: Any) -> Tracer:
+    """A new array with the same elements."""
+    return result(lift(a).value)
+
+
+Sizes = Size | tuple[Size, ...]

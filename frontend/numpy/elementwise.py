@@ -1,0 +1,409 @@
+"""Elementwise functions: arithmetic, comparisons, logic, choice, conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.dtypes import BOOL, F64, DType
+from mlc.dialects.errors import DTypeError
+from mlc.dialects.tensor import elementwise as ops
+from mlc.dialects.tensor.op import TensorOp
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.registry import public, refuse_bool
+from mlc.frontend.numpy.values import (
+    broadcast_shapes,
+    common_dtype,
+    common_operands,
+    convert,
+    dtype_row,
+    float_dtype,
+    is_weak,
+    lift,
+    number,
+    result,
+    spread,
+)
+from mlc.frontend.source import name_of
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+Operand = Any
+"""A traced array, a NumPy array or scalar, a Python number, a symbolic size, or nested lists of these."""
+
+
+def _binary(function: str, op: type[TensorOp], lhs: Operand, rhs: Operand, dtype: DType) -> Tracer:
+    return result(here().emit(op, *common_operands(function, (lhs, rhs), dtype)))
+
+
+def _unary(function: str, op: type[TensorOp], x: Operand) -> Tracer:
+    dtype = float_dtype(function, (x,))
+    return result(here().emit(op, convert(lift(x, function).value, dtype)))
+
+
+@public(np.add, numbers=True)
+def add(x1: Operand, x2: Operand) -> Tracer:
+    """x1 + x2; on bool: or."""
+    return _binary("add", ops.AddOp, x1, x2, common_dtype("add", (x1, x2)))
+
+
+@public(np.subtract, numbers=True)
+def subtract(x1: Operand, x2: Operand) -> Tracer:
+    """x1 - x2."""
+    dtype = common_dtype("subtract", (x1, x2))
+    refuse_bool("subtract", dtype, "Use np.logical_xor(a, b), or convert with .astype(np.int64).")
+    return _binary("subtract", ops.SubOp, x1, x2, dtype)
+
+
+@public(np.multiply, numbers=True)
+def multiply(x1: Operand, x2: Operand) -> Tracer:
+    """x1 * x2; on bool: and."""
+    return _binary("multiply", ops.MulOp, x1, x2, common_dtype("multiply", (x1, x2)))
+
+
+@public(np.true_divide, np.divide, numbers=True)
+def true_divide(x1: Operand, x2: Operand) -> Tracer:
+    """x1 / x2; integers give float64."""
+    dtype = common_dtype("divide", (x1, x2))
+    return _binary("divide", ops.DivOp, x1, x2, dtype if dtype.kind == "float" else F64)
+
+
+divide = true_divide
+
+
+@public(np.floor_divide, numbers=True)
+def floor_divide(x1: Operand, x2: Operand) -> Tracer:
+    """floor(x1 / x2) of integers; x // 0 is 0."""
+    dtype = common_dtype("floor_divide", (x1, x2))
+    if dtype.kind == "float":
+        message = "floor_divide: // of floats is not supported yet."
+        raise located(NotSupportedError, message, remedy="Divide integers, or convert with .astype(np.int64).")
+    refuse_bool("floor_divide", dtype, "Convert with .astype(np.int64).")
+    return _binary("floor_divide", ops.FloorDivOp, x1, x2, dtype)
+
+
+@public(np.remainder, np.mod, numbers=True)
+def remainder(x1: Operand, x2: Operand) -> Tracer:
+    """x1 % x2 of integers, with the sign of x2; x % 0 is 0."""
+    dtype = common_dtype("remainder", (x1, x2))
+    if dtype.kind == "float":
+        message = "remainder: % of floats is not supported yet."
+        raise located(NotSupportedError, message, remedy="Use integers, or compute it before the call.")
+    refuse_bool("remainder", dtype, "Convert with .astype(np.int64).")
+    lhs, rhs = common_operands("remainder", (x1, x2), dtype)
+    b = here().emit
+    whole = b(ops.MulOp, b(ops.FloorDivOp, lhs, rhs), rhs)
+    rest = b(ops.SubOp, lhs, whole)
+    zero = number(0, dtype, result(rhs).dims)
+    by_zero = b(ops.CompareOp, rhs, zero, predicate="eq")
+    return result(b(ops.SelectOp, by_zero, zero, rest))
+
+
+mod = remainder
+
+MAX_POWER = 64
+"""Powers up to this are products: at most 11 multiplications."""
+
+
+@public(np.power, numbers=True)
+def power(x1: Operand, x2: Operand) -> Tracer:
+    """x1 ** x2 for a small constant whole x2 (products), or 0.5 (square root)."""
+    if isinstance(x2, float | np.floating) and not float(x2).is_integer() and x2 != 0.5:
+        raise _power_error(f"the exponent {x2}")
+    if isinstance(x2, Tracer | np.ndarray) or not isinstance(x2, int | float | np.generic):
+        raise _power_error("an exponent that is an array")
+    dtype = common_dtype("power", (x1, x2))
+    dtype = dtype_row(np.int64) if dtype is BOOL else dtype
+    base = lift(x1)
+    if x2 == 0.5:
+        return _unary("sqrt", ops.SqrtOp, astype(base, dtype.numpy))
+    exponent = int(x2)
+    if abs(exponent) > MAX_POWER:
+        raise _power_error(f"the exponent {x2}")
+    if exponent < 0 and dtype.kind == "int":
+        raise located(NegativePowerError, "power: integers to negative integer powers are not allowed.",
+                      remedy="Convert the base: x.astype(np.float64) ** n.")
+    value = convert(base.value, dtype)
+    product = _product_power(value, abs(exponent), dtype, base)
+    if exponent >= 0:
+        return result(product)
+    return result(here().emit(ops.DivOp, number(1.0, dtype, base.dims), product))
+
+
+def _product_power(value: Any, exponent: int, dtype: DType, base: Tracer) -> Any:
+    """By repeated squaring."""
+    product = None
+    while exponent:
+        if exponent & 1:
+            product = value if product is None else here().emit(ops.MulOp, product, value)
+        exponent >>= 1
+        if exponent:
+            value = here().emit(ops.MulOp, value, value)
+    return number(1, dtype, base.dims) if product is None else product
+
+
+class NegativePowerError(DTypeError, ValueError):
+    """An integer array to a negative power, as NumPy refuses it."""
+
+
+def _power_error(what: str) -> NotSupportedError:
+    remedy = "Use np.exp(y * np.log(x)) for positive x."
+    return located(NotSupportedError, f"power: {what} is not supported yet; expected a whole number or 0.5.",
+                   remedy=remedy)
+
+
+@public(np.square, numbers=True)
+def square(x: Operand) -> Tracer:
+    """x * x."""
+    return multiply(x, x)
+
+
+@public(np.reciprocal, numbers=True)
+def reciprocal(x: Operand) -> Tracer:
+    """1 / x of floats."""
+    dtype = float_dtype("reciprocal", (x,))
+    return _binary("reciprocal", ops.DivOp, 1.0, x, dtype)
+
+
+@public(np.negative, numbers=True)
+def negative(x: Operand) -> Tracer:
+    """-x."""
+    source = lift(x)
+    refuse_bool("negative", source.row, "Use np.logical_not(x), or ~x.")
+    made = result(here().emit(ops.NegOp, source.value))
+    made.weak, made.origins = source.weak, source.origins
+    return made
+
+
+@public(np.positive, numbers=True)
+def positive(x: Operand) -> Tracer:
+    """A copy of x."""
+    source = lift(x)
+    made = result(source.value)
+    made.weak, made.origins = source.weak, source.origins
+    return made
+
+
+@public(np.abs, np.fabs, numbers=True)
+def abs(x: Operand) -> Tracer:  # noqa: A001 - NumPy's name
+    """max(x, -x)."""
+    source = lift(x)
+    if source.row is BOOL:
+        return source
+    return result(here().emit(ops.MaxOp, source.value, here().emit(ops.NegOp, source.value)))
+
+
+absolute = abs
+
+
+@public(np.sign, numbers=True)
+def sign(x: Operand) -> Tracer:
+    """-1, 0 or 1; NaN of NaN."""
+    source = lift(x)
+    refuse_bool("sign", source.row, "Convert with .astype(np.int64).")
+    below = where(less(source, 0), -1, source * 0 if source.row.kind == "float" else 0)
+    return astype(where(greater(source, 0), 1, below), source.row.numpy)
+
+
+@public(np.exp, numbers=True)
+def exp(x: Operand) -> Tracer:
+    """e to the power x."""
+    return _unary("exp", ops.ExpOp, x)
+
+
+@public(np.log, numbers=True)
+def log(x: Operand) -> Tracer:
+    """The natural logarithm."""
+    return _unary("log", ops.LogOp, x)
+
+
+@public(np.tanh, numbers=True)
+def tanh(x: Operand) -> Tracer:
+    """The hyperbolic tangent."""
+    return _unary("tanh", ops.TanhOp, x)
+
+
+@public(np.sqrt, numbers=True)
+def sqrt(x: Operand) -> Tracer:
+    """The square root."""
+    return _unary("sqrt", ops.SqrtOp, x)
+
+
+@public(np.maximum, numbers=True)
+def maximum(x1: Operand, x2: Operand) -> Tracer:
+    """The larger of both; NaN where either is."""
+    return _binary("maximum", ops.MaxOp, x1, x2, common_dtype("maximum", (x1, x2)))
+
+
+@public(np.minimum, numbers=True)
+def minimum(x1: Operand, x2: Operand) -> Tracer:
+    """The smaller of both; NaN where either is."""
+    return _binary("minimum", ops.MinOp, x1, x2, common_dtype("minimum", (x1, x2)))
+
+
+@public(np.clip)
+def clip(a: Operand, a_min: Operand = None, a_max: Operand = None, *, min: Operand = None,  # noqa: A002
+         max: Operand = None) -> Tracer:  # noqa: A002
+    """`a` limited to [a_min, a_max]."""
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    limited = lift(a)
+    if low is not None:
+        limited = maximum(limited, low)
+    return limited if high is None else minimum(limited, high)
+
+
+# Comparisons
+
+
+def _compare(function: str, predicate: str, x1: Operand, x2: Operand) -> Tracer:
+    from mlc.frontend.numpy.values import common_origins
+
+    dtype = common_dtype(function, (x1, x2))
+    made = result(here().emit(ops.CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate))
+    made.origins = common_origins((x1, x2)) if is_weak(x1) and is_weak(x2) else frozenset()
+    return made
+
+
+@public(np.equal, numbers=True)
+def equal(x1: Operand, x2: Operand) -> Tracer:
+    """x1 == x2."""
+    return _compare("equal", "eq", x1, x2)
+
+
+@public(np.not_equal, numbers=True)
+def not_equal(x1: Operand, x2: Operand) -> Tracer:
+    """x1 != x2."""
+    return _compare("not_equal", "ne", x1, x2)
+
+
+@public(np.less, numbers=True)
+def less(x1: Operand, x2: Operand) -> Tracer:
+    """x1 < x2."""
+    return _compare("less", "lt", x1, x2)
+
+
+@public(np.less_equal, numbers=True)
+def less_equal(x1: Operand, x2: Operand) -> Tracer:
+    """x1 <= x2."""
+    return _compare("less_equal", "le", x1, x2)
+
+
+@public(np.greater, numbers=True)
+def greater(x1: Operand, x2: Operand) -> Tracer:
+    """x1 > x2."""
+    return _compare("greater", "gt", x1, x2)
+
+
+@public(np.greater_equal, numbers=True)
+def greater_equal(x1: Operand, x2: Operand) -> Tracer:
+    """x1 >= x2."""
+    return _compare("greater_equal", "ge", x1, x2)
+
+
+@public(np.isnan, numbers=True)
+def isnan(x: Operand) -> Tracer:
+    """Where x is not a number."""
+    return not_equal(x, x)
+
+
+@public(np.isinf, numbers=True)
+def isinf(x: Operand) -> Tracer:
+    """Where x is infinite."""
+    return equal(abs(x), np.inf) if lift(x).row.kind == "float" else not_equal(x, x)
+
+
+@public(np.isfinite, numbers=True)
+def isfinite(x: Operand) -> Tracer:
+    """Where x is neither infinite nor NaN."""
+    return less(abs(x), np.inf) if lift(x).row.kind == "float" else equal(x, x)
+
+
+# Logic
+
+
+def truth(x: Operand) -> Tracer:
+    """x != 0 as bool."""
+    source = lift(x)
+    return source if source.row is BOOL else result(convert(source.value, BOOL))
+
+
+@public(np.logical_and, numbers=True)
+def logical_and(x1: Operand, x2: Operand) -> Tracer:
+    """Both are true (not 0)."""
+    return _binary("logical_and", ops.MulOp, truth(x1), truth(x2), BOOL)
+
+
+@public(np.logical_or, numbers=True)
+def logical_or(x1: Operand, x2: Operand) -> Tracer:
+    """At least one is true."""
+    return _binary("logical_or", ops.AddOp, truth(x1), truth(x2), BOOL)
+
+
+@public(np.logical_xor, numbers=True)
+def logical_xor(x1: Operand, x2: Operand) -> Tracer:
+    """Exactly one is true."""
+    return _compare("logical_xor", "ne", truth(x1), truth(x2))
+
+
+@public(np.logical_not, numbers=True)
+def logical_not(x: Operand) -> Tracer:
+    """Not true."""
+    return _compare("logical_not", "eq", truth(x), np.False_)
+
+
+def _bits(function: str, logical: Callable[[Operand, Operand], Tracer]) -> Callable[[Operand, Operand], Tracer]:
+    def apply(x1: Operand, x2: Operand) -> Tracer:
+        dtype = common_dtype(function, (x1, x2))
+        if dtype is not BOOL:
+            kind = DTypeError if dtype.kind == "float" else NotSupportedError
+            message = f"{function} of {dtype.numpy} is not supported; expected bool."
+            raise located(kind, message, remedy="Compare first, e.g. (x > 0) & (y > 0), with the parentheses.")
+        return logical(x1, x2)
+
+    apply.__name__ = function
+    apply.__doc__ = f"numpy.{function} of bool."
+    return apply
+
+
+bitwise_and = public(np.bitwise_and, numbers=True)(_bits("bitwise_and", logical_and))
+bitwise_or = public(np.bitwise_or, numbers=True)(_bits("bitwise_or", logical_or))
+bitwise_xor = public(np.bitwise_xor, numbers=True)(_bits("bitwise_xor", logical_xor))
+
+
+@public(np.invert, numbers=True)
+def invert(x: Operand) -> Tracer:
+    """Not, on bool; -x - 1 on integers."""
+    source = lift(x)
+    if source.row.kind == "float":
+        raise located(DTypeError, "invert: ~ is not defined for floats; compare first, e.g. ~(x > 0).")
+    return logical_not(source) if source.row is BOOL else subtract(-1, source)
+
+
+# Choice and conversion
+
+
+@public(np.where)
+def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tracer:
+    """x where the condition holds, else y."""
+    if x is None or y is None:
+        message = "where(condition) alone gives a result whose size depends on the data; not supported yet."
+        raise located(NotSupportedError, message, remedy="Use np.where(condition, a, b).")
+    held = truth(condition)
+    dtype = common_dtype("where", (x, y))
+    if_true, if_false = (lift(v) if not isinstance(v, bool | int | float) else v for v in (x, y))
+    dims = [held.dims, *(v.dims for v in (if_true, if_false) if isinstance(v, Tracer))]
+    names = ["condition", *(name_of(v) or "" for v in (if_true, if_false) if isinstance(v, Tracer))]
+    shape = broadcast_shapes("where", dims, names)
+    values = [
+        spread(convert(v.value, dtype), shape) if isinstance(v, Tracer) else number(v, dtype, shape)
+        for v in (if_true, if_false)
+    ]
+    return result(here().emit(ops.SelectOp, spread(held.value, shape), *values))
+
+
+@public(getattr(np, "astype", None))
+def astype(x: Operand, dtype: Any, /, *, copy: bool = True, **_: object) -> Tracer:
+    """The array in another dtype; floats to integers truncate, and saturate where they do not fit."""
+    return result(convert(lift(x).value, dtype_row(dtype)))

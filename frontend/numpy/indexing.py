@@ -1,0 +1,404 @@
+"""Reading and writing parts: slices, integers, new axes, index arrays; take and take_along_axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import BOOL, I64
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.letters import ALPHABET, spell
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp
+from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
+from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.shaping import normal_axis, ravel, reshape, reshaped, view_of
+from mlc.frontend.numpy.values import (
+    ONE,
+    broadcast_shapes,
+    convert,
+    is_plain_number,
+    lift,
+    number,
+    result,
+    spread,
+)
+from mlc.frontend.source import name_of
+from mlc.frontend.symbolic import as_dim, bounds
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+ZERO = Dim.const(0)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Elements offset, offset + step, … of one axis; `single`: one element, whose axis disappears."""
+
+    offset: Dim
+    step: int
+    count: Dim
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class Picked:
+    """An axis indexed by an array of integers."""
+
+    index: Tracer
+
+
+NEW_AXIS = None
+Entry = Run | Picked | None
+"""What is done with one axis; None makes a new one."""
+
+
+def parse_key(x: Tracer, key: object) -> list[Entry]:
+    """NumPy's subscript as one entry per axis of `x` and per new axis."""
+    parts: list[Any] = list(key) if isinstance(key, tuple) else [key]
+    used = sum(part is not None and part is not Ellipsis for part in parts)
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise located(OutOfBoundsError, "an index can only have a single ellipsis ('...').")
+    if used > x.ndim:
+        name = name_of(x) or "the array"
+        message = f"too many indices: {name} {spell(x.dims)} has {x.ndim} axes, but {used} were indexed."
+        raise located(OutOfBoundsError, message)
+    fill = [slice(None)] * (x.ndim - used)
+    at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
+    parts[at : at + 1] = fill
+    entries: list[Entry] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            entries.append(NEW_AXIS)
+            continue
+        entries.append(_entry(part, x.dims[axis], axis))
+        axis += 1
+    return entries
+
+
+def _entry(part: Any, size: Dim, axis: int) -> Entry:
+    if isinstance(part, slice):
+        return _run(part, size)
+    position = as_dim(part)
+    if position is not None:
+        return _single(position, size, axis)
+    if isinstance(part, bool | np.bool_) or (isinstance(part, float) and not isinstance(part, np.generic)):
+        message = f"an index is {part!r}; expected an integer, a slice, None, ... or an array of integers."
+        raise located(OutOfBoundsError, message)
+    index = lift(part)
+    if index.row is BOOL:
+        message = "a boolean mask gives a result whose size depends on the data; not supported yet."
+        raise located(NotSupportedError, message, remedy="Use np.where(mask, x, 0), which keeps the size.")
+    if index.row.kind == "float":
+        message = f"an index array is {index.row.numpy}; expected integers."
+        raise located(IndexDTypeError, message, remedy="Convert it with .astype(np.int64).")
+    return Picked(index)
+
+
+class IndexDTypeError(DTypeError, IndexError):
+    """Arrays used as indices must be of integer type."""
+
+
+def _single(position: Dim, size: Dim, axis: int) -> Run:
+    negative = position.constant is not None and position.constant < 0
+    offset = position + size if negative else position
+    if offset.constant is not None and size.constant is not None:
+        if not 0 <= offset.constant < size.constant:
+            message = f"index {position} is out of bounds for axis {axis} with size {size}"
+            raise located(OutOfBoundsError, message)
+    elif negative:
+        here().assume(offset, f"index {position} on axis {axis}")
+    else:
+        here().assume(size - position - 1, f"index {position} on axis {axis}")
+    return Run(offset, 1, ONE, single=True)
+
+
+def _run(part: slice, size: Dim) -> Run:
+    step = as_dim(1 if part.step is None else part.step)
+    if isinstance(part.step, Tracer):
+        step = Dim.const(part.step.__index__())
+    stride = None if step is None else step.constant
+    if stride is None:
+        raise located(NotSupportedError, "a slice needs a constant step.")
+    if stride == 0:
+        raise located(ShapeError, "slice step cannot be zero")
+    if stride > 0:
+        first = _bound(part.start, size, ZERO)
+        count = _bound(part.stop, size, size) - first
+    else:
+        first = size - 1 if part.start is None else _bound(part.start, size, ZERO, upper=size - 1)
+        last = Dim.const(-1) if part.stop is None else _bound(part.stop, size, ZERO, upper=size - 1)
+        count = first - last
+    distance = abs(stride)
+    count = (count + (distance - 1)) // distance
+    if count.constant is not None:
+        count = Dim.const(max(count.constant, 0))
+        return Run(first if count.constant else ZERO, stride, count)
+    low, _ = bounds(count)
+    if low is None or low < 0:
+        here().assume(count, f"the slice {spell_slice(part)} has {count} elements")
+    return Run(first, stride, count)
+
+
+def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> Dim:
+    """A slice bound between 0 and the size, as NumPy clips it; symbolic clips become assumptions."""
+    if value is None:
+        return default
+    bound = as_dim(value)
+    if isinstance(value, Tracer):
+        bound = Dim.const(value.__index__())
+    if bound is None:
+        raise located(DTypeError, f"a slice bound is {value!r}; expected an integer or None.")
+    upper = size if upper is None else upper
+    if bound.constant is not None and bound.constant < 0:
+        bound = bound + size
+        if bound.constant is not None:
+            lowest = -1 if upper != size else 0
+            return Dim.const(max(bound.constant, lowest))
+        here().assume(bound, f"the slice bound {value}")
+        return bound
+    room = upper - bound
+    if room.constant is not None:
+        return bound if room.constant >= 0 else upper
+    low, _ = bounds(room)
+    if low is None or low < 0:
+        here().assume(room, f"the slice bound {bound} within {upper}")
+    return bound
+
+
+def spell_slice(part: slice) -> str:
+    """``1:-1:2``."""
+    ends = [("" if v is None else str(v)) for v in (part.start, part.stop)]
+    return ":".join([*ends, str(part.step)] if part.step is not None else ends)
+
+
+def _sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
+    dims = shape_of(x.type)
+    counts = tuple(run.count for run in runs)
+    whole = all(run.step == 1 and run.offset == ZERO and run.count == d for run, d in zip(runs, dims))
+    if whole:
+        return x
+    declared = tensor_type(tensor_of(x).element_type, counts)
+    offsets, steps = tuple(run.offset for run in runs), tuple(Dim.const(run.step) for run in runs)
+    return here().emit(SliceOp, x, offsets=offsets, steps=steps, declared=declared)
+
+
+def getitem(x: Tracer, key: object) -> Tracer:
+    """x[key]. Slices and integers give views, index arrays copies."""
+    entries = parse_key(x, key)
+    if any(isinstance(e, Picked) for e in entries):
+        return _gathered(x, entries)
+    runs = [e for e in entries if isinstance(e, Run)]
+    shape = _kept_shape(entries)
+
+    def get(base: SSAValue) -> SSAValue:
+        return reshaped(_sliced(base, runs), shape)
+
+    def put(base: SSAValue, new: SSAValue) -> SSAValue:
+        return overwritten(base, runs, reshaped(new, tuple(run.count for run in runs)))
+
+    return view_of(x, get, put, tuple(entries))
+
+
+def _kept_shape(entries: list[Entry]) -> Shape:
+    return tuple(
+        ONE if e is None else e.count for e in entries if e is None or (isinstance(e, Run) and not e.single)
+    )
+
+
+# Index arrays
+
+
+def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
+    """Slices first, then one gather over all index arrays, then new axes."""
+    real = [e for e in entries if e is not None]
+    runs = [e if isinstance(e, Run) else Run(ZERO, 1, dim) for e, dim in zip(real, x.dims, strict=True)]
+    kept = tuple(r.count for r, e in zip(runs, real, strict=True) if isinstance(e, Picked) or not r.single)
+    value = reshaped(_sliced(x.value, runs), kept)
+    common = broadcast_shapes("the index arrays", [e.index.dims for e in real if isinstance(e, Picked)])
+    index_word, letters = ALPHABET[: len(common)], iter(ALPHABET[len(common) :])
+    place = _index_place(entries)
+    source, words, operands = "", list[str](), list[SSAValue]()
+    before, after = list[tuple[str, Dim]](), list[tuple[str, Dim]]()  # axes around the indexed ones
+    for k, e in enumerate(entries):
+        side = before if k < place else after
+        if e is None:
+            side.append(("", ONE))
+        elif isinstance(e, Picked):
+            operand, word = _thin_index(e.index, common, index_word)
+            source += str(len(words))
+            words.append(word)
+            operands.append(operand)
+        elif not e.single:
+            letter = next(letters)
+            source += letter
+            side.append((letter, e.count))
+    middle = [c for c in index_word if any(c in word for word in words)]
+    out = "".join([*(c for c, _ in before), *middle, *(c for c, _ in after)])
+    made = here().emit(GatherOp, value, *operands, letters=f"{','.join([source, *words])}->{out}")
+    return result(reshaped(made, (*(d for _, d in before), *common, *(d for _, d in after))))
+
+
+def _index_place(entries: list[Entry]) -> int:
+    """The entry before which the index arrays' axes go: in front when the arrays are apart."""
+    # integers next to index arrays count as index arrays here
+    advanced = [k for k, e in enumerate(entries) if isinstance(e, Picked) or (isinstance(e, Run) and e.single)]
+    together = advanced[-1] - advanced[0] == len(advanced) - 1
+    return advanced[0] if together else 0
+
+
+def _thin_index(index: Tracer, common: Shape, word: str) -> tuple[SSAValue, str]:
+    """The index as i64 without the axes along which it is repeated."""
+    value = convert(index.value, I64)
+    own = index.dims
+    letters = word[len(common) - len(own) :]
+    kept = [k for k, dim in enumerate(own) if dim != ONE or common[len(common) - len(own) + k] == ONE]
+    if len(kept) != len(own):
+        value = reshaped(value, tuple(own[k] for k in kept))
+    return value, "".join(letters[k] for k in kept)
+
+
+@public(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tracer:
+    """The elements at positions along an axis."""
+    if mode != "raise" or out is not None:
+        raise located(NotSupportedError, "take: out= and modes other than 'raise' are not supported yet.")
+    x = ravel(a) if axis is None else lift(a)
+    place = normal_axis(axis or 0, x.ndim, "take")
+    index = lift(indices)
+    return getitem(x, (*(slice(None),) * place, index))
+
+
+@public(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tracer:
+    """out[i, k] = arr[i, indices[i, k]] for axis 1, and so for any other."""
+    x = ravel(arr) if axis is None else lift(arr)
+    index = lift(indices)
+    place = normal_axis(0 if axis is None else axis, x.ndim, "take_along_axis")
+    if index.ndim != x.ndim:
+        message = f"take_along_axis: the array has {x.ndim} axes and the indices have {index.ndim}; expected as many."
+        raise located(ShapeError, message)
+    rest = [k for k in range(x.ndim) if k != place]
+    shape = broadcast_shapes("take_along_axis", [tuple(v.dims[k] for k in rest) for v in (x, index)])
+    both = dict(zip(rest, shape, strict=True))
+    sized = [
+        spread(v.value, tuple(both.get(k, v.dims[place]) for k in range(v.ndim))) for v in (x, index)
+    ]
+    word = ALPHABET[: x.ndim]
+    letters = f"{word[:place]}0{word[place + 1:]},{word}->{word}"
+    return result(here().emit(GatherOp, sized[0], convert(sized[1], I64), letters=letters))
+
+
+# Writing
+
+
+def setitem(x: Tracer, key: object, new: Any) -> None:
+    """x[key] = new, for slices and integers; for a mask with one number."""
+    if not x.dims and not (key is Ellipsis or key == ()):
+        raise located(OutOfBoundsError, "a 0-d array cannot be indexed.")
+    if isinstance(key, Tracer) and key.row is BOOL:
+        _write_masked(x, key, new)
+        return
+    entries = parse_key(x, key)
+    if any(isinstance(e, Picked) for e in entries):
+        message = "writing at positions given by an array is not supported yet."
+        remedy = "For one position: np.where(np.arange(len(x)) == i, value, x)."
+        raise located(NotSupportedError, message, remedy=remedy)
+    if isinstance(new, Tracer) and new.view is not None and new.view.base is x and new.view.key == tuple(entries):
+        return  # x[key] += v has already written through the view x[key]
+    runs = [e for e in entries if isinstance(e, Run)]
+    shape = _kept_shape(entries)
+    value = _fitted(new, shape, x, "the assignment")
+    x.write(overwritten(x.value, runs, reshaped(value, tuple(run.count for run in runs))))
+
+
+def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
+    """The new elements in the array's dtype, broadcast to the part that is written."""
+    if is_plain_number(new):
+        return number(new if x.row.kind == "float" else _whole(new, x), x.row, shape)
+    tracer = lift(new)
+    dims = tracer.dims
+    while len(dims) > len(shape) and dims[0] == ONE:
+        dims = dims[1:]
+    if len(dims) > len(shape) or broadcast_shapes(function, (dims, shape)) != shape:
+        message = f"{function}: could not broadcast {name_of(new) or 'the value'} {spell(tracer.dims)} into {spell(shape)}."
+        raise located(ShapeError, message)
+    return spread(reshaped(convert(tracer.value, x.row), dims), shape)
+
+
+def _whole(new: bool | int | float, x: Tracer) -> bool | int:
+    return bool(new) if x.row is BOOL else int(new)
+
+
+def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
+    """`x` with the elements that the runs name replaced by `new`, of the runs' counts."""
+    dims = shape_of(x.type)
+    for axis, (run, size) in enumerate(zip(runs, dims)):
+        if run.step == 1 and run.offset == ZERO and run.count == size:
+            continue
+        if run.count.constant == 0:
+            return x
+        return _overwritten_axis(x, axis, runs, new)
+    return new
+
+
+def _overwritten_axis(x: SSAValue, axis: int, runs: list[Run], new: SSAValue) -> SSAValue:
+    """The first axis that is not wholly written: what lies before, the part itself, what lies after."""
+    dims, run = shape_of(x.type), runs[axis]
+    if run.step == -1:
+        run, new = Run(run.offset - run.count + 1, 1, run.count), _reversed(new, axis)
+    if run.step != 1:
+        raise located(
+            NotSupportedError,
+            "writing to a slice with a step is not supported yet.",
+            remedy="Write with np.where over np.arange, or build the array with np.stack and reshape.",
+        )
+    rest = [Run(ZERO, 1, dim) for dim in dims]
+
+    def piece(first: Dim, count: Dim) -> SSAValue:
+        return _sliced(x, [*rest[:axis], Run(first, 1, count), *rest[axis + 1 :]])
+
+    whole_axis = [*rest[: axis + 1], *runs[axis + 1 :]]
+    whole_axis[axis] = Run(ZERO, 1, run.count)
+    middle = overwritten(piece(run.offset, run.count), whole_axis, new)
+    end = run.offset + run.count
+    pieces = [piece(ZERO, run.offset), middle, piece(end, dims[axis] - end)]
+    return joined([p for p in pieces if shape_of(p.type)[axis].constant != 0], axis)
+
+
+def joined(pieces: list[SSAValue], axis: int) -> SSAValue:
+    """The pieces one after another."""
+    return pieces[0] if len(pieces) == 1 else here().emit(ConcatOp, *pieces, axis=axis)
+
+
+def _reversed(x: SSAValue, axis: int) -> SSAValue:
+    dims = shape_of(x.type)
+    return _sliced(x, [Run(d - 1, -1, d) if k == axis else Run(ZERO, 1, d) for k, d in enumerate(dims)])
+
+
+def _write_masked(x: Tracer, mask: Tracer, new: Any) -> None:
+    from mlc.frontend.numpy.elementwise import where
+
+    if not is_plain_number(new) and lift(new).ndim:
+        message = "x[mask] = values writes as many values as the mask has; only one number is supported yet."
+        raise located(NotSupportedError, message, remedy="Use x = np.where(mask, values, x) with values of x's shape.")
+    if mask.ndim < x.ndim:
+        mask = reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
+    value = result(_fitted(new, (), x, "the assignment"))
+    x.write(where(mask, value, result(x.value)).value)
+
+
+def write_all(x: Tracer, new: Any, function: str) -> Tracer:
+    """x[...] = new by an in-place operation: the dtype and shape of x stay."""
+    made = lift(new)
+    if made.row.kind != x.row.kind and not np.can_cast(made.row.numpy, x.row.numpy, "same_kind"):
+        message = f"{function}: cannot store {made.row.numpy} in place into an array of {x.row.numpy}."
+        raise located(DTypeError, message, remedy="Write x = x … instead of in place, or convert x first.")
+    x.write(_fitted(made, x.dims, x, function))
+    return x

@@ -1,0 +1,266 @@
+"""Operands of NumPy's functions as SSA values: lifting, promotion (NEP 50), broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeGuard
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import BOOL, F64, I64, DType, dtype_of, named_dtype, numpy_dtype
+from mlc.dialects.errors import DTypeError, MlcError, ShapeError
+from mlc.dialects.tensor.create import ConstantOp, dense, full
+from mlc.dialects.tensor.elementwise import ConvertOp
+from mlc.dialects.tensor.letters import spell
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.shape import broadcast_to
+from mlc.frontend.errors import located, relocated
+from mlc.frontend.source import name_of
+from mlc.frontend.symbolic import SymbolicDim
+from mlc.frontend.trace import HiddenInput, here, lift_size
+from mlc.frontend.tracer import Tracer
+
+Number = bool | int | float
+ONE = Dim.const(1)
+
+
+class OverflowDTypeError(DTypeError, OverflowError):
+    """A Python int that the array's dtype cannot hold: ``np.int32 array + 2**40``."""
+
+
+def is_operand(value: object) -> TypeGuard[Any]:
+    """Whether an operator on a traced array accepts the value."""
+    return isinstance(value, Tracer | np.ndarray | np.generic | bool | int | float | SymbolicDim | list | tuple)
+
+
+def lift(value: object, function: str = "mlc") -> Tracer:
+    """Any operand as a traced array; Python numbers become weak constants."""
+    if isinstance(value, Tracer):
+        return value
+    if isinstance(value, SymbolicDim):
+        return lift_size(value)
+    if isinstance(value, np.ndarray):
+        array = native(value, function)
+        # no name leads to it: the array itself is remembered and read at every call
+        return here().hidden_argument(array, HiddenInput(lambda _: array, name_of(value) or "array"))
+    if isinstance(value, list | tuple):
+        from mlc.frontend.numpy.creation import array
+
+        return array(value)
+    if isinstance(value, bool | int | float | np.generic):
+        dtype = dtype_row(np.asarray(value).dtype, function)
+        weak = not isinstance(value, np.generic | bool)
+        return Tracer(here(), constant(np.asarray(value, dtype.numpy), dtype), weak=weak)
+    raise located(
+        DTypeError,
+        f"{function}: an operand is {type(value).__name__}; expected an array or a number.",
+    )
+
+
+def native(array: np.ndarray[Any, Any], function: str) -> np.ndarray[Any, Any]:
+    """The array itself; raises for a dtype that has no row."""
+    dtype_row(array.dtype, function)
+    return array
+
+
+def dtype_row(dtype: Any, function: str = "astype") -> DType:
+    """The row of a dtype the user names; DTypeError at the user's line otherwise."""
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        if isinstance(dtype, str) and dtype in ("f32", "f64", "i32", "i64", "bool"):
+            return named_dtype(dtype)
+        raise located(DTypeError, f"{function}: {dtype!r} is not a dtype") from None
+    try:
+        return numpy_dtype(found)
+    except TypeError:
+        remedy = "Convert with .astype(np.float32), .astype(np.int64) or another of these."
+        message = f"{function}: dtype {found} is not supported yet; expected float32, float64, int32, int64 or bool."
+        raise located(DTypeError, message, remedy=remedy) from None
+
+
+def constant(array: np.ndarray[Any, Any], dtype: DType) -> SSAValue:
+    """A static array written into the program."""
+    return here().emit(ConstantOp, value=dense(array, dtype))
+
+
+def number(value: Number, dtype: DType, shape: Shape = ()) -> SSAValue:
+    """One number, repeated."""
+    if dtype.kind == "int" and isinstance(value, int) and not (dtype.lowest <= value <= dtype.highest):
+        raise located(OverflowDTypeError, f"Python integer {value} out of bounds for {dtype.numpy}")
+    with np.errstate(over="ignore"):
+        return full(here().b, np.asarray(value).astype(dtype.numpy)[()], dtype, shape)
+
+
+def convert(value: SSAValue, dtype: DType) -> SSAValue:
+    """The value in another dtype."""
+    found = tensor_of(value)
+    if found.element_type == dtype.ir:
+        return value
+    return here().emit(ConvertOp, value, declared=tensor_type(dtype.ir, shape_of(found)))
+
+
+def dtype_at(value: SSAValue) -> DType:
+    """The dtype of an SSA value."""
+    return dtype_of(tensor_of(value).element_type)
+
+
+# Promotion
+
+_WEAK_SAMPLES: dict[str, Number] = {"bool": True, "int": 0, "float": 0.0}
+
+
+def promotion_key(value: object) -> str | Number:
+    """What NumPy's result_type looks at: a dtype, or a Python number for weak operands."""
+    if isinstance(value, Tracer):
+        return _WEAK_SAMPLES[value.row.kind] if value.weak else value.row.numpy.name
+    if isinstance(value, SymbolicDim):
+        return 0
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float) and not isinstance(value, np.generic):
+        return _WEAK_SAMPLES["int" if isinstance(value, int) else "float"]
+    return np.asarray(value).dtype.name
+
+
+def common_dtype(function: str, operands: Sequence[object]) -> DType:
+    """The dtype NumPy gives to the operands together."""
+    return dtype_row(_result_type(*(promotion_key(x) for x in operands)), function)
+
+
+@lru_cache(maxsize=1024, typed=True)  # typed: 0 and 0.0 are different keys
+def _result_type(*keys: str | Number) -> np.dtype[Any]:
+    return np.result_type(*(np.dtype(k) if isinstance(k, str) else k for k in keys))
+
+
+def is_weak(value: object) -> bool:
+    """Whether the operand is a Python number (bool is not: NumPy's is as wide)."""
+    if isinstance(value, Tracer):
+        return value.weak
+    return isinstance(value, int | float | SymbolicDim) and not isinstance(value, bool | np.generic)
+
+
+def operator_result(function: Callable[..., Any], *operands: object) -> object:
+    """An operator's result: of Python numbers it is a Python number again, as weak as they are."""
+    result = function(*operands)
+    if isinstance(result, Tracer) and all(map(is_weak, operands)):
+        result.weak = result.row.kind != "bool"
+        result.origins = common_origins(operands)
+    return result
+
+
+def common_origins(operands: Sequence[object]) -> frozenset[str]:
+    """The scalar arguments that alone determine the operands; empty when something else does too."""
+    found: frozenset[str] = frozenset()
+    for x in operands:
+        if isinstance(x, Tracer):
+            if not x.origins:
+                return frozenset()
+            found |= x.origins
+        elif not isinstance(x, int | float | np.generic):
+            return frozenset()
+    return found
+
+
+# Shapes
+
+
+def broadcast_shapes(function: str, shapes: Sequence[Shape], names: Sequence[str] = ()) -> Shape:
+    """The common shape by NumPy's rule; a symbolic size equals only itself."""
+    rank = max((len(shape) for shape in shapes), default=0)
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        size = ONE
+        for shape in shapes:
+            dim = shape[axis] if -axis <= len(shape) else ONE
+            if dim == size or dim == ONE:
+                continue
+            if size != ONE:
+                raise _broadcast_error(function, shapes, names, rank + axis, size, dim)
+            size = dim
+        result.append(size)
+    return tuple(result)
+
+
+def _broadcast_error(
+    function: str, shapes: Sequence[Shape], names: Sequence[str], axis: int, left: Dim, right: Dim
+) -> ShapeError:
+    labels = [f"{n} " if n else "" for n in names] or [""] * len(shapes)
+    spelled = " and ".join(f"{label}{spell(shape)}" for label, shape in zip(labels, shapes))
+    reason = "expected equal sizes, or 1."
+    if left.constant is None or right.constant is None:
+        reason = "a symbolic size broadcasts only with itself or 1."
+    remedy = ""
+    if left.constant is None and right.constant is None:
+        remedy = f'Give both axes one symbol, e.g. dynamic={{"x": {{0: "{left}"}}, "y": {{0: "{left}"}}}}.'
+    message = f"{function}: shapes {spelled} do not broadcast: axis {axis} is {left} and {right}; {reason}"
+    return located(ShapeError, message, remedy=remedy)
+
+
+def spread(value: SSAValue, shape: Shape) -> SSAValue:
+    """The value broadcast to `shape`, which it fits."""
+    try:
+        return broadcast_to(here().b, value, shape)
+    except MlcError as error:
+        raise relocated(error) from None
+
+
+def common_operands(
+    function: str, operands: Sequence[object], dtype: DType | None = None
+) -> list[SSAValue]:
+    """The operands in one dtype and one shape."""
+    dtype = dtype or common_dtype(function, operands)
+    tracers = [None if is_plain_number(x) else lift(x, function) for x in operands]
+    known = [x.dims for x in tracers if x is not None]
+    if any(shape != known[0] for shape in known[1:]):
+        shape = _broadcast_named(function, tracers, known)
+    else:
+        shape = known[0] if known else ()
+    values: list[SSAValue] = []
+    for operand, tracer in zip(operands, tracers, strict=True):
+        if tracer is None:
+            assert isinstance(operand, bool | int | float)
+            values.append(number(operand, dtype, shape))
+        else:
+            values.append(spread(convert(tracer.value, dtype), shape))
+    return values
+
+
+def _broadcast_named(
+    function: str, tracers: Sequence[Tracer | None], known: Sequence[Shape]
+) -> Shape:
+    try:
+        return broadcast_shapes(function, known)
+    except ShapeError:
+        names = [name_of(x) or "" for x in tracers if x is not None]
+        return broadcast_shapes(function, known, names)
+
+
+def is_plain_number(value: object) -> TypeGuard[Number]:
+    """Whether the operand is a Python number, which takes any dtype."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def result(value: SSAValue) -> Tracer:
+    """An SSA value as a traced array."""
+    return Tracer(here(), value)
+
+
+def float_dtype(function: str, operands: Sequence[object]) -> DType:
+    """The dtype in which NumPy computes a floating function of the operands."""
+    dtype = common_dtype(function, operands)
+    if dtype.kind == "float":
+        return dtype
+    if dtype is BOOL:
+        remedy = "Convert first: x.astype(np.float32)."
+        message = f"{function}: of bool NumPy gives float16, which is not supported yet."
+        raise located(DTypeError, message, remedy=remedy)
+    return F64
+
+
+__all__ = ["BOOL", "F64", "I64", "MlcError"]

@@ -1,0 +1,125 @@
+"""Where in the user's source something happens: file, line, columns, the names of values."""
+
+from __future__ import annotations
+
+import linecache
+import opcode
+import os
+import sys
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import FileLineColLoc
+
+_OWN = ("mlc", "numpy")  # packages whose frames are not the user's
+
+_STORES: dict[int, int] = {}
+"""Opcodes that store into a local variable, with the shift that gives its number in the argument."""
+for _name, _shift in (("STORE_FAST", 0), ("STORE_FAST_LOAD_FAST", 4), ("STORE_FAST_STORE_FAST", 4)):
+    if _name in opcode.opmap:
+        _STORES[opcode.opmap[_name]] = _shift
+
+
+@dataclass(frozen=True)
+class Site:
+    """An expression in a source file. Lines and columns count from 1; `end_column` is exclusive."""
+
+    filename: str
+    line: int
+    column: int
+    end_column: int
+    target: str | None = None  # the variable the expression is assigned to
+
+    def excerpt(self) -> str:
+        """``  model.py:12   y = x @ w`` and carets below the expression."""
+        head = f"  {shown_path(self.filename)}:{self.line}   "
+        text = linecache.getline(self.filename, self.line).rstrip("\n")
+        if not text.strip():
+            return head.rstrip()
+        indent = len(text) - len(text.lstrip())
+        start = max(self.column - 1 - indent, 0)
+        width = max(1, min(self.end_column - self.column, len(text.rstrip()) - indent - start))
+        return f"{head}{text.strip()}\n{' ' * (len(head) + start)}{'^' * width}"
+
+    @cached_property
+    def location(self) -> FileLineColLoc:
+        """The location attribute of ops made here."""
+        from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+
+        return FileLineColLoc(StringAttr(self.filename), IntAttr(self.line), IntAttr(self.column))
+
+
+def shown_path(filename: str) -> str:
+    """The file, relative to the working directory where it lies inside it."""
+    try:
+        relative = os.path.relpath(filename)
+    except (ValueError, OSError):
+        return filename
+    return filename if relative.startswith("..") or filename.startswith("<") else relative
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is neither mlc's nor NumPy's."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _OWN:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def user_site() -> Site | None:
+    """The expression that the user's code is evaluating."""
+    frame = user_frame()
+    return None if frame is None else site_at(frame.f_code, frame.f_lasti)
+
+
+@lru_cache(maxsize=4096)
+def site_at(code: CodeType, last_instruction: int) -> Site:
+    """The expression at a bytecode offset."""
+    line, _, column, end_column = _positions(code)[last_instruction // 2]
+    line = code.co_firstlineno if line is None else line
+    start = 1 if column is None else column + 1
+    return Site(
+        filename=code.co_filename,
+        line=line,
+        column=start,
+        end_column=start + 1 if end_column is None else end_column + 1,
+        target=_stored_name(code, last_instruction),
+    )
+
+
+@lru_cache(maxsize=64)
+def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    return list(code.co_positions())
+
+
+@lru_cache(maxsize=64)
+def _bytecode(code: CodeType) -> bytes:
+    return code.co_code
+
+
+def _stored_name(code: CodeType, last_instruction: int) -> str | None:
+    """The local variable that the instruction's result goes into, if the next one stores it."""
+    words = _bytecode(code)
+    at = last_instruction + 2
+    while at < len(words) and words[at] == 0:  # inline cache entries
+        at += 2
+    if at >= len(words) or (shift := _STORES.get(words[at])) is None:
+        return None
+    number = words[at + 1] >> shift
+    return code.co_varnames[number] if number < len(code.co_varnames) else None
+
+
+def name_of(value: object) -> str | None:
+    """The variable that holds `value` in the user's frame; searched by identity."""
+    frame = user_frame()
+    if frame is None:
+        return None
+    for name, held in frame.f_locals.items():
+        if held is value and name.isidentifier():
+            return name
+    return None

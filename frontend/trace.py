@@ -1,0 +1,346 @@
+"""
+Tracing: a Python function runs on `Tracer`s, and each operation on them becomes an op of the tensor level.
+
+`Trace` is the program being built; `Value` is what stands for an array in it. The names NumPy users
+know (`x.T`, `x + y`, `x[1:]`) are in tracer.py, on `Tracer`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.create import SizeOp
+from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.source import Site, user_site
+
+if TYPE_CHECKING:
+    from mlc.frontend.symbolic import SymbolicDim
+    from mlc.frontend.tracer import Tracer
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class HiddenInput:
+    """An array that the function reads without getting it as an argument."""
+
+    read: Callable[[Sequence[object]], object]  # from the call's bound arguments
+    text: str  # how the user wrote it: `W`, `self.weights[0]`
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A Python value that tracing relied on: `read` must give `value` again, else trace anew."""
+
+    read: Callable[[Sequence[object]], object]
+    value: object
+    text: str
+
+    def holds(self, arguments: Sequence[object]) -> bool:
+        """Whether the value is what it was."""
+        try:
+            found = self.read(arguments)
+        except (LookupError, AttributeError, ValueError, TypeError):
+            return False
+        if found is self.value:
+            return True
+        same_type = type(found) is type(self.value)
+        return same_type and isinstance(found, _PLAIN) and bool(found == self.value)
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, tuple, np.generic)
+
+
+@dataclass
+class Assumption:
+    """`dim >= 0` must hold for the traced program to mean what NumPy means."""
+
+    dim: Dim
+    because: str
+
+
+class Trace:
+    """A function under construction: one block of ops, with its arguments."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.block = Block()
+        self.scopes: list[Block] = [self.block]
+        self.argument_names: list[str] = []
+        self.argument_layouts: list[str] = []
+        self.symbols: list[str] = []
+        self.hidden: list[HiddenInput] = []
+        self.hidden_arrays: list[Array] = []
+        self.guards: list[Guard] = []
+        self.assumptions: list[Assumption] = []
+        self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
+        self.keep: list[object] = []  # what the ids above belong to
+        self.staging: object = None
+        self._last: tuple[Site, SSAValue] | None = None
+        self.b = OpBuilder(self._insert)
+
+    def _insert(self, op: Operation) -> None:
+        site = user_site()
+        if site is not None:
+            op.location = site.location
+            if op.results and site.target is not None:
+                if self._last is not None and self._last[0] is site:
+                    self._last[1].name_hint = None  # only the last op of an expression has its name
+                op.results[0].name_hint = site.target
+                self._last = (site, op.results[0])
+        self.scopes[-1].add_op(op)
+
+    def emit(
+        self, op: type[TensorOp], *operands: SSAValue, declared: Tensor | None = None, **props: object
+    ) -> SSAValue:
+        """The result of a new op here; errors carry the user's line."""
+        try:
+            return self.b(op, *operands, declared=declared, **props)
+        except MlcError as error:
+            raise relocated(error) from None
+
+    def argument(
+        self, name: str, dtype: DType, shape: Shape, *, layout: str = "c", hint: str | None = None
+    ) -> SSAValue:
+        """A new argument of the function, after those there are."""
+        value = self.block.insert_arg(tensor_type(dtype.ir, shape), len(self.block.args))
+        hint = hint or name
+        value.name_hint = hint if hint.isidentifier() else None
+        self.argument_names.append(name)
+        self.argument_layouts.append(layout)
+        for dim in shape:
+            for symbol in sorted(dim.symbols()):
+                if symbol not in self.symbols:
+                    self.symbols.append(symbol)
+        return value
+
+    def hidden_argument(self, array: Array, source: HiddenInput) -> Tracer:
+        """The traced value of an array that the function reads from outside."""
+        from mlc.frontend.tracer import Tracer
+
+        found = self.arrays.get(id(array))
+        if found is not None:
+            return found
+        try:
+            dtype = numpy_dtype(array.dtype)
+        except TypeError as error:
+            from mlc.dialects.errors import DTypeError
+
+            raise located(DTypeError, f"captured array {source.text}: {error}") from None
+        shape = tuple(Dim.const(size) for size in array.shape)
+        layout = "c" if array.flags.c_contiguous else "general"
+        value = self.argument(source.text, dtype, shape, layout=layout)
+        tracer = Tracer(self, value, captured=source.text)
+        self.arrays[id(array)] = tracer
+        self.keep.append(array)
+        self.hidden.append(source)
+        self.hidden_arrays.append(array)
+        return tracer
+
+    def assume(self, dim: Dim, because: str) -> None:
+        """Rely on dim >= 0; checked at every call before the compiled code runs."""
+        if dim.constant is None and all(a.dim != dim for a in self.assumptions):
+            self.assumptions.append(Assumption(dim, because))
+
+    @contextmanager
+    def inside(self, block: Block) -> Generator[None, None, None]:
+        """Ops go to the end of `block` until the end."""
+        self.scopes.append(block)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def visible(self, value: SSAValue) -> bool:
+        """Whether the value's block is one of those being built."""
+        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        return any(block is scope for scope in self.scopes)
+
+    def finish(self, results: Sequence[SSAValue], *, numerics: str = "standard") -> ModuleOp:
+        """The module with the finished function."""
+        self.block.add_op(ReturnOp(*results))
+        inputs = [argument.type for argument in self.block.args]
+        attributes = [
+            _argument_attributes(name, layout)
+            for name, layout in zip(self.argument_names, self.argument_layouts, strict=True)
+        ]
+        function = FuncOp(
+            self.name,
+            (inputs, [result.type for result in results]),
+            Region(self.block),
+            arg_attrs=ArrayAttr(attributes),
+        )
+        function.attributes["mlc.entry"] = UnitAttr()
+        if self.symbols:
+            function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
+        if self.assumptions:
+            function.attributes["mlc.assume"] = DimsAttr(tuple(a.dim for a in self.assumptions))
+        return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
+
+
+def _argument_attributes(name: str, layout: str) -> DictionaryAttr:
+    data: dict[str, Attribute] = {"mlc.name": StringAttr(name)}
+    if layout == "general":
+        data["mlc.layout"] = StringAttr(layout)
+    return DictionaryAttr(data)
+
+
+@dataclass
+class _Active(threading.local):
+    """The traces of this thread, innermost last."""
+
+    stack: list[Trace] = field(default_factory=list[Trace])
+
+
+_active = _Active()
+
+
+def current() -> Trace | None:
+    """The trace that operations go to; None outside a compiled function."""
+    return _active.stack[-1] if _active.stack else None
+
+
+@contextmanager
+def tracing(trace: Trace) -> Generator[Trace, None, None]:
+    """Operations on traced values go to `trace` until the end."""
+    _active.stack.append(trace)
+    try:
+        yield trace
+    finally:
+        _active.stack.pop()
+
+
+def here() -> Trace:
+    """The trace that operations go to."""
+    trace = current()
+    if trace is None:
+        raise located(
+            LeakError,
+            "a traced value is used outside the compiled function that made it; return it instead",
+        )
+    return trace
+
+
+@dataclass(frozen=True)
+class View:
+    """How a value is part of another one, as NumPy's views are: `get` reads it, `put` writes it back."""
+
+    base: Value
+    get: Callable[[SSAValue], SSAValue]
+    put: Callable[[SSAValue, SSAValue], SSAValue]  # (base, new part) -> new base
+    key: object = None  # of an indexed part
+
+
+class Value:
+    """
+    An array in a trace. Writing to it (`x[i] = v`, `x += v`) replaces the SSA value it stands for.
+
+    `weak`: a Python number, which takes the other operand's dtype (NEP 50). `origins`: the Python
+    scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
+    """
+
+    __slots__ = ("_value", "_version", "_seen", "captured", "origins", "trace", "view", "weak")
+
+    def __init__(
+        self,
+        trace: Trace,
+        value: SSAValue,
+        *,
+        weak: bool = False,
+        origins: frozenset[str] = frozenset(),
+        captured: str | None = None,
+        view: View | None = None,
+    ) -> None:
+        self.trace = trace
+        self._value = value
+        self._version = 0
+        self._seen = view.base.version if view is not None else 0
+        self.weak = weak
+        self.origins = origins
+        self.captured = captured
+        self.view = view
+
+    @property
+    def version(self) -> int:
+        """Grows with every write, to this value or to what it is a view of."""
+        if self.view is not None:
+            return self._version + self.view.base.version
+        return self._version
+
+    @property
+    def value(self) -> SSAValue:
+        """The SSA value now; a view is read again after its base was written."""
+        if self.trace is not here():
+            raise located(
+                LeakError,
+                "a traced value of another call is used here; a compiled function must return its"
+                " results and not store them in lists, globals or attributes",
+            )
+        view = self.view
+        if view is not None and view.base.version != self._seen:
+            self._value = view.get(view.base.value)
+            self._seen = view.base.version
+        if not self.trace.visible(self._value):
+            raise located(
+                LeakError,
+                "a value from inside a loop body is used outside it; return it in the loop's carry",
+            )
+        return self._value
+
+    def write(self, new: SSAValue) -> None:
+        """The array's elements become those of `new`, also in what this is a view of."""
+        old = self.value
+        scope = old.owner if not isinstance(old.owner, Operation) else old.owner.parent
+        if scope is not self.trace.scopes[-1]:
+            raise located(
+                LeakError,
+                "an array from outside a loop body is written inside it; make it part of the carry",
+            )
+        if self.captured is not None:
+            from mlc.frontend.errors import NotSupportedError
+
+            raise located(
+                NotSupportedError,
+                f"{self.captured} is read from outside the function; writing to it is not supported yet",
+                remedy=f"Write to a copy ({self.captured}.copy()) and return it.",
+            )
+        view = self.view
+        if view is not None:
+            view.base.write(view.put(view.base.value, new))
+            self._seen = view.base.version
+        else:
+            self._version += 1
+        self._value = new
+
+    @property
+    def dims(self) -> Shape:
+        """The sizes of the axes."""
+        return shape_of(self._value.type)
+
+    @property
+    def row(self) -> DType:
+        """The dtype, as our table has it."""
+        return dtype_of(tensor_of(self._value).element_type)
+
+
+def lift_size(size: SymbolicDim | Dim) -> Tracer:
+    """A size as a traced number, with the weak dtype of a Python int."""
+    from mlc.frontend.tracer import Tracer
+
+    dim = size if isinstance(size, Dim) else size.dim
+    trace = here()
+    return Tracer(trace, trace.emit(SizeOp, dims=(dim,)), weak=True)

@@ -1,0 +1,299 @@
+"""`Tracer`: what stands for an array while a function is traced, with the names ndarray users know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from mlc.dialects.errors import DTypeError, MlcError
+from mlc.dialects.tensor.letters import spell
+from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal, located
+from mlc.frontend.source import name_of, shown_path, user_site
+from mlc.frontend.symbolic import Size, as_size
+from mlc.frontend.trace import Value
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def _names() -> ModuleType:
+    """mlc.numpy; it imports this module."""
+    from mlc.frontend import numpy as names
+
+    return names
+
+
+class Tracer(Value):
+    """An array (or number) of the compiled function. Operations on it are recorded, not run."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        dims = ", ".join(str(dim) for dim in self.dims)
+        return f"Tracer({self.row.numpy}[{dims}])"
+
+    # what it is
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of the axes; symbolic ones are `SymbolicDim`."""
+        return tuple(as_size(dim) for dim in self.dims)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype."""
+        return self.row.numpy
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.dims)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        from mlc.dialects.dims import product
+
+        return as_size(product(self.dims))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.row.bytes
+
+    @property
+    def T(self) -> Tracer:  # noqa: N802 - NumPy's name
+        """The axes in reverse order."""
+        return _names().transpose(self)
+
+    @property
+    def mT(self) -> Tracer:  # noqa: N802 - NumPy's name
+        """The last two axes swapped."""
+        return _names().swapaxes(self, -1, -2)
+
+    @property
+    def flat(self) -> NoReturn:
+        """Refused: use `ravel`."""
+        raise located(NotSupportedError, "x.flat is not supported yet; use x.ravel()")
+
+    def __len__(self) -> int:
+        if not self.dims:
+            raise located(DTypeError, "len() of a 0-d array; it is a single number")
+        return self.shape[0]  # pyright: ignore[reportReturnType]
+
+    def __iter__(self) -> Iterator[Tracer]:
+        if not self.dims:
+            raise located(DTypeError, "iteration over a 0-d array; it is a single number")
+        size = self.shape[0]
+        return iter([self[k] for k in range(size)])  # pyright: ignore[reportArgumentType]
+
+    # values that only exist at run time
+
+    def _concrete(self, what: str, remedy: str) -> NoReturn:
+        if self.origins:
+            site = user_site()
+            where = "" if site is None else f" at {shown_path(site.filename)}:{site.line}"
+            names = ", ".join(sorted(self.origins))
+            raise SpecialiseSignal(self.origins, frozenset(), f"{what} of {names} is needed{where}")
+        name = name_of(self) or "it"
+        raise located(
+            ConcretizationError,
+            f"{what} of a traced array {spell(self.dims)} of {self.row.numpy} is needed while the function is"
+            " compiled, but exists only when it runs.",
+            remedy=remedy.format(name=name),
+        )
+
+    def __bool__(self) -> bool:
+        self._concrete(
+            "the truth value",
+            "Use np.where(condition, a, b) to choose between values, or mark an argument that decides"
+            " about the program as static=(…).",
+        )
+
+    def __index__(self) -> int:
+        self._concrete(
+            "the integer value",
+            "A shape, an axis or a range needs a number known when compiling: use x.shape, or pass it"
+            " as a Python int. To index with {name}, write x[{name}].",
+        )
+
+    def __int__(self) -> int:
+        self._concrete("the integer value", "Use {name}.astype(np.int64) to convert it in the compiled code.")
+
+    def __float__(self) -> float:
+        self._concrete("the float value", "Use {name}.astype(np.float64) to convert it in the compiled code.")
+
+    def __complex__(self) -> complex:
+        self._concrete("the complex value", "Complex numbers are not supported yet.")
+
+    def item(self, *args: int) -> NoReturn:
+        """Refused: there is no Python number yet."""
+        self._concrete("the Python value", "Leave out .item(); a 0-d array works as a number.")
+
+    def tolist(self) -> NoReturn:
+        """Refused: there are no Python numbers yet."""
+        self._concrete("the list of values", "Return the array and call .tolist() on the result.")
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        self._concrete(
+            "the NumPy array",
+            "A function that is not traced got {name}: use the NumPy function of that name (np.…), or"
+            " compute it outside the compiled function.",
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    # NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: Any) -> object:
+        from mlc.frontend.numpy.registry import call_ufunc
+
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> object:
+        from mlc.frontend.numpy.registry import call_function
+
+        return call_function(func, args, kwargs)
+
+    # operators
+
+    def __neg__(self) -> Tracer:
+        return _names().negative(self)
+
+    def __pos__(self) -> Tracer:
+        return _names().positive(self)
+
+    def __abs__(self) -> Tracer:
+        return _names().abs(self)
+
+    def __invert__(self) -> Tracer:
+        return _names().invert(self)
+
+    def __getitem__(self, key: object) -> Tracer:
+        return _names().getitem(self, key)
+
+    def __setitem__(self, key: object, new: object) -> None:
+        _names().setitem(self, key, new)
+
+    def __contains__(self, value: object) -> NoReturn:
+        self._concrete("the outcome of `in`", "Use (x == value).any().")
+
+
+def _binary(method: str, function: str) -> None:
+    """The operator and its reflection, by mlc.numpy's function; `weak` operands stay weak."""
+
+    def forward(self: Tracer, other: object) -> object:
+        return _operate(function, self, other)
+
+    def reflected(self: Tracer, other: object) -> object:
+        return _operate(function, other, self)
+
+    def in_place(self: Tracer, other: object) -> object:
+        result = _operate(function, self, other)
+        if result is NotImplemented or not self.dims:
+            return result  # numbers are immutable: the name is bound anew
+        return _names().write_all(self, result, function)
+
+    setattr(Tracer, f"__{method}__", forward)
+    setattr(Tracer, f"__r{method}__", reflected)
+    setattr(Tracer, f"__i{method}__", in_place)
+
+
+def _operate(function: str, lhs: object, rhs: object) -> object:
+    from mlc.frontend.numpy.values import is_operand, operator_result
+
+    if not (is_operand(lhs) and is_operand(rhs)):
+        return NotImplemented
+    return operator_result(getattr(_names(), function), lhs, rhs)
+
+
+for _method, _function in {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "matmul": "matmul",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}.items():
+    _binary(_method, _function)
+
+
+def _comparison(method: str, function: str) -> None:
+    def compare(self: Tracer, other: object) -> object:
+        from mlc.frontend.numpy.values import is_operand
+
+        if not is_operand(other):
+            return NotImplemented
+        return getattr(_names(), function)(self, other)
+
+    setattr(Tracer, f"__{method}__", compare)
+
+
+for _method, _function in {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}.items():
+    _comparison(_method, _function)
+
+
+def _method_of(name: str, function: str) -> None:
+    """`x.name(…)` as mlc.numpy's `function(x, …)`."""
+
+    def call(self: Tracer, *args: object, **kwargs: object) -> object:
+        return getattr(_names(), function)(self, *args, **kwargs)
+
+    call.__name__ = name
+    call.__qualname__ = f"Tracer.{name}"
+    call.__doc__ = f"numpy.ndarray.{name}, see mlc.numpy.{function}."
+    setattr(Tracer, name, call)
+
+
+for _name in (
+    "sum prod max min any all argmax argmin mean var std clip dot ravel squeeze swapaxes take astype copy"
+).split():
+    _method_of(_name, _name)
+_method_of("flatten", "ravel_copy")
+
+
+def _several(name: str) -> None:
+    """Methods that take the new axes or sizes one by one or as one tuple."""
+
+    def call(self: Tracer, *args: object, **kwargs: object) -> object:
+        only = args[0] if len(args) == 1 and (args[0] is None or isinstance(args[0], tuple | list)) else args
+        return getattr(_names(), name)(self, only if args else None, **kwargs)
+
+    call.__name__ = name
+    call.__doc__ = f"numpy.ndarray.{name}."
+    setattr(Tracer, name, call)
+
+
+_several("reshape")
+_several("transpose")
+
+_NDARRAY_NAMES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
+
+
+def _missing(self: Tracer, name: str) -> NoReturn:
+    if name in _NDARRAY_NAMES:
+        raise located(
+            NotSupportedError,
+            f"ndarray.{name} is not supported yet on traced arrays; see mlc.numpy for what is.",
+        )
+    raise AttributeError(f"'Tracer' object (a traced array) has no attribute {name!r}")
+
+
+Tracer.__getattr__ = _missing  # pyright: ignore[reportAttributeAccessIssue]
+
+__all__ = ["MlcError", "Tracer"]
