@@ -1,7 +1,7 @@
 """
 exp, log and tanh from additions, multiplications and bit patterns: no branches, no tables, every
-special value right. Bounds are largest errors in units in the last place (ulp), measured over all
-of f32's numbers and over random f64 ones by tests/numerics/test_vector_math.py.
+special value right. Bounds are largest errors in units in the last place (ulp), measured over every
+second f32 number and over random f64 ones; tests/numerics/test_vector_math.py holds them.
 
 Coefficients: minimax polynomials, recomputed by tests/numerics/minimax.py. Constants that split
 ln 2: high part with trailing zeros, low part ln 2 minus it.
@@ -150,7 +150,7 @@ def _rounding_shift(form: FloatFormat) -> float:
 
 def exp(b: LaneBuilder, x: SSAValue) -> SSAValue:
     """
-    e^x. f32: 1.4 ulp, f64: 1.4 ulp.
+    e^x. f32: 1.62 ulp, f64: 1.55 ulp.
 
     e^x = 2^m * 2^m * e^r with m = round(x / (2 ln 2)), |r| <= ln 2: the scale is split evenly, so
     that one factor serves overflow and gradual underflow alike. e^r = 1 + (r + r^2 q(r)).
@@ -170,7 +170,7 @@ def exp(b: LaneBuilder, x: SSAValue) -> SSAValue:
 
 def log(b: LaneBuilder, x: SSAValue) -> SSAValue:
     """
-    Natural logarithm. f32: 1.0 ulp, f64: 1.0 ulp. log(±0) = -inf, negative: NaN.
+    Natural logarithm. f32: 0.84 ulp, f64: 0.88 ulp. log(±0) = -inf, negative: NaN.
 
     x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2). f32: ln(1+f) = f - f^2/2 + f^3 R(f). f64,
     where R would need 17 terms: s = f / (2 + f), ln(1+f) = f - (f^2/2 - s (f^2/2 + s^2 P(s^2))).
@@ -215,7 +215,7 @@ def _split_exponent(b: LaneBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 def tanh(b: LaneBuilder, x: SSAValue) -> SSAValue:
     """
-    Hyperbolic tangent. f32: 1.7 ulp, f64: 1.7 ulp.
+    Hyperbolic tangent. f32: 1.55 ulp, f64: 1.55 ulp.
 
     tanh|x| = t / (t + 2), t = e^{2|x|} - 1 = 2^n (e^r - 1) + (2^n - 1), n = floor(2|x| / ln 2), so
     that r >= 0 and nothing cancels. e^r - 1 = r + r^2 q(r).
@@ -234,10 +234,12 @@ def tanh(b: LaneBuilder, x: SSAValue) -> SSAValue:
     two, half = b.constant(2.0), b.constant(0.5)
     divisor = b.add(t, two)
     quotient = b.div(t, divisor)
-    # What rounding took from the divisor is known exactly; 1 / divisor = (1 - quotient) / 2 takes
-    # it out of the quotient again, as long as the quotient is not so near 1 that it says nothing.
+    # What is left of t after the division, and what rounding took from the divisor, are known
+    # exactly; 1 / divisor = (1 - quotient) / 2 turns them into a correction of the quotient, as
+    # long as the quotient is not so near 1 that its distance from 1 says nothing.
     lost = b.sub(t, b.sub(divisor, two))
     lost = b.select(b.compare("olt", y, b.constant(c.tanh_near_one)), lost, b.constant(0.0))
-    reciprocal = b.fma(quotient, b.constant(-0.5), half)
-    quotient = b.sub(quotient, b.mul(b.mul(quotient, lost), reciprocal))
+    minus = b.negate(quotient)
+    left = b.fma(minus, lost, b.fma(minus, divisor, t))
+    quotient = b.fma(left, b.fma(minus, half, half), quotient)
     return b.copysign(quotient, x)

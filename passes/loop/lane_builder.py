@@ -154,6 +154,10 @@ class LaneBuilder:
         """a * b + c, rounded once"""
         return self._float(math.FmaOp, a, b, c)
 
+    def negate(self, a: SSAValue) -> SSAValue:
+        """-a"""
+        return self._float(arith.NegfOp, a)
+
     def abs(self, a: SSAValue) -> SSAValue:
         """|a|"""
         return self._float(math.AbsFOp, a)
