@@ -175,7 +175,11 @@ class Dim:
             return "0"
         text = ""
         for monomial, coefficient in self.terms:
-            sign = ("-" if coefficient < 0 else "") if not text else (" - " if coefficient < 0 else " + ")
+            sign = (
+                ("-" if coefficient < 0 else "")
+                if not text
+                else (" - " if coefficient < 0 else " + ")
+            )
             size = abs(coefficient)
             factors = [str(size)] if size != 1 or not monomial else []
             text += sign + "*".join(factors + [str(atom) for atom in monomial])
@@ -276,7 +280,9 @@ def tensor_type(element_type: Attribute, shape: Shape) -> TensorType[Attribute]:
     """The interned tensor type; the encoding is present exactly when a dim is symbolic."""
     sizes = [dim.constant for dim in shape]
     if None in sizes:
-        return TensorType(element_type, [DYNAMIC_INDEX if s is None else s for s in sizes], DimsAttr(shape))
+        return TensorType(
+            element_type, [DYNAMIC_INDEX if s is None else s for s in sizes], DimsAttr(shape)
+        )
     return TensorType(element_type, [s for s in sizes if s is not None])
 
 
@@ -292,7 +298,7 @@ def dims_fault(type: TensorType[Attribute]) -> str | None:
     dims = type.encoding.data
     if len(dims) != len(sizes):
         return f"{type} names {len(dims)} dims for {len(sizes)} axes"
-    for axis, (size, dim) in enumerate(zip(sizes, dims)):
+    for axis, (size, dim) in enumerate(zip(sizes, dims, strict=False)):
         expected = DYNAMIC_INDEX if dim.constant is None else dim.constant
         if size != expected:
             return f"{type}: axis {axis} is {'?' if size == DYNAMIC_INDEX else size} but its dim is {dim}"

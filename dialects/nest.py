@@ -34,7 +34,12 @@ class Affine(Ix):
     @property
     def is_axis(self) -> int | None:
         """The axis, when the position is exactly one."""
-        if self.known and len(self.terms) == 1 and self.terms[0][1] == 1 and self.offset == Dim.const(0):
+        if (
+            self.known
+            and len(self.terms) == 1
+            and self.terms[0][1] == 1
+            and self.offset == Dim.const(0)
+        ):
             return self.terms[0][0]
         return None
 
@@ -46,7 +51,9 @@ class Access:
     argument: int
     point: tuple[Affine, ...]
     shape: Shape
-    per_result: bool  # once per element of the result (an epilogue), not per point of the iteration space
+    per_result: (
+        bool  # once per element of the result (an epilogue), not per point of the iteration space
+    )
 
 
 @dataclass
@@ -114,7 +121,7 @@ class _Probe:
         self.per_result = per_result
         self.seen: set[tuple[int, Point]] = set()
 
-    def constant(self, value: bool | int | float, dtype: DType) -> SSAValue:
+    def constant(self, value: bool | float, dtype: DType) -> SSAValue:
         return _ANY
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
@@ -144,7 +151,9 @@ class _Probe:
         if scale == 0:
             return Affine(offset=offset)
         assert isinstance(at, Affine)
-        return Affine(tuple((a, c * scale) for a, c in at.terms), at.offset * scale + offset, at.known)
+        return Affine(
+            tuple((a, c * scale) for a, c in at.terms), at.offset * scale + offset, at.known
+        )
 
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         return None

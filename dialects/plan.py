@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Data, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -72,7 +79,9 @@ class ScheduleAttr(Data[Schedule]):
         def one() -> tuple[str, int]:
             name = parser.parse_identifier()
             if name not in known:
-                parser.raise_error(f"schedule has no field {name!r}; expected one of {', '.join(sorted(known))}")
+                parser.raise_error(
+                    f"schedule has no field {name!r}; expected one of {', '.join(sorted(known))}"
+                )
             parser.parse_punctuation("=")
             return name, parser.parse_integer(allow_boolean=False)
 
@@ -121,7 +130,9 @@ class CostAttr(Data[tuple[Dim, Dim, Dim]]):
 
         flops, read, written = self.data
         with printer.in_angle_brackets():
-            printer.print_string(f"flops {spell(flops)}, read {spell(read)}, written {spell(written)}")
+            printer.print_string(
+                f"flops {spell(flops)}, read {spell(read)}, written {spell(written)}"
+            )
 
 
 @irdl_attr_definition
@@ -138,7 +149,9 @@ class BufferAttr(Data[tuple[Place, int]]):
             place = parser.parse_identifier()
             if place not in get_args(Place):
                 parser.raise_error(f"buffer place {place!r}; expected arena or out")
-            return ("arena" if place == "arena" else "out"), parser.parse_integer(allow_boolean=False)
+            return ("arena" if place == "arena" else "out"), parser.parse_integer(
+                allow_boolean=False
+            )
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -207,7 +220,9 @@ class KernelOp(IRDLOperation):
         if [x.type for x in self.yielded.values] != [x.type for x in self.outs]:
             raise VerifyException("mlc.kernel: yielded values and results have different types")
         if self.buffers is not None and len(self.buffers) != len(self.outs):
-            raise VerifyException(f"mlc.kernel: {len(self.buffers)} buffers for {len(self.outs)} results")
+            raise VerifyException(
+                f"mlc.kernel: {len(self.buffers)} buffers for {len(self.outs)} results"
+            )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f' "{self.template.data}" (')
@@ -217,7 +232,7 @@ class KernelOp(IRDLOperation):
             printer.print_string(" = ")
             printer.print_ssa_value(entry[1])
 
-        printer.print_list(list(zip(self.block.args, self.inputs)), pair)
+        printer.print_list(list(zip(self.block.args, self.inputs, strict=False)), pair)
         printer.print_string(") : (")
         printer.print_list(self.inputs, lambda x: printer.print_attribute(x.type))
         printer.print_string(") -> (")
@@ -244,7 +259,7 @@ class KernelOp(IRDLOperation):
         parser.parse_punctuation("->")
         results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)  # pyright: ignore[reportArgumentType]
-        body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs)])
+        body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs, strict=False)])
         rest = parser.parse_optional_attr_dict()
         known = {k: rest.pop(k) for k in ("schedule", "cost", "buffers") if k in rest}
         op = cls.create(

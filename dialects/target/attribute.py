@@ -14,7 +14,7 @@ from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import named_target
 
-_KINDS: dict[str, type[CpuTarget] | type[GpuTarget]] = {"cpu": CpuTarget, "gpu": GpuTarget}
+_KINDS: dict[str, type[CpuTarget | GpuTarget]] = {"cpu": CpuTarget, "gpu": GpuTarget}
 ATTRIBUTE = "mlc.target"
 
 
@@ -71,7 +71,9 @@ class TargetAttr(Data[CpuTarget | GpuTarget]):
                 if isinstance(value, str):
                     printer.print_string_literal(value)
                 else:
-                    printer.print_string(str(int(value)) if isinstance(value, bool) else repr(value))
+                    printer.print_string(
+                        str(int(value)) if isinstance(value, bool) else repr(value)
+                    )
 
 
 def _known_name(target: CpuTarget | GpuTarget) -> str:

@@ -63,7 +63,9 @@ class ForOp(IRDLOperation):
     traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
 
     def __init__(self, count: SSAValue, inits: Sequence[SSAValue], body: Region) -> None:
-        super().__init__(operands=[count, inits], result_types=[[x.type for x in inits]], regions=[body])
+        super().__init__(
+            operands=[count, inits], result_types=[[x.type for x in inits]], regions=[body]
+        )
 
     @property
     def carried(self) -> tuple[SSAValue, ...]:
@@ -81,18 +83,22 @@ class ForOp(IRDLOperation):
         block = self.body.block
         wanted = [INDEX, *(x.type for x in self.inits)]
         if [a.type for a in block.args] != wanted:
-            raise VerifyException(f"mlc.for: region arguments must be {', '.join(map(str, wanted))}")
+            raise VerifyException(
+                f"mlc.for: region arguments must be {', '.join(map(str, wanted))}"
+            )
         last = block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException("mlc.for: the region must end with mlc.yield")
-        for k, (found, init) in enumerate(zip(last.values, self.inits)):
+        for k, (found, init) in enumerate(zip(last.values, self.inits, strict=False)):
             if found.type != init.type:
                 raise VerifyException(
                     f"mlc.for: carried value {k} starts as {init.type} and continues as {found.type};"
                     " expected one type (convert or reshape it before the loop or at its end)"
                 )
         if len(last.values) != len(self.inits):
-            raise VerifyException(f"mlc.for: {len(self.inits)} carried values but {len(last.values)} yielded")
+            raise VerifyException(
+                f"mlc.for: {len(self.inits)} carried values but {len(last.values)} yielded"
+            )
 
     def print(self, printer: Printer) -> None:
         index, *carried = self.body.block.args
@@ -107,7 +113,7 @@ class ForOp(IRDLOperation):
             printer.print_string(" = ")
             printer.print_ssa_value(entry[1])
 
-        printer.print_list(zip(carried, self.inits), pair)
+        printer.print_list(zip(carried, self.inits, strict=False), pair)
         printer.print_string(") -> (")
         printer.print_list(self.inits, lambda x: printer.print_attribute(x.type))
         printer.print_string(") ")
@@ -132,7 +138,7 @@ class ForOp(IRDLOperation):
             parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         )
         inits = parser.resolve_operands([operand for _, operand in pairs], types, parser.pos)  # pyright: ignore[reportArgumentType]
-        arguments = [index.resolve(INDEX), *(a.resolve(t) for (a, _), t in zip(pairs, types))]
+        arguments = [index.resolve(INDEX), *(a.resolve(t) for (a, _), t in zip(pairs, types, strict=False))]
         body = parser.parse_region(arguments)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         op = cls(count, inits, body)

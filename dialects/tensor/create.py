@@ -23,7 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, Pure
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
-from mlc.dialects.dtypes import DType, I64, dtype_of
+from mlc.dialects.dtypes import I64, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, int_property, tensor_of
@@ -70,7 +70,9 @@ class ConstantOp(TensorOp, HasFolderInterface):
     def reference(self, *operands: Array) -> Array:
         return self.array()
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         return b(ConstantOp, value=self.value)
 
 
@@ -103,7 +105,9 @@ class IotaOp(TensorOp):
         if not 0 <= axis < kind.get_num_dims():
             raise ShapeError(f"mlc.iota: axis {axis} of a tensor with {kind.get_num_dims()} axes")
         if dtype_of(kind.element_type).kind == "bool":
-            raise DTypeError("mlc.iota: bool elements cannot count; expected an integer or floating dtype")
+            raise DTypeError(
+                "mlc.iota: bool elements cannot count; expected an integer or floating dtype"
+            )
         return kind
 
     def reference(self, *operands: Array) -> Array:
@@ -119,7 +123,9 @@ class IotaOp(TensorOp):
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         return b.convert(b.position(at[self.axis.value.data]), I64, self.dtype)
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         return b(IotaOp, axis=self.axis, declared=tensor_of(self.result))
 
 
@@ -162,7 +168,9 @@ class SizeOp(TensorOp):
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         return b.size(self.dim)
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         return b(SizeOp, dims=self.dims)
 
 

@@ -27,7 +27,7 @@ Point = tuple[Ix, ...]
 class ElementBuilder(Protocol):
     """Arithmetic on elements (single values or lanes of them) and positions."""
 
-    def constant(self, value: bool | int | float, dtype: DType) -> SSAValue:
+    def constant(self, value: bool | float, dtype: DType) -> SSAValue:
         """The same value for every element."""
         ...
 

@@ -17,7 +17,15 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, same_array, tensor_of, text_property
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    TensorOp,
+    same_array,
+    tensor_of,
+    text_property,
+)
 
 
 class Elementwise(TensorOp):
@@ -59,7 +67,9 @@ class Elementwise(TensorOp):
         """Raises unless the op is defined for the dtype."""
         if dtype.kind not in cls.KINDS:
             expected = " or ".join(cls.KINDS)
-            raise DTypeError(f"{cls.name} is not defined for {dtype.name}; expected {expected}: {cls.REMEDY}")
+            raise DTypeError(
+                f"{cls.name} is not defined for {dtype.name}; expected {expected}: {cls.REMEDY}"
+            )
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         return self.scalar(b, *(b.fetch(x, at) for x in self.operands))
@@ -68,11 +78,13 @@ class Elementwise(TensorOp):
         """The arithmetic on one element of each operand."""
         raise NotImplementedError(self.name)
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         from mlc.dialects.tensor.shape import broadcast_to
 
         shape = shape_of(operands[list(batched).index(True)].type)
-        full_operands = [x if k else broadcast_to(b, x, shape) for x, k in zip(operands, batched)]
+        full_operands = [x if k else broadcast_to(b, x, shape) for x, k in zip(operands, batched, strict=False)]
         return b(type(self), *full_operands, declared=self.batched_type(shape), **self.properties)
 
     def batched_type(self, shape: tuple[Dim, ...]) -> Tensor:
@@ -201,7 +213,9 @@ class ArithBinary(Binary):
         return type(self).NUMPY(*operands)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        return b.apply(type(self).FLOAT if self.dtype.kind == "float" else type(self).INT, *operands)
+        return b.apply(
+            type(self).FLOAT if self.dtype.kind == "float" else type(self).INT, *operands
+        )
 
 
 @irdl_op_definition
@@ -215,7 +229,9 @@ class AddOp(ArithBinary):
     NUMPY: ClassVar[np.ufunc] = np.add
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        return b.apply(arith.OrIOp, *operands) if self.dtype is BOOL else super().scalar(b, *operands)
+        return (
+            b.apply(arith.OrIOp, *operands) if self.dtype is BOOL else super().scalar(b, *operands)
+        )
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         one = full(b, 1.0, self.dtype, self.shape)
@@ -247,7 +263,9 @@ class MulOp(ArithBinary):
     NUMPY: ClassVar[np.ufunc] = np.multiply
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        return b.apply(arith.AndIOp, *operands) if self.dtype is BOOL else super().scalar(b, *operands)
+        return (
+            b.apply(arith.AndIOp, *operands) if self.dtype is BOOL else super().scalar(b, *operands)
+        )
 
     def linear_operands(self) -> tuple[int, ...]:
         return (0, 1) if self.lhs is not self.rhs else ()
@@ -345,7 +363,11 @@ class MaxOp(Extremum):
     """The larger of lhs and rhs."""
 
     name = "mlc.max"
-    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp)
+    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MaximumfOp,
+        arith.MaxSIOp,
+        arith.OrIOp,
+    )
     NUMPY: ClassVar[np.ufunc] = np.maximum
     WINS: ClassVar[str] = "gt"
 
@@ -355,7 +377,11 @@ class MinOp(Extremum):
     """The smaller of lhs and rhs."""
 
     name = "mlc.min"
-    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MinimumfOp, arith.MinSIOp, arith.AndIOp)
+    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MinimumfOp,
+        arith.MinSIOp,
+        arith.AndIOp,
+    )
     NUMPY: ClassVar[np.ufunc] = np.minimum
     WINS: ClassVar[str] = "lt"
 
@@ -398,7 +424,9 @@ class CompareOp(Elementwise):
     ) -> Tensor:
         predicate = text_property(properties, "predicate")
         if predicate not in PREDICATES:
-            raise DTypeError(f"mlc.compare: predicate {predicate!r}; expected one of {', '.join(PREDICATES)}")
+            raise DTypeError(
+                f"mlc.compare: predicate {predicate!r}; expected one of {', '.join(PREDICATES)}"
+            )
         cls.check_same(operands)
         return tensor_type(i1, shape_of(operands[0]))
 
@@ -442,7 +470,9 @@ class SelectOp(Elementwise):
     ) -> Tensor:
         if operands[0].element_type != i1:
             found = dtype_of(operands[0].element_type).name
-            raise DTypeError(f"mlc.select: the condition is {found}; expected bool: compare it, e.g. c != 0")
+            raise DTypeError(
+                f"mlc.select: the condition is {found}; expected bool: compare it, e.g. c != 0"
+            )
         cls.check_same(operands[1:])
         if shape_of(operands[0]) != shape_of(operands[1]):
             raise ShapeError(
@@ -467,7 +497,11 @@ class SelectOp(Elementwise):
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         zero, one = full(b, 0.0, self.dtype, self.shape), full(b, 1.0, self.dtype, self.shape)
-        return (None, b(SelectOp, self.condition, one, zero), b(SelectOp, self.condition, zero, one))
+        return (
+            None,
+            b(SelectOp, self.condition, one, zero),
+            b(SelectOp, self.condition, zero, one),
+        )
 
 
 @irdl_op_definition
@@ -482,7 +516,9 @@ class ConvertOp(Elementwise):
     """
 
     name = "mlc.convert"
-    SOURCE: ClassVar[str] = "NumPy astype; float to integer out of range saturates (NumPy leaves it undefined)"
+    SOURCE: ClassVar[str] = (
+        "NumPy astype; float to integer out of range saturates (NumPy leaves it undefined)"
+    )
     FLOPS: ClassVar[int] = 0
     x = operand_def(TensorType)
     result = result_def(TensorType)

@@ -41,9 +41,7 @@ class GatherOp(TensorOp):
     source = operand_def(TensorType)
     indices = var_operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = (
-        "$letters $source `[` $indices `]` attr-dict `:` type($source) `,` type($indices) `->` type($result)"
-    )
+    assembly_format = "$letters $source `[` $indices `]` attr-dict `:` type($source) `,` type($indices) `->` type($result)"
 
     @classmethod
     def infer(
@@ -57,10 +55,14 @@ class GatherOp(TensorOp):
         for k, index in enumerate(operands[1:]):
             if index.element_type != i64:
                 found = dtype_of(index.element_type).name
-                raise DTypeError(f"mlc.gather: index {k} is {found}; expected i64 (mlc.convert makes it so)")
+                raise DTypeError(
+                    f"mlc.gather: index {k} is {found}; expected i64 (mlc.convert makes it so)"
+                )
         digits = [c for c in words[0] if c.isdigit()]
         if sorted(digits) != [str(k) for k in range(len(operands) - 1)]:
-            raise ShapeError(f"mlc.gather {text!r}: the source names indices {digits}, found {len(operands) - 1}")
+            raise ShapeError(
+                f"mlc.gather {text!r}: the source names indices {digits}, found {len(operands) - 1}"
+            )
         sizes = bind(cls.name, text, words, [shape_of(x) for x in operands])
         if unknown := [c for c in result if c not in sizes or c.isdigit()]:
             raise ShapeError(f"mlc.gather {text!r}: result letter {unknown[0]!r} is in no operand")
@@ -69,7 +71,7 @@ class GatherOp(TensorOp):
     def reference(self, *operands: Array) -> Array:
         words, result = split(self.letters.data)
         x, *indices = operands
-        sizes = {c: n for w, a in zip(words, operands) for c, n in zip(w, a.shape)}
+        sizes = {c: n for w, a in zip(words, operands, strict=False) for c, n in zip(w, a.shape, strict=False)}
         shape = [sizes[c] for c in result]
 
         def spread(word: str, array: Array) -> Array:
@@ -85,7 +87,9 @@ class GatherOp(TensorOp):
                 bad = (index < -n) | (index >= n)
                 if bad.any() and 0 not in shape:
                     found = int(index[bad].reshape(-1)[0])
-                    raise IndexError(f"index {found} is out of bounds for axis {axis} with size {n}")
+                    raise IndexError(
+                        f"index {found} is out of bounds for axis {axis} with size {n}"
+                    )
                 positions.append(np.where(index < 0, index + n, index))
             else:
                 positions.append(spread(c, np.arange(sizes[c])))
@@ -98,12 +102,14 @@ class GatherOp(TensorOp):
         zero = b.constant(0, I64)
         inside: SSAValue | None = None
         point: list[Ix] = []
-        for c, dim in zip(words[0], shape_of(self.source.type)):
+        for c, dim in zip(words[0], shape_of(self.source.type), strict=False):
             if not c.isdigit():
                 point.append(at[result.index(c)])
                 continue
             k = int(c)
-            found = b.fetch(self.indices[k], tuple(at[result.index(letter)] for letter in words[1 + k]))
+            found = b.fetch(
+                self.indices[k], tuple(at[result.index(letter)] for letter in words[1 + k])
+            )
             extent = b.size(dim)
             negative = b.compare("lt", found, zero, I64)
             index = b.select(negative, b.apply(arith.AddiOp, found, extent), found)
@@ -117,10 +123,12 @@ class GatherOp(TensorOp):
     def linear_operands(self) -> tuple[int, ...]:
         return (0,)  # its transpose is a scatter-add, which comes with the scatter family
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         new = fresh(self.letters.data)
         words, result = split(self.letters.data)
-        marked = ",".join(f"{new}{w}" if k else w for w, k in zip(words, batched))
+        marked = ",".join(f"{new}{w}" if k else w for w, k in zip(words, batched, strict=False))
         return b(GatherOp, *operands, letters=f"{marked}->{new}{result}")
 
     def extent(self, index: int) -> Dim:

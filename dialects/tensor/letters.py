@@ -17,7 +17,9 @@ def split(text: str) -> tuple[tuple[str, ...], str]:
     left, arrow, result = text.partition("->")
     operands = tuple(left.split(","))
     if not arrow or not all(is_letters(word) for word in (*operands, result)):
-        raise ShapeError(f"index letters {text!r}: expected the form 'mk,kn->mn', no letter twice in one operand")
+        raise ShapeError(
+            f"index letters {text!r}: expected the form 'mk,kn->mn', no letter twice in one operand"
+        )
     return operands, result
 
 
@@ -31,10 +33,12 @@ def bind(op: str, text: str, words: Sequence[str], shapes: Sequence[Shape]) -> d
     sizes: dict[str, Dim] = {}
     if len(words) != len(shapes):
         raise ShapeError(f"{op} {text!r}: names {len(words)} operands, found {len(shapes)}")
-    for k, (word, shape) in enumerate(zip(words, shapes)):
+    for k, (word, shape) in enumerate(zip(words, shapes, strict=False)):
         if len(word) != len(shape):
-            raise ShapeError(f"{op} {text!r}: operand {k} has {len(shape)} axes {spell(shape)}, expected {len(word)}")
-        for letter, dim in zip(word, shape):
+            raise ShapeError(
+                f"{op} {text!r}: operand {k} has {len(shape)} axes {spell(shape)}, expected {len(word)}"
+            )
+        for letter, dim in zip(word, shape, strict=False):
             if sizes.setdefault(letter, dim) != dim:
                 raise ShapeError(
                     f"{op} {text!r}: '{letter}' is {sizes[letter]} in one operand and {dim} in operand {k}"

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dtypes import BOOL, DType, I64
+from mlc.dialects.dtypes import BOOL, I64, DType
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.op import Array
 
@@ -67,7 +67,11 @@ class Sum(_Simple):
     """The sum in the operand's dtype; on bool: any."""
 
     name: ClassVar[str] = "sum"
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.AddfOp, arith.AddiOp, arith.OrIOp)
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.AddfOp,
+        arith.AddiOp,
+        arith.OrIOp,
+    )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (-0.0 if dtype.kind == "float" else 0,)
@@ -83,7 +87,11 @@ class Prod(_Simple):
     """The product in the operand's dtype; on bool: all."""
 
     name: ClassVar[str] = "prod"
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MulfOp, arith.MuliOp, arith.AndIOp)
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MulfOp,
+        arith.MuliOp,
+        arith.AndIOp,
+    )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (1,)
@@ -97,7 +105,11 @@ class Max(_Simple):
 
     name: ClassVar[str] = "max"
     needs_element: ClassVar[bool] = True
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp)
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MaximumfOp,
+        arith.MaxSIOp,
+        arith.OrIOp,
+    )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.lowest,)
@@ -111,7 +123,11 @@ class Min(_Simple):
 
     name: ClassVar[str] = "min"
     needs_element: ClassVar[bool] = True
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (arith.MinimumfOp, arith.MinSIOp, arith.AndIOp)
+    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MinimumfOp,
+        arith.MinSIOp,
+        arith.AndIOp,
+    )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.highest,)

@@ -59,7 +59,9 @@ class TensorOp(IRDLOperation):
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual"
     FLOPS: ClassVar[int] = 0  # arithmetic operations per element of the iteration space
-    WEIGHT: ClassVar[float] = 1.0  # time of one element relative to an addition; measured: docs/measurements.md
+    WEIGHT: ClassVar[float] = (
+        1.0  # time of one element relative to an addition; measured: docs/measurements.md
+    )
 
     traits = traits_def(Pure())
 
@@ -117,7 +119,9 @@ class TensorOp(IRDLOperation):
         """The operands in each of which the result is linear while the others are fixed."""
         return ()
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         """The op over a new leading axis that the operands marked `batched` carry."""
         raise _missing(type(self), "batch")
 

@@ -17,7 +17,15 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.letters import bind, fresh, split
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, same_array, tensor_of, text_property
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    TensorOp,
+    same_array,
+    tensor_of,
+    text_property,
+)
 from mlc.dialects.tensor.shape import BroadcastOp
 
 
@@ -41,7 +49,9 @@ class Reduction(TensorOp):
     def sizes(self) -> dict[str, Dim]:
         """The dim of every letter."""
         operands, _, _ = self.words()
-        return {c: d for word, x in zip(operands, self.operands) for c, d in zip(word, shape_of(x.type))}
+        return {
+            c: d for word, x in zip(operands, self.operands, strict=False) for c, d in zip(word, shape_of(x.type), strict=False)
+        }
 
     def iteration(self) -> Shape:
         _, result, reduced = self.words()
@@ -85,11 +95,15 @@ class ReduceOp(Reduction):
             raise DTypeError(f"mlc.reduce: monoid {name!r}; expected one of {', '.join(MONOIDS)}")
         (source,), result = split(text)
         if result != "".join(c for c in source if c in result):
-            raise ShapeError(f"mlc.reduce {text!r}: result letters must be operand letters in their order")
+            raise ShapeError(
+                f"mlc.reduce {text!r}: result letters must be operand letters in their order"
+            )
         sizes = bind(cls.name, text, (source,), (shape_of(operands[0]),))
         reduced = [c for c in source if c not in result]
         if len(monoid.state(dtype_of(operands[0].element_type))) > 1 and len(reduced) != 1:
-            raise ShapeError(f"mlc.reduce {name!r} {text!r}: {len(reduced)} reduced axes, expected one")
+            raise ShapeError(
+                f"mlc.reduce {name!r} {text!r}: {len(reduced)} reduced axes, expected one"
+            )
         if monoid.needs_element and any(sizes[c].constant == 0 for c in reduced):
             raise ShapeError(f"zero-size array to reduction operation {name} which has no identity")
         dtype = monoid.result(dtype_of(operands[0].element_type))
@@ -125,7 +139,9 @@ class ReduceOp(Reduction):
         (source,), result, _ = self.words()
         return b(BroadcastOp, cotangent, letters=f"{result}->{source}", declared=tensor_of(self.x))
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         new = fresh(self.letters.data)
         (source,), result, _ = self.words()
         return b(ReduceOp, operands[0], monoid=self.monoid, letters=f"{new}{source}->{new}{result}")
@@ -148,7 +164,9 @@ class ContractOp(Reduction):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$letters $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+    assembly_format = (
+        "$letters $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+    )
 
     @classmethod
     def infer(
@@ -163,10 +181,14 @@ class ContractOp(Reduction):
             raise ShapeError(f"mlc.contract {text!r}: {len(words)} operands, expected two")
         if operands[0].element_type != operands[1].element_type:
             found = " and ".join(dtype_of(x.element_type).name for x in operands)
-            raise DTypeError(f"mlc.contract: dtypes {found} differ; expected one dtype (mlc.convert makes it so)")
+            raise DTypeError(
+                f"mlc.contract: dtypes {found} differ; expected one dtype (mlc.convert makes it so)"
+            )
         sizes = bind(cls.name, text, words, [shape_of(x) for x in operands])
         if unknown := [c for c in result if c not in sizes]:
-            raise ShapeError(f"mlc.contract {text!r}: result letter {unknown[0]!r} is in no operand")
+            raise ShapeError(
+                f"mlc.contract {text!r}: result letter {unknown[0]!r} is in no operand"
+            )
         return tensor_type(operands[0].element_type, tuple(sizes[c] for c in result))
 
     def combiner(self) -> Monoid:
@@ -189,7 +211,7 @@ class ContractOp(Reduction):
         return same_array(product_, self.dtype)
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        left, right = (b.fetch(x, p) for x, p in zip(self.operands, self.points(at)))
+        left, right = (b.fetch(x, p) for x, p in zip(self.operands, self.points(at), strict=False))
         op = {"float": arith.MulfOp, "int": arith.MuliOp, "bool": arith.AndIOp}[self.dtype.kind]
         return b.apply(op, left, right)
 
@@ -200,17 +222,27 @@ class ContractOp(Reduction):
         words, result, _ = self.words()
         wanted, other = words[operand], words[1 - operand]
         present = "".join(c for c in wanted if c in result or c in other)
-        value = b(ContractOp, cotangent, self.operands[1 - operand], letters=f"{result},{other}->{present}")
+        value = b(
+            ContractOp,
+            cotangent,
+            self.operands[1 - operand],
+            letters=f"{result},{other}->{present}",
+        )
         if present == wanted:
             return value
         return b(
-            BroadcastOp, value, letters=f"{present}->{wanted}", declared=tensor_of(self.operands[operand])
+            BroadcastOp,
+            value,
+            letters=f"{present}->{wanted}",
+            declared=tensor_of(self.operands[operand]),
         )
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         new = fresh(self.letters.data)
         words, result, _ = self.words()
-        left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched))
+        left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched, strict=False))
         return b(ContractOp, *operands, letters=f"{left},{right}->{new}{result}")
 
     def flops(self) -> Dim:

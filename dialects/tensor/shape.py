@@ -17,7 +17,15 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of, tensor_ty
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, int_property, tensor_of, text_property
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    TensorOp,
+    int_property,
+    tensor_of,
+    text_property,
+)
 
 
 class IndexMapped(TensorOp):
@@ -61,7 +69,9 @@ class BroadcastOp(IndexMapped):
         text = text_property(properties, "letters")
         (source,), result = split(text)
         if source != "".join(c for c in result if c in source):
-            raise ShapeError(f"mlc.broadcast {text!r}: operand letters must keep their order in the result")
+            raise ShapeError(
+                f"mlc.broadcast {text!r}: operand letters must keep their order in the result"
+            )
         bind(cls.name, text, (source, result), (shape_of(operands[0]), shape_of(declared)))
         return tensor_type(operands[0].element_type, shape_of(declared))
 
@@ -81,12 +91,16 @@ class BroadcastOp(IndexMapped):
         (source,), result = split(self.letters.data)
         return b(ReduceOp, cotangent, monoid="sum", letters=f"{result}->{source}")
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         new = fresh(self.letters.data)
         (source,), result = split(self.letters.data)
         shape = (shape_of(operands[0].type)[0], *self.shape)
         declared = tensor_type(self.dtype.ir, shape)
-        return b(BroadcastOp, operands[0], letters=f"{new}{source}->{new}{result}", declared=declared)
+        return b(
+            BroadcastOp, operands[0], letters=f"{new}{source}->{new}{result}", declared=declared
+        )
 
 
 def broadcast_to(b: OpBuilder, x: SSAValue, shape: Shape) -> SSAValue:
@@ -98,7 +112,11 @@ def broadcast_to(b: OpBuilder, x: SSAValue, shape: Shape) -> SSAValue:
     ones = Dim.const(1)
     kept = [i for i, dim in enumerate(found) if not (dim == ones and shape[lead + i] != ones)]
     if len(kept) != len(found):
-        x = b(ReshapeOp, x, declared=tensor_type(tensor_of(x).element_type, tuple(found[i] for i in kept)))
+        x = b(
+            ReshapeOp,
+            x,
+            declared=tensor_type(tensor_of(x).element_type, tuple(found[i] for i in kept)),
+        )
     letters = ALPHABET[: len(shape)]
     source = "".join(letters[lead + i] for i in kept)
     declared = tensor_type(tensor_of(x).element_type, shape)
@@ -153,7 +171,9 @@ class TransposeOp(IndexMapped):
         (source,), result = split(self.letters.data)
         return b(TransposeOp, cotangent, letters=f"{result}->{source}")
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         new = fresh(self.letters.data)
         (source,), result = split(self.letters.data)
         return b(TransposeOp, operands[0], letters=f"{new}{source}->{new}{result}")
@@ -204,9 +224,11 @@ class ReshapeOp(TensorOp):
         """Only where `unit_axes_only`: other reshapes are views of a buffer or kernel boundaries."""
         assert self.unit_axes_only(), "a reshape that regroups axes reads a buffer, not an element"
         one = Dim.const(1)
-        rest = iter(p for p, dim in zip(at, self.shape) if dim != one)
+        rest = iter(p for p, dim in zip(at, self.shape, strict=False) if dim != one)
         before = shape_of(self.x.type)
-        point = tuple(b.affine(_any(at), 0, Dim.const(0)) if d == one else next(rest) for d in before)
+        point = tuple(
+            b.affine(_any(at), 0, Dim.const(0)) if d == one else next(rest) for d in before
+        )
         return b.fetch(self.x, point)
 
     def linear_operands(self) -> tuple[int, ...]:
@@ -215,7 +237,9 @@ class ReshapeOp(TensorOp):
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         return b(ReshapeOp, cotangent, declared=tensor_of(self.x))
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         shape = (shape_of(operands[0].type)[0], *self.shape)
         return b(ReshapeOp, operands[0], declared=tensor_type(self.dtype.ir, shape))
 
@@ -251,14 +275,15 @@ class SliceOp(IndexMapped):
     ) -> Tensor:
         assert declared is not None
         offsets, steps = properties["offsets"], properties["steps"]
-        assert isinstance(offsets, DimsAttr) and isinstance(steps, DimsAttr)
+        assert isinstance(offsets, DimsAttr)
+        assert isinstance(steps, DimsAttr)
         before, after = shape_of(operands[0]), shape_of(declared)
         if not len(before) == len(after) == len(offsets.data) == len(steps.data):
             raise ShapeError(
                 f"mlc.slice: {len(before)} axes, {len(offsets.data)} offsets, {len(steps.data)} steps and"
                 f" {len(after)} result axes; expected as many of each"
             )
-        bounds = zip(before, after, offsets.data, steps.data)
+        bounds = zip(before, after, offsets.data, steps.data, strict=False)
         for axis, (size, count, offset, step) in enumerate(bounds):
             first, last = offset.constant, (offset + (count - 1) * step).constant
             extent = size.constant
@@ -272,18 +297,22 @@ class SliceOp(IndexMapped):
 
     def starts(self) -> tuple[tuple[Dim, int], ...]:
         """(offset, step) of each axis."""
-        return tuple((offset, step.evaluate({})) for offset, step in zip(self.offsets.data, self.steps.data))
+        return tuple(
+            (offset, step.evaluate({})) for offset, step in zip(self.offsets.data, self.steps.data, strict=False)
+        )
 
     def reference_at(self, x: Array, shape: tuple[int, ...], offsets: tuple[int, ...]) -> Array:
         """The meaning for concrete offsets and result shape."""
-        for axis, (count, offset, (_, step)) in enumerate(zip(shape, offsets, self.starts())):
+        for axis, (count, offset, (_, step)) in enumerate(zip(shape, offsets, self.starts(), strict=False)):
             x = np.take(x, offset + step * np.arange(count), axis=axis)
         return x
 
     def operand_point(self, b: ElementBuilder, at: Point) -> Point:
-        return tuple(b.affine(p, step, offset) for p, (offset, step) in zip(at, self.starts()))
+        return tuple(b.affine(p, step, offset) for p, (offset, step) in zip(at, self.starts(), strict=False))
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         starts = self.starts()
         shape = (shape_of(operands[0].type)[0], *self.shape)
         return b(
@@ -328,9 +357,11 @@ class ConcatOp(TensorOp):
         for k, part in enumerate(operands):
             shape = shape_of(part)
             if part.element_type != operands[0].element_type:
-                raise DTypeError(f"mlc.concat: operand {k} is {part.element_type}, operand 0 is {operands[0].element_type}")
+                raise DTypeError(
+                    f"mlc.concat: operand {k} is {part.element_type}, operand 0 is {operands[0].element_type}"
+                )
             if len(shape) != len(first) or any(
-                i != axis and d != e for i, (d, e) in enumerate(zip(shape, first))
+                i != axis and d != e for i, (d, e) in enumerate(zip(shape, first, strict=False))
             ):
                 raise ShapeError(
                     f"mlc.concat: operand {k} is {spell(shape)}, operand 0 is {spell(first)};"
@@ -353,9 +384,12 @@ class ConcatOp(TensorOp):
     def linear_operands(self) -> tuple[int, ...]:
         return ()  # jointly linear in all operands, affine in each alone
 
-    def batch(self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]) -> SSAValue:
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
         size = shape_of(operands[list(batched).index(True)].type)[0]
         parts = [
-            x if k else broadcast_to(b, x, (size, *shape_of(x.type))) for x, k in zip(operands, batched)
+            x if k else broadcast_to(b, x, (size, *shape_of(x.type)))
+            for x, k in zip(operands, batched, strict=False)
         ]
         return b(ConcatOp, *parts, axis=self.axis.value.data + 1)

@@ -46,7 +46,9 @@ def memory_type(dtype: DType) -> Attribute:
 
 
 @cache
-def buffer_type(element: Attribute, sizes: tuple[int, ...], strided: bool = False) -> MemRefType[Attribute]:
+def buffer_type(
+    element: Attribute, sizes: tuple[int, ...], strided: bool = False
+) -> MemRefType[Attribute]:
     """A memref; -1 stands for a size known only at run time. `strided`: every stride is a run-time value."""
     shape = [DYNAMIC_INDEX if size < 0 else size for size in sizes]
     if strided:
@@ -122,7 +124,9 @@ class LoopBuilder:
             if key in scope:
                 return scope[key]
         properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW} if flags else {}
-        new = op.create(operands=[self.index(x), self.index(y)], result_types=[INDEX], properties=properties)
+        new = op.create(
+            operands=[self.index(x), self.index(y)], result_types=[INDEX], properties=properties
+        )
         result = self._known[-1][key] = self.value(new)
         return result
 
@@ -206,11 +210,20 @@ class LoopBuilder:
     def compare(self, predicate: str, x: Index, y: Index) -> SSAValue | bool:
         """x ? y for eq ne lt le gt ge, signed."""
         if isinstance(x, int) and isinstance(y, int):
-            return {"eq": x == y, "ne": x != y, "lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y}[predicate]
+            return {
+                "eq": x == y,
+                "ne": x != y,
+                "lt": x < y,
+                "le": x <= y,
+                "gt": x > y,
+                "ge": x >= y,
+            }[predicate]
         code = IntegerAttr(_PREDICATES[predicate], i64)
         return self.value(
             arith.CmpiOp.create(
-                operands=[self.index(x), self.index(y)], result_types=[i1], properties={"predicate": code}
+                operands=[self.index(x), self.index(y)],
+                result_types=[i1],
+                properties={"predicate": code},
             )
         )
 
@@ -227,7 +240,9 @@ class LoopBuilder:
         if isinstance(condition, bool):
             return x if condition else y
         return self.value(
-            arith.SelectOp.create(operands=[condition, self.index(x), self.index(y)], result_types=[INDEX])
+            arith.SelectOp.create(
+                operands=[condition, self.index(x), self.index(y)], result_types=[INDEX]
+            )
         )
 
     # structure ------------------------------------------------------------------------------
@@ -273,7 +288,12 @@ class LoopBuilder:
         self.block.add_op(op)
         return tuple(op.results)
 
-    def when(self, condition: SSAValue | bool, then: Callable[[], object], otherwise: Callable[[], object] | None = None) -> None:
+    def when(
+        self,
+        condition: SSAValue | bool,
+        then: Callable[[], object],
+        otherwise: Callable[[], object] | None = None,
+    ) -> None:
         """scf.if without results."""
         if isinstance(condition, bool):
             if condition:
@@ -293,7 +313,9 @@ class LoopBuilder:
             regions.append(Region(block))
         self.block.add_op(scf.IfOp.create(operands=[condition], regions=regions))
 
-    def pick(self, condition: SSAValue, then: Callable[[], SSAValue], otherwise: Callable[[], SSAValue]) -> SSAValue:
+    def pick(
+        self, condition: SSAValue, then: Callable[[], SSAValue], otherwise: Callable[[], SSAValue]
+    ) -> SSAValue:
         """scf.if with one result."""
         regions: list[Region] = []
         kind: Attribute = i1
@@ -304,7 +326,9 @@ class LoopBuilder:
                 kind = result.type
                 block.add_op(scf.YieldOp.create(operands=[result]))
             regions.append(Region(block))
-        return self.value(scf.IfOp.create(operands=[condition], result_types=[kind], regions=regions))
+        return self.value(
+            scf.IfOp.create(operands=[condition], result_types=[kind], regions=regions)
+        )
 
     # memory ---------------------------------------------------------------------------------
 
@@ -312,23 +336,38 @@ class LoopBuilder:
         """One element."""
         assert isinstance(buffer.type, MemRefType)
         operands = [buffer, *(self.index(i) for i in at)]
-        return self.value(memref.LoadOp.create(operands=operands, result_types=[buffer.type.element_type]))
+        return self.value(
+            memref.LoadOp.create(operands=operands, result_types=[buffer.type.element_type])
+        )
 
     def store(self, value: SSAValue, buffer: SSAValue, at: Sequence[Index]) -> None:
         """One element."""
-        self.block.add_op(memref.StoreOp.create(operands=[value, buffer, *(self.index(i) for i in at)]))
+        self.block.add_op(
+            memref.StoreOp.create(operands=[value, buffer, *(self.index(i) for i in at)])
+        )
 
-    def load_vector(self, buffer: SSAValue, at: Sequence[Index], type: VectorType[Attribute], mask: SSAValue | None, fill: SSAValue | None) -> SSAValue:
+    def load_vector(
+        self,
+        buffer: SSAValue,
+        at: Sequence[Index],
+        type: VectorType[Attribute],
+        mask: SSAValue | None,
+        fill: SSAValue | None,
+    ) -> SSAValue:
         """Consecutive elements; where the mask is false, those of `fill`."""
         indices = [self.index(i) for i in at]
         if mask is None:
-            return self.value(vector.LoadOp.create(operands=[buffer, *indices], result_types=[type]))
+            return self.value(
+                vector.LoadOp.create(operands=[buffer, *indices], result_types=[type])
+            )
         assert fill is not None
         return self.value(
             vector.MaskedLoadOp.create(operands=[buffer, *indices, mask, fill], result_types=[type])
         )
 
-    def store_vector(self, value: SSAValue, buffer: SSAValue, at: Sequence[Index], mask: SSAValue | None) -> None:
+    def store_vector(
+        self, value: SSAValue, buffer: SSAValue, at: Sequence[Index], mask: SSAValue | None
+    ) -> None:
         """Consecutive elements; nothing is written where the mask is false."""
         indices = [self.index(i) for i in at]
         if mask is None:
@@ -339,19 +378,27 @@ class LoopBuilder:
     def mask(self, count: Index, lanes: int) -> SSAValue:
         """The first `count` lanes."""
         return self.value(
-            vector.CreateMaskOp.create(operands=[self.index(count)], result_types=[vector_type(i1, lanes)])
+            vector.CreateMaskOp.create(
+                operands=[self.index(count)], result_types=[vector_type(i1, lanes)]
+            )
         )
 
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
         """A scalar in every lane."""
         return self.value(
-            vector.BroadcastOp.create(operands=[value], result_types=[vector_type(value.type, lanes)])
+            vector.BroadcastOp.create(
+                operands=[value], result_types=[vector_type(value.type, lanes)]
+            )
         )
 
-    def view(self, base: SSAValue, sizes: Sequence[Index], strides: Sequence[Index] | None = None) -> SSAValue:
+    def view(
+        self, base: SSAValue, sizes: Sequence[Index], strides: Sequence[Index] | None = None
+    ) -> SSAValue:
         """A base pointer (1-D memref) as a row-major memref, or with the given strides in elements."""
         assert isinstance(base.type, MemRefType)
-        kind = buffer_type(base.type.element_type, tuple(static(s) for s in sizes), strides is not None)
+        kind = buffer_type(
+            base.type.element_type, tuple(static(s) for s in sizes), strides is not None
+        )
         if kind == base.type:
             return base
         if strides is None:
@@ -360,13 +407,17 @@ class LoopBuilder:
                 steps.append(self.product(sizes[k + 1 :]))
             strides = steps
 
-        def split(values: Sequence[Index], force: bool = False) -> tuple[list[SSAValue], DenseArrayBase]:
+        def split(
+            values: Sequence[Index], force: bool = False
+        ) -> tuple[list[SSAValue], DenseArrayBase]:
             dynamic = [self.index(v) for v in values if force or not isinstance(v, int)]
             fixed = [DYNAMIC_INDEX if force or not isinstance(v, int) else v for v in values]
             return dynamic, DenseArrayBase.from_list(i64, fixed)
 
         size_values, static_sizes = split(sizes)
-        stride_values, static_strides = split(strides, force=isinstance(kind.layout, StridedLayoutAttr))
+        stride_values, static_strides = split(
+            strides, force=isinstance(kind.layout, StridedLayoutAttr)
+        )
         op = memref.ReinterpretCastOp.create(
             operands=[base, *size_values, *stride_values],
             result_types=[kind],
@@ -380,9 +431,6 @@ class LoopBuilder:
             },
         )
         return self.value(op)
-
-
-
 
 
 @cache

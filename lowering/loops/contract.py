@@ -25,7 +25,9 @@ from mlc.lowering.loops.element import ORIGIN, Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 from mlc.lowering.loops.reduce import lower_reduction
 
-GUARD = 48**3  # multiplications below which a symbolic contraction takes the unpacked path; measured: docs/measurements.md
+GUARD = (
+    48**3
+)  # multiplications below which a symbolic contraction takes the unpacked path; measured: docs/measurements.md
 
 
 def contraction_of(kernel: KernelOp) -> ContractOp | None:
@@ -70,7 +72,8 @@ class TiledContraction:
     """The loops of one packed contraction."""
 
     def __init__(self, s: KernelScope, op: ContractOp, roles: ContractionRoles) -> None:
-        assert s.nest is not None and s.scratch is not None
+        assert s.nest is not None
+        assert s.scratch is not None
         self.s, self.b, self.op, self.roles = s, s.b, op, roles
         self.dtype: DType = op.dtype
         self.packed: SSAValue = s.scratch
@@ -111,7 +114,9 @@ class TiledContraction:
         for c in reversed(word[1:]):
             size = self.letter_sizes[c]
             quotient = self.b.div(rest, size)
-            found[c] = Position(self.b.sub(rest, self.b.mul(quotient, size)), at.step if c == word[-1] else 0)
+            found[c] = Position(
+                self.b.sub(rest, self.b.mul(quotient, size)), at.step if c == word[-1] else 0
+            )
             rest = quotient
         found[word[0]] = Position(rest, at.step if len(word) == 1 else 0)
         return found
@@ -208,7 +213,10 @@ class TiledContraction:
         row_low, row_high = self.s.share(tiles, thread, threads)
         panel_low, panel_high = self.s.share(panels, thread, threads)
         row_low, row_high = b.choose(by_columns, 0, row_low), b.choose(by_columns, tiles, row_high)
-        panel_low, panel_high = b.choose(by_columns, panel_low, 0), b.choose(by_columns, panel_high, panels)
+        panel_low, panel_high = (
+            b.choose(by_columns, panel_low, 0),
+            b.choose(by_columns, panel_high, panels),
+        )
         per_block = max(1, self.s.schedule.block_m // self.rows)
 
         def row_block(t: Index) -> None:
@@ -218,12 +226,18 @@ class TiledContraction:
         def panel(t: Index, end: Index, q: Index) -> None:
             b.loop(t, end, 1, lambda tile: self.tile(batch, tile, (j, q), depth))
 
-        b.loop(row_low, row_high, per_block, lambda t: self.s.unless_cancelled(partial(row_block, t)))
+        b.loop(
+            row_low, row_high, per_block, lambda t: self.s.unless_cancelled(partial(row_block, t))
+        )
 
     # one register tile ----------------------------------------------------------------------
 
     def tile(
-        self, batch: dict[str, Position], tile: Index, column: tuple[Index, Index], depth: tuple[Index, Index]
+        self,
+        batch: dict[str, Position],
+        tile: Index,
+        column: tuple[Index, Index],
+        depth: tuple[Index, Index],
     ) -> None:
         """tile_m x tile_n results in registers; rows past the end repeat the last one and are not written."""
         b, (p, inner) = self.b, depth
@@ -258,7 +272,9 @@ class TiledContraction:
         for r in range(self.rows):
             inside = b.compare("lt", b.add(first_row, r), self.size.m)
             mine = sums[r * self.vectors : (r + 1) * self.vectors]
-            b.when(inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine))
+            b.when(
+                inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine)
+            )
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """x * y + z in the contraction's dtype."""
@@ -267,7 +283,11 @@ class TiledContraction:
         return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
 
     def write_row(
-        self, at: dict[str, Position], first: Index, depth: tuple[Index, Index], sums: Sequence[SSAValue]
+        self,
+        at: dict[str, Position],
+        first: Index,
+        depth: tuple[Index, Index],
+        sums: Sequence[SSAValue],
     ) -> None:
         """Adds what earlier blocks left, applies the epilogue after the last block, and writes."""
         b, (p, inner) = self.b, depth
@@ -322,4 +342,3 @@ def lower_contraction(s: KernelScope) -> None:
     else:
         # a contraction over nothing still writes zeros: only the unpacked path does
         b.when(b.compare("gt", size.k, 0), tiled.lower, partial(lower_reduction, s))
-

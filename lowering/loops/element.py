@@ -12,11 +12,18 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import par, vec
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import BOOL, DType, I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64, DType, dtype_of
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, tensor_of
-from mlc.lowering.loops.builder import INDEX, NO_FAST_MATH, NO_OVERFLOW, Index, LoopBuilder, memory_type
+from mlc.lowering.loops.builder import (
+    INDEX,
+    NO_FAST_MATH,
+    NO_OVERFLOW,
+    Index,
+    LoopBuilder,
+    memory_type,
+)
 
 _FLAGGED_INT = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 _NO_FLAGS = (arith.MaxSIOp, arith.MinSIOp, arith.OrIOp, arith.AndIOp, arith.XOrIOp, arith.DivSIOp)
@@ -100,7 +107,7 @@ class Lanes:
 
     # ElementBuilder -------------------------------------------------------------------------
 
-    def constant(self, value: bool | int | float, dtype: DType) -> SSAValue:
+    def constant(self, value: bool | float, dtype: DType) -> SSAValue:
         return self.b.element(value, dtype, self.lanes)
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
@@ -130,13 +137,17 @@ class Lanes:
         if float_:
             properties["fastmath"] = NO_FAST_MATH
         op = arith.CmpfOp if float_ else arith.CmpiOp
-        return self.b.value(op.create(operands=[lhs, rhs], result_types=[i1], properties=properties))
+        return self.b.value(
+            op.create(operands=[lhs, rhs], result_types=[i1], properties=properties)
+        )
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
         if self.lanes > 1:
             return self.b.value(vec.SelectOp.of(condition, if_true, if_false))
         return self.b.value(
-            arith.SelectOp.create(operands=[condition, if_true, if_false], result_types=[if_true.type])
+            arith.SelectOp.create(
+                operands=[condition, if_true, if_false], result_types=[if_true.type]
+            )
         )
 
     def cast(self, kind: str, value: SSAValue, element: Attribute) -> SSAValue:
@@ -145,8 +156,12 @@ class Lanes:
         target = self.type(element)
         if plain is None or (self.lanes > 1 and kind not in ("extf", "truncf")):
             return self.b.value(vec.CastOp.of(kind, value, target))
-        properties: dict[str, Attribute] = {"fastmath": NO_FAST_MATH} if kind in ("extf", "truncf") else {}
-        return self.b.value(plain.create(operands=[value], result_types=[target], properties=properties))
+        properties: dict[str, Attribute] = (
+            {"fastmath": NO_FAST_MATH} if kind in ("extf", "truncf") else {}
+        )
+        return self.b.value(
+            plain.create(operands=[value], result_types=[target], properties=properties)
+        )
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
         if source is target:
@@ -155,7 +170,9 @@ class Lanes:
             return self.compare("ne", value, self.constant(0, source), source)
         if source.kind == "float":
             if target.kind == "float":
-                return self.cast("extf" if target.bytes > source.bytes else "truncf", value, target.ir)
+                return self.cast(
+                    "extf" if target.bytes > source.bytes else "truncf", value, target.ir
+                )
             return self.cast("fptosi", value, target.ir)
         if target.kind == "float":
             return self.cast("uitofp" if source is BOOL else "sitofp", value, target.ir)
@@ -257,7 +274,9 @@ class Lanes:
         if self.lanes == 1:
             value = self._load_one(buffer, bases, element, where)
         elif any(p.lanes is not None for p in positions):
-            value = self._gather(buffer, bases, self._offsets(buffer, positions, steps), element, where)
+            value = self._gather(
+                buffer, bases, self._offsets(buffer, positions, steps), element, where
+            )
         elif not any(steps):
             value = self.spread(self.b.load(buffer.memref, bases))
         elif self._unit(buffer, steps):
@@ -265,7 +284,9 @@ class Lanes:
             fill = self._zero(element) if self.mask is not None else None
             value = self.b.load_vector(buffer.memref, bases, kind, self.mask, fill)
         else:
-            value = self._gather(buffer, bases, self._offsets(buffer, positions, steps), element, where)
+            value = self._gather(
+                buffer, bases, self._offsets(buffer, positions, steps), element, where
+            )
         return self._from_memory(value, buffer.dtype)
 
     def store(self, value: SSAValue, buffer: Buffer, at: Point) -> None:
@@ -308,13 +329,13 @@ class Lanes:
     def _offsets(self, buffer: Buffer, at: Sequence[Position], steps: Sequence[int]) -> SSAValue:
         """How far each lane lies from lane 0's base, in elements."""
         delta: Index = 0
-        for step, stride in zip(steps, buffer.strides):
+        for step, stride in zip(steps, buffer.strides, strict=False):
             delta = self.b.add(delta, self.b.mul(stride, step))
         total: SSAValue | None = None
         if delta != 0:
             number = self.b.value(vec.StepOp.of(self.lanes))
             total = number if delta == 1 else self._times(number, delta)
-        for group, stride in zip(buffer.groups, buffer.strides):
+        for group, stride in zip(buffer.groups, buffer.strides, strict=False):
             inner: Index = stride
             for axis in reversed(group):
                 lanes = at[axis].lanes
@@ -344,7 +365,9 @@ class Lanes:
         if mask is None:
             mask = self.constant(True, BOOL)
         indices = [self.b.index(i) for i in bases]
-        return self.b.value(vec.GatherOp.of(buffer.memref, indices, offsets, mask, self._zero(element)))
+        return self.b.value(
+            vec.GatherOp.of(buffer.memref, indices, offsets, mask, self._zero(element))
+        )
 
     def _from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
         if dtype is not BOOL:
@@ -354,7 +377,9 @@ class Lanes:
             return self.b.value(vec.CmpiOp.of("ne", value, zero))
         code = IntegerAttr(_CMPI["ne"], i64)
         return self.b.value(
-            arith.CmpiOp.create(operands=[value, zero], result_types=[i1], properties={"predicate": code})
+            arith.CmpiOp.create(
+                operands=[value, zero], result_types=[i1], properties={"predicate": code}
+            )
         )
 
 
@@ -384,4 +409,6 @@ def buffer_of(
     if strides is None:
         ends = [group[-1] + 1 for group in merged]
         strides = [b.dim(product(shape[end:])) for end in ends]
-    return Buffer(memref, dtype_of(tensor_of(tensor).element_type), tuple(merged), sizes, tuple(strides))
+    return Buffer(
+        memref, dtype_of(tensor_of(tensor).element_type), tuple(merged), sizes, tuple(strides)
+    )

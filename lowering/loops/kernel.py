@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -34,7 +35,10 @@ class KernelScope:
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def lanes(
-        self, lanes: int, mask: SSAValue | None = None, bound: dict[SSAValue, SSAValue] | None = None
+        self,
+        lanes: int,
+        mask: SSAValue | None = None,
+        bound: dict[SSAValue, SSAValue] | None = None,
     ) -> Lanes:
         """A fresh element builder for the current block."""
         return Lanes(
@@ -50,7 +54,7 @@ class KernelScope:
     def store_results(self, e: Lanes, at: tuple[Position, ...]) -> None:
         """Computes every yielded value at a point of the result and writes it."""
         values = [e.fetch(value, at) for value in self.kernel.yielded.values]
-        for value, buffer in zip(values, self.outputs):
+        for value, buffer in zip(values, self.outputs, strict=False):
             e.store(value, buffer, at)
 
     def parallel(self, work: Index, body: Callable[[Index, Index], None]) -> None:
@@ -67,7 +71,9 @@ class KernelScope:
             block.add_op(par.YieldOp.create())
         b.add_op(par.RegionOp.of(self.context, b.index(threads), Region(block)))
 
-    def share(self, size: Index, thread: Index, threads: Index, multiple: int = 1) -> tuple[Index, Index]:
+    def share(
+        self, size: Index, thread: Index, threads: Index, multiple: int = 1
+    ) -> tuple[Index, Index]:
         """The part [low, high) of `size` that belongs to a thread, cut at multiples."""
         b = self.b
         if threads == 1:
@@ -96,7 +102,7 @@ class Axes:
     def point(self, at: Sequence[Position]) -> tuple[Position, ...]:
         """A position per axis from a position per group: only a group's last axis moves."""
         found: list[Position] = []
-        for group, position in zip(self.groups, at):
+        for group, position in zip(self.groups, at, strict=False):
             found += [ORIGIN] * (len(group) - 1) + [position]
         return tuple(found)
 
@@ -107,17 +113,22 @@ def axes_of(b: LoopBuilder, nest: Nest, strided: frozenset[int]) -> Axes:
     return Axes(groups, tuple(b.dim(product(nest.sizes[a] for a in group)) for group in groups))
 
 
-def merged_axes(nest: Nest | None, argument: int, rank: int, groups: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+def merged_axes(
+    nest: Nest | None, argument: int, rank: int, groups: Sequence[Sequence[int]]
+) -> list[tuple[int, ...]]:
     """Which axes of an input are walked as one."""
     found: list[list[int]] = [[axis] for axis in range(rank)]
     if nest is None:
         return [tuple(g) for g in found]
     for group in groups:
-        for outer, inner in zip(group, group[1:]):
+        for outer, inner in itertools.pairwise(group):
             for access in nest.accesses:
                 if access.argument != argument:
                     continue
-                uses = [[k for k, p in enumerate(access.point) if p.coefficient(d)] for d in (outer, inner)]
+                uses = [
+                    [k for k, p in enumerate(access.point) if p.coefficient(d)]
+                    for d in (outer, inner)
+                ]
                 if uses[0] and uses[1]:
                     first = next(g for g in found if uses[0][0] in g)
                     second = next(g for g in found if uses[1][0] in g)
@@ -207,7 +218,7 @@ def lower_concat(s: KernelScope) -> None:
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
     b, axis = s.b, op.axis.value.data
-    for part, offset in zip(op.parts, op.piece_offsets()):
+    for part, offset in zip(op.parts, op.piece_offsets(), strict=False):
         _write_piece(s, part, axis, offset)
     _ = b
 

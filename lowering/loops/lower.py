@@ -94,7 +94,9 @@ class _Entry:
     def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
         self.module = module
         self.function = function
-        self.symbols = [a.data for a in _array(function, "mlc.symbols") if isinstance(a, StringAttr)]
+        self.symbols = [
+            a.data for a in _array(function, "mlc.symbols") if isinstance(a, StringAttr)
+        ]
         self.sites = _Sites()
         self.kernels: dict[str, Kernel] = {}
         self.globals: list[Operation] = []
@@ -124,7 +126,10 @@ class _Entry:
         self._reserve()
         self._block(self.function.body.block)
         block.add_op(func.ReturnOp.create())
-        counts = {"inputs": IntegerAttr(len(inputs), i64), "outputs": IntegerAttr(len(outputs), i64)}
+        counts = {
+            "inputs": IntegerAttr(len(inputs), i64),
+            "outputs": IntegerAttr(len(outputs), i64),
+        }
         entry = func.FuncOp.create(
             properties={
                 "sym_name": self.function.sym_name,
@@ -143,7 +148,9 @@ class _Entry:
         if attributes is None:
             return False
         entry = attributes.data[argument]
-        return isinstance(entry, DictionaryAttr) and entry.data.get("mlc.layout") == StringAttr("general")
+        return isinstance(entry, DictionaryAttr) and entry.data.get("mlc.layout") == StringAttr(
+            "general"
+        )
 
     def _base_type(self, type: Attribute, strided: bool) -> MemRefType[Attribute]:
         size = product(shape_of(type)).constant
@@ -213,7 +220,9 @@ class _Entry:
                 }
             )
         )
-        get = memref.GetGlobalOp.create(result_types=[kind], properties={"name": SymbolRefAttr(name)})
+        get = memref.GetGlobalOp.create(
+            result_types=[kind], properties={"name": SymbolRefAttr(name)}
+        )
         self.homes[op.result] = Home(self.b.value(get))
 
     def _buffer(self, op: KernelOp, k: int) -> SSAValue:
@@ -249,12 +258,18 @@ class _Entry:
             count = b.div(b.dim(kernel.scratch), item)
             kind = buffer_type(contraction.dtype.ir, (static(count),))
             sizes = [] if isinstance(count, int) else [count]
-            arguments.append(b.value(par.ArenaOp.of(self.context, b.index(self.scratch_at), sizes, kind)))
+            arguments.append(
+                b.value(par.ArenaOp.of(self.context, b.index(self.scratch_at), sizes, kind))
+            )
         for k, x in enumerate(op.outs):
             base = self._buffer(op, k) if destinations is None else destinations[k]
             self.homes[x] = Home(base)
             arguments.append(self._view(self.homes[x], x, kernel.output_groups))
-        b.add_op(func.CallOp.create(operands=arguments, properties={"callee": SymbolRefAttr(kernel.name)}))
+        b.add_op(
+            func.CallOp.create(
+                operands=arguments, properties={"callee": SymbolRefAttr(kernel.name)}
+            )
+        )
         b.add_op(par.CheckOp.of(self.context))
 
     def _view(self, home: Home, tensor: SSAValue, groups: Sequence[tuple[int, ...]]) -> SSAValue:
@@ -289,16 +304,23 @@ class _Entry:
         b = self.b
         carried = _array(op, "mlc.carried")
         if not carried:
-            raise CompilerBug("plan to loops: mlc.for has no mlc.carried: run mlc-plan-buffers first")
-        slots = [[_integer(x) for x in pair.data] for pair in carried if isinstance(pair, ArrayAttr)]
+            raise CompilerBug(
+                "plan to loops: mlc.for has no mlc.carried: run mlc-plan-buffers first"
+            )
+        slots = [
+            [_integer(x) for x in pair.data] for pair in carried if isinstance(pair, ArrayAttr)
+        ]
         inits: list[SSAValue] = []
-        for init, pair in zip(op.inits, slots):
+        for init, pair in zip(op.inits, slots, strict=False):
             home = self.homes[init]
             assert home.strides is None
             inits += [home.base, *(self._arena(self.slots[s], init.type) for s in pair)]
-        inits = [self._same_type(x, t) for x, t in zip(inits, [t for x in op.inits for t in [x.type] * 3])]
+        inits = [
+            self._same_type(x, t)
+            for x, t in zip(inits, [t for x in op.inits for t in [x.type] * 3], strict=False)
+        ]
         results = b.loop(0, self._count(op.count), 1, lambda i, *c: self._trip(op, i, c), inits)
-        for out, base in zip(op.outs, results[::3]):
+        for out, base in zip(op.outs, results[::3], strict=False):
             self.homes[out] = Home(base)
 
     def _same_type(self, base: SSAValue, type: Attribute) -> SSAValue:
@@ -314,14 +336,17 @@ class _Entry:
             cell = b.value(
                 memref.AllocaOp.create(
                     result_types=[buffer_type(i64, (1,))],
-                    properties={"operandSegmentSizes": _segments(0, 0), "alignment": IntegerAttr(64, i64)},
+                    properties={
+                        "operandSegmentSizes": _segments(0, 0),
+                        "alignment": IntegerAttr(64, i64),
+                    },
                 )
             )
             b.store(_as_i64(b, index), cell, [0])
             self.homes[number] = Home(cell)
         following: list[SSAValue] = []
         writes: dict[SSAValue, SSAValue] = {}
-        for k, (argument, value) in enumerate(zip(arguments, op.yielded.values)):
+        for k, (argument, value) in enumerate(zip(arguments, op.yielded.values, strict=False)):
             current, target, spare = carried[3 * k : 3 * k + 3]
             self.homes[argument] = Home(current)
             writes[value] = target
@@ -329,7 +354,9 @@ class _Entry:
         for inner in op.body.block.ops:
             if isinstance(inner, KernelOp):
                 places = [writes.get(x) for x in inner.outs]
-                found = [p if p is not None else self._buffer(inner, k) for k, p in enumerate(places)]
+                found = [
+                    p if p is not None else self._buffer(inner, k) for k, p in enumerate(places)
+                ]
                 self._kernel(inner, found)
             else:
                 self._block_op(inner)
@@ -360,7 +387,9 @@ class _Entry:
 
     def _lowered(self, op: KernelOp) -> Kernel:
         strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
-        numbers = {o: self.sites.number(o, "index") for o in op.block.ops if isinstance(o, GatherOp)}
+        numbers = {
+            o: self.sites.number(o, "index") for o in op.block.ops if isinstance(o, GatherOp)
+        }
         key = _structure(op, strided, list(numbers.values()))
         name = f"{op.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         found = self.kernels.get(name)
@@ -370,7 +399,11 @@ class _Entry:
 
 
 def lower_kernel(
-    op: KernelOp, name: str, all_symbols: Sequence[str], strided: tuple[int, ...], sites: dict[Operation, int]
+    op: KernelOp,
+    name: str,
+    all_symbols: Sequence[str],
+    strided: tuple[int, ...],
+    sites: dict[Operation, int],
 ) -> Kernel:
     """One kernel as a function of loops."""
     nest = nest_of(op)
@@ -384,8 +417,11 @@ def lower_kernel(
     )
     rank = len(shape_of(op.outs[0].type))
     output_groups = (
-        tuple((a,) for a in range(rank)) if nest is None else tuple(g for g in groups if g[0] < nest.rank)
+        tuple((a,) for a in range(rank))
+        if nest is None
+        else tuple(g for g in groups if g[0] < nest.rank)
     )
+
     # the function's arguments: their types need sizes, which need the symbols, so types are computed from dims
     def view_type(tensor: SSAValue, axes: Sequence[tuple[int, ...]], is_strided: bool) -> Attribute:
         shape = shape_of(tensor.type)
@@ -420,11 +456,15 @@ def lower_kernel(
         value.name_hint = symbol
     strides = {k: tuple(next(arguments) for _ in shape_of(op.inputs[k].type)) for k in strided}
     inputs = {
-        argument: buffer_of(b, _named(next(arguments), x.name_hint), argument, input_groups[k], strides.get(k))
-        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs))
+        argument: buffer_of(
+            b, _named(next(arguments), x.name_hint), argument, input_groups[k], strides.get(k)
+        )
+        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=False))
     }
     packed = _named(next(arguments), "packed") if scratch != Dim.const(0) else None
-    outputs = [buffer_of(b, _named(next(arguments), "out"), x, output_groups, None) for x in op.outs]
+    outputs = [
+        buffer_of(b, _named(next(arguments), "out"), x, output_groups, None) for x in op.outs
+    ]
     scope = KernelScope(
         b=b,
         kernel=op,
@@ -516,4 +556,3 @@ def _tensor_like(kind: MemRefType[Attribute]) -> Attribute:
     from xdsl.dialects.builtin import TensorType
 
     return TensorType(kind.element_type, kind.get_shape())
-

@@ -21,14 +21,17 @@ from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 
 BLOCKS = 64  # a full reduction is cut into at most so many blocks, one partial state each
-BLOCK_ELEMENTS = 8192  # and into blocks of at least so many elements: 32 KiB of f32, a first-level cache
+BLOCK_ELEMENTS = (
+    8192  # and into blocks of at least so many elements: 32 KiB of f32, a first-level cache
+)
 
 
 class ReductionNest:
     """The loops of one reduction kernel."""
 
     def __init__(self, s: KernelScope) -> None:
-        assert s.nest is not None and s.nest.reduction is not None
+        assert s.nest is not None
+        assert s.nest.reduction is not None
         self.s = s
         self.b = s.b
         self.op: Reduction = s.nest.reduction
@@ -38,7 +41,9 @@ class ReductionNest:
         self.axes: Axes = axes_of(s.b, s.nest, s.strided)
         self.kept = [k for k, group in enumerate(self.axes.groups) if group[0] < s.nest.rank]
         self.reduced = [k for k in range(len(self.axes.groups)) if k not in self.kept]
-        self.vector = self.axes.of_axis(s.schedule.vector_axis) if s.schedule.vector_axis >= 0 else -1
+        self.vector = (
+            self.axes.of_axis(s.schedule.vector_axis) if s.schedule.vector_axis >= 0 else -1
+        )
         self.lanes = s.schedule.lanes
         self.unroll = s.schedule.unroll
         self.counted = max(s.nest.counted, default=-1) if len(self.states) > 1 else -1
@@ -49,7 +54,7 @@ class ReductionNest:
         """`copies` neutral states."""
         values = [
             self.b.element(value, dtype, lanes)
-            for value, dtype in zip(self.monoid.identity(self.dtype), self.states)
+            for value, dtype in zip(self.monoid.identity(self.dtype), self.states, strict=False)
         ]
         return values * copies
 
@@ -58,20 +63,21 @@ class ReductionNest:
         point = self.axes.point(at)
         guarded = e.mask is not None and self.vector in self.reduced
         if isinstance(self.op, ContractOp) and self.dtype.kind == "float" and not guarded:
-            left, right = (e.fetch(x, p) for x, p in zip(self.op.operands, self.op.points(point)))
+            left, right = (e.fetch(x, p) for x, p in zip(self.op.operands, self.op.points(point), strict=False))
             return (e.fma(left, right, state[0]),)
         element = self.op.element(e, point)
         lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))
         if guarded and e.mask is not None:
             neutral = self.identity(e.lanes, 1)
-            lifted = tuple(e.select(e.mask, x, n) for x, n in zip(lifted, neutral))
+            lifted = tuple(e.select(e.mask, x, n) for x, n in zip(lifted, neutral, strict=False))
         return self.monoid.combine(e, self.dtype, state, lifted)
 
     def fold_sets(self, e: Lanes, sets: Sequence[State]) -> State:
         """Independent states combined as a fixed tree."""
         while len(sets) > 1:
             paired = [
-                self.monoid.combine(e, self.dtype, sets[k], sets[k + 1]) for k in range(0, len(sets) - 1, 2)
+                self.monoid.combine(e, self.dtype, sets[k], sets[k + 1])
+                for k in range(0, len(sets) - 1, 2)
             ]
             sets = [*paired, *sets[len(paired) * 2 :]]
         return sets[0]
@@ -99,14 +105,16 @@ class ReductionNest:
         lanes = DenseArrayBase.from_list(i64, list(range(start, start + count)))
         kind = vector_type(element, count)
         return self.b.value(
-            vector.ShuffleOp.create(operands=[x, x], result_types=[kind], properties={"mask": lanes})
+            vector.ShuffleOp.create(
+                operands=[x, x], result_types=[kind], properties={"mask": lanes}
+            )
         )
 
     def finish(self, e: Lanes, at: Sequence[Position], state: State) -> None:
         """Finalises a state, applies the epilogue and writes the results of one point."""
         e.bound[self.op.results[0]] = self.monoid.finalise(e, state)
         positions: list[Position] = []
-        for group, position in zip((self.axes.groups[k] for k in self.kept), at):
+        for group, position in zip((self.axes.groups[k] for k in self.kept), at, strict=False):
             positions += [Position(0)] * (len(group) - 1) + [position]
         self.s.store_results(e, tuple(positions))
 
@@ -119,7 +127,9 @@ class ReductionNest:
         copies = self.unroll if self.lanes > 1 else 1
         state = len(self.states)
 
-        def nest(k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def nest(
+            k: int, at: dict[int, Position], carried: Sequence[SSAValue]
+        ) -> Sequence[SSAValue]:
             group = order[k]
             start, end = (low, high) if k == 0 else (0, self.axes.sizes[group])
             if k < len(order) - 1:
@@ -129,7 +139,9 @@ class ReductionNest:
 
                 return self.b.loop(start, end, 1, trip, carried)
 
-            def body(i: Index, mask: SSAValue | None, c: tuple[SSAValue, ...]) -> Sequence[SSAValue]:
+            def body(
+                i: Index, mask: SSAValue | None, c: tuple[SSAValue, ...]
+            ) -> Sequence[SSAValue]:
                 here = {**at, group: Position(i, 1)}
                 e = self.s.lanes(self.lanes, mask)
                 return self.step(e, [here[g] for g in range(len(self.axes.groups))], c)
@@ -206,7 +218,7 @@ class ReductionNest:
         def one(k: Index) -> None:
             low = b.mul(k, block)
             state = self.reduce_range(fixed, order, low, b.min(b.add(low, block), size))
-            for value, buffer, dtype in zip(state, partials, self.states):
+            for value, buffer, dtype in zip(state, partials, self.states, strict=False):
                 b.store(self._to_memory(value, dtype), buffer, [k])
 
         def share(thread: Index, threads: Index) -> None:
@@ -218,7 +230,8 @@ class ReductionNest:
         def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
             e = s.lanes(1)
             found = tuple(
-                self._from_memory(b.load(buffer, [k]), dtype) for buffer, dtype in zip(partials, self.states)
+                self._from_memory(b.load(buffer, [k]), dtype)
+                for buffer, dtype in zip(partials, self.states, strict=False)
             )
             return self.monoid.combine(e, self.dtype, carried, found)
 
@@ -226,7 +239,11 @@ class ReductionNest:
         self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
 
     def _to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
-        return self.s.lanes(1).cast("extui", value, memory_type(dtype)) if dtype.kind == "bool" else value
+        return (
+            self.s.lanes(1).cast("extui", value, memory_type(dtype))
+            if dtype.kind == "bool"
+            else value
+        )
 
     def _from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
         return self.s.lanes(1).cast("trunci", value, dtype.ir) if dtype.kind == "bool" else value
@@ -277,7 +294,9 @@ class ReductionNest:
         state = len(self.states)
         columns = [Position(self.b.add(j, u * self.lanes), 1) for u in range(vectors)]
 
-        def nest(k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def nest(
+            k: int, at: dict[int, Position], carried: Sequence[SSAValue]
+        ) -> Sequence[SSAValue]:
             if k == len(self.reduced):
                 result: list[SSAValue] = []
                 for u, column in enumerate(columns):
@@ -310,4 +329,3 @@ def lower_reduction(s: KernelScope) -> None:
     else:
         nest.vector = nest.reduced[-1]
         nest.along_reduced()
-

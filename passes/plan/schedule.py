@@ -62,7 +62,12 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)
     if nest.reduction is None:
-        return Schedule(lanes=lanes, vector_axis=len(nest.sizes) - 1, unroll=2 if nest.weight < 8 else 1, grain=grain)
+        return Schedule(
+            lanes=lanes,
+            vector_axis=len(nest.sizes) - 1,
+            unroll=2 if nest.weight < 8 else 1,
+            grain=grain,
+        )
     axis = _vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
@@ -120,10 +125,15 @@ def _repays_packing(op: ContractOp, lanes: int) -> bool:
 
 def _widest(kernel: KernelOp, nest: Nest | None) -> int:
     """Bytes of the widest element that the inner loop touches."""
+
     def bytes_of(value_type: DType) -> int:
         return value_type.bytes
 
-    inner = {a.argument for a in nest.accesses if not a.per_result} if nest else set(range(len(kernel.inputs)))
+    inner = (
+        {a.argument for a in nest.accesses if not a.per_result}
+        if nest
+        else set(range(len(kernel.inputs)))
+    )
     found = [bytes_of(dtype_of(tensor_of(kernel.inputs[k]).element_type)) for k in inner]
     if nest is None or nest.reduction is None or nest.reduction.name == "mlc.contract":
         found += [bytes_of(dtype_of(tensor_of(x).element_type)) for x in kernel.outs]
