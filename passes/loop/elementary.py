@@ -54,9 +54,9 @@ class Constants:
 
 _OF_BINARY32 = Constants(
     ln2_high=0.6931471824645996,
-    ln2_low=-1.904654323148236e-09,
+    ln2_low=-1.9046542121259336e-09,
     ln2_short=0.693145751953125,
-    ln2_rest=1.4286068203094172e-06,
+    ln2_rest=1.428606765330187e-06,
     exp_low=-104.0,
     exp_high=89.0,
     tanh_one=20.0,
@@ -93,8 +93,8 @@ _OF_BINARY32 = Constants(
 _OF_BINARY64 = Constants(
     ln2_high=0.6931471805599453,
     ln2_low=2.3190468138462996e-17,
-    ln2_short=0.6931471803691238,
-    ln2_rest=1.9082149292705877e-10,
+    ln2_short=0.693147180559663,
+    ln2_rest=2.8235290563031577e-13,
     exp_low=-746.0,
     exp_high=710.0,
     tanh_one=40.0,
