@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv
-from mlc.dialects.dtypes import BOOL, DType
+from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import vector_type
 
 INDEX = IndexType()
@@ -43,6 +43,11 @@ def memory_type(dtype: DType) -> Attribute:
     from xdsl.dialects.builtin import IntegerType
 
     return IntegerType(8) if dtype is BOOL else dtype.ir
+
+
+def item_bytes(element: Attribute) -> int:
+    """Bytes of one element in memory."""
+    return 1 if element == memory_type(BOOL) else dtype_of(element).bytes
 
 
 @cache

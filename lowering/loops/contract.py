@@ -73,10 +73,10 @@ class TiledContraction:
 
     def __init__(self, s: KernelScope, op: ContractOp, roles: ContractionRoles) -> None:
         assert s.nest is not None
-        assert s.scratch is not None
+        assert s.scratch
         self.s, self.b, self.op, self.roles = s, s.b, op, roles
         self.dtype: DType = op.dtype
-        self.packed: SSAValue = s.scratch
+        self.packed: SSAValue = s.scratch[0]
         self.rows = s.schedule.tile_m
         self.columns = s.schedule.tile_n
         self.lanes = s.schedule.lanes

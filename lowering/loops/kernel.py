@@ -31,7 +31,7 @@ class KernelScope:
     outputs: list[Buffer]
     sites: dict[Operation, int]
     strided: frozenset[int]
-    scratch: SSAValue | None = None
+    scratch: tuple[SSAValue, ...] = ()
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def lanes(

@@ -26,37 +26,27 @@ from mlc.dialects import par
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import CompilerBug
-from mlc.dialects.nest import nest_of
-from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder, buffer_type, memory_type, static
+from mlc.lowering.loops.builder import (
+    INDEX,
+    Index,
+    LoopBuilder,
+    buffer_type,
+    item_bytes,
+    memory_type,
+    static,
+)
 from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
-from mlc.lowering.loops.element import buffer_of
-from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat, merged_axes
+from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel, structure
+from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.reduce import lower_reduction
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
-NOALIAS = DictionaryAttr({"mlc.noalias": UnitAttr()})
-READONLY = DictionaryAttr({"mlc.readonly": UnitAttr()})
-NOTHING = DictionaryAttr({})
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A lowered kernel and what its caller passes: symbols, strides of strided inputs, inputs, scratch, outputs."""
-
-    name: str
-    function: func.FuncOp
-    symbols: tuple[str, ...]
-    strided: tuple[int, ...]
-    input_groups: tuple[tuple[tuple[int, ...], ...], ...]
-    output_groups: tuple[tuple[int, ...], ...]
-    scratch: Dim
 
 
 @dataclass
@@ -73,7 +63,7 @@ def lower_to_loops(module: ModuleOp) -> ModuleOp:
     `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1.
     """
     function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
-    return _Entry(module, function).lower()
+    return EntryLowering(module, function).lower()
 
 
 @dataclass
@@ -88,8 +78,8 @@ class _Sites:
         return len(self.known)
 
 
-class _Entry:
-    """Builds the entry function."""
+class EntryLowering:
+    """Builds the entry function. A target with another way to run kernels overrides the last part."""
 
     def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
         self.module = module
@@ -98,7 +88,7 @@ class _Entry:
             a.data for a in _array(function, "mlc.symbols") if isinstance(a, StringAttr)
         ]
         self.sites = _Sites()
-        self.kernels: dict[str, Kernel] = {}
+        self.kernels: dict[str, tuple[Kernel, ...]] = {}
         self.globals: list[Operation] = []
         self.homes: dict[SSAValue, Home] = {}
         self.slots: list[Index] = []
@@ -138,7 +128,11 @@ class _Entry:
             attributes={"mlc.entry": DictionaryAttr(counts)},
             regions=[Region(block)],
         )
-        ops = [*self.globals, *(k.function for k in self.kernels.values()), entry]
+        ops = [
+            *self.globals,
+            *(k.function for found in self.kernels.values() for k in found),
+            entry,
+        ]
         attributes = dict(self.module.attributes)
         attributes["mlc.sites"] = ArrayAttr(self.sites.known)
         return ModuleOp(ops, attributes=attributes)
@@ -174,8 +168,8 @@ class _Entry:
         self.scratch_at = total
         scratch: Index = 0
         for kernel in self.function.walk():
-            if isinstance(kernel, KernelOp) and (need := scratch_bytes(kernel)) != Dim.const(0):
-                scratch = b.max(scratch, b.dim(need)) if scratch != 0 else b.dim(need)
+            if isinstance(kernel, KernelOp) and (need := self._scratch_bytes(kernel)) != 0:
+                scratch = b.max(scratch, need) if scratch != 0 else need
         total = b.add(total, scratch)
         if total != 0:
             b.add_op(par.ReserveOp.of(self.context, b.index(total)))
@@ -242,7 +236,8 @@ class _Entry:
     def _kernel(self, op: KernelOp, destinations: Sequence[SSAValue] | None = None) -> None:
         b = self.b
         self._guard_empty(op)
-        kernel = self._lowered(op)
+        kernels = self._lowered(op)
+        kernel = kernels[0]
         arguments: list[SSAValue] = [self.context]
         arguments += [b.index(b.symbols[name]) for name in kernel.symbols]
         for k in kernel.strided:
@@ -251,25 +246,19 @@ class _Entry:
             arguments += [b.index(s) for s in strides]
         for k, x in enumerate(op.inputs):
             arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
-        if kernel.scratch != Dim.const(0):
-            contraction = contraction_of(op)
-            assert contraction is not None
-            item = contraction.dtype.bytes
-            count = b.div(b.dim(kernel.scratch), item)
-            kind = buffer_type(contraction.dtype.ir, (static(count),))
+        offset = self.scratch_at
+        for buffer in kernel.scratch:
+            count = b.dim(buffer.count)
+            kind = buffer_type(buffer.element, (static(count),))
             sizes = [] if isinstance(count, int) else [count]
-            arguments.append(
-                b.value(par.ArenaOp.of(self.context, b.index(self.scratch_at), sizes, kind))
-            )
+            arguments.append(b.value(par.ArenaOp.of(self.context, b.index(offset), sizes, kind)))
+            offset = b.add(offset, self._bytes(buffer))
         for k, x in enumerate(op.outs):
             base = self._buffer(op, k) if destinations is None else destinations[k]
             self.homes[x] = Home(base)
             arguments.append(self._view(self.homes[x], x, kernel.output_groups))
-        b.add_op(
-            func.CallOp.create(
-                operands=arguments, properties={"callee": SymbolRefAttr(kernel.name)}
-            )
-        )
+        for one in kernels:
+            self._call(one, op, arguments)
         b.add_op(par.CheckOp.of(self.context))
 
     def _view(self, home: Home, tensor: SSAValue, groups: Sequence[tuple[int, ...]]) -> SSAValue:
@@ -330,20 +319,9 @@ class _Entry:
         return self.b.value(memref.CastOp.create(operands=[base], result_types=[wanted]))
 
     def _trip(self, op: ForOp, index: Index, carried: Sequence[SSAValue]) -> list[SSAValue]:
-        b = self.b
         number, *arguments = op.body.block.args
         if number.uses:
-            cell = b.value(
-                memref.AllocaOp.create(
-                    result_types=[buffer_type(i64, (1,))],
-                    properties={
-                        "operandSegmentSizes": _segments(0, 0),
-                        "alignment": IntegerAttr(64, i64),
-                    },
-                )
-            )
-            b.store(_as_i64(b, index), cell, [0])
-            self.homes[number] = Home(cell)
+            self.homes[number] = Home(self._trip_number(index))
         following: list[SSAValue] = []
         writes: dict[SSAValue, SSAValue] = {}
         for k, (argument, value) in enumerate(zip(arguments, op.yielded.values, strict=False)):
@@ -383,151 +361,77 @@ class _Entry:
         loaded = self.b.load(self.homes[value].base, [0])
         return self.b.value(arith.IndexCastOp.create(operands=[loaded], result_types=[INDEX]))
 
-    # kernels --------------------------------------------------------------------------------
+    def _scratch_bytes(self, op: KernelOp) -> Index:
+        total: Index = 0
+        for buffer in self._scratch(op):
+            total = self.b.add(total, self._bytes(buffer))
+        return total
 
-    def _lowered(self, op: KernelOp) -> Kernel:
+    def _bytes(self, buffer: Scratch) -> Index:
+        return self.b.round_up(self.b.dim(buffer.count * item_bytes(buffer.element)), ALIGNMENT)
+
+    def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
         numbers = {
             o: self.sites.number(o, "index") for o in op.block.ops if isinstance(o, GatherOp)
         }
-        key = _structure(op, strided, list(numbers.values()))
+        key = structure(op, strided, list(numbers.values()))
         name = f"{op.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         found = self.kernels.get(name)
         if found is None:
-            found = self.kernels[name] = lower_kernel(op, name, self.symbols, strided, numbers)
+            found = self.kernels[name] = self._functions(op, name, strided, numbers)
         return found
 
+    # what depends on how kernels are run ------------------------------------------------------
 
-def lower_kernel(
-    op: KernelOp,
-    name: str,
-    all_symbols: Sequence[str],
-    strided: tuple[int, ...],
-    sites: dict[Operation, int],
-) -> Kernel:
-    """One kernel as a function of loops."""
-    nest = nest_of(op)
-    groups = nest.groups(frozenset(strided)) if nest is not None else ()
-    used = _symbols_of(op)
-    symbols = tuple(s for s in all_symbols if s in used)
-    scratch = scratch_bytes(op)
-    input_groups = tuple(
-        tuple(merged_axes(nest, k, len(shape_of(x.type)), () if k in strided else groups))
-        for k, x in enumerate(op.inputs)
-    )
-    rank = len(shape_of(op.outs[0].type))
-    output_groups = (
-        tuple((a,) for a in range(rank))
-        if nest is None
-        else tuple(g for g in groups if g[0] < nest.rank)
-    )
+    def _scratch(self, op: KernelOp) -> tuple[Scratch, ...]:
+        """The memory that the kernel needs while it runs."""
+        need, contraction = scratch_bytes(op), contraction_of(op)
+        if contraction is None or need == Dim.const(0):
+            return ()
+        return (Scratch(contraction.dtype.ir, need // contraction.dtype.bytes),)
 
-    # the function's arguments: their types need sizes, which need the symbols, so types are computed from dims
-    def view_type(tensor: SSAValue, axes: Sequence[tuple[int, ...]], is_strided: bool) -> Attribute:
-        shape = shape_of(tensor.type)
-        sizes = [product(shape[a] for a in group).constant for group in axes]
-        element = memory_type(dtype_of(tensor_of(tensor).element_type))
-        return buffer_type(element, tuple(-1 if s is None else s for s in sizes), is_strided)
-
-    types: list[Attribute] = [par.CONTEXT, *[INDEX] * len(symbols)]
-    stride_count = sum(len(shape_of(op.inputs[k].type)) for k in strided)
-    types += [INDEX] * stride_count
-    marks: list[Attribute] = [NOTHING] * len(types)
-    for k, x in enumerate(op.inputs):
-        types.append(view_type(x, input_groups[k], k in strided))
-        marks.append(READONLY)
-    if scratch != Dim.const(0):
-        contraction = contraction_of(op)
-        assert contraction is not None
-        count = scratch.constant
-        elements = -1 if count is None else count // contraction.dtype.bytes
-        types.append(buffer_type(contraction.dtype.ir, (elements,)))
-        marks.append(NOALIAS)
-    for x in op.outs:
-        types.append(view_type(x, output_groups, False))
-        marks.append(NOALIAS)
-    block = Block(arg_types=types)
-    b = LoopBuilder(block)
-    arguments = iter(block.args)
-    context = next(arguments)
-    context.name_hint = "ctx"
-    for symbol in symbols:
-        b.symbols[symbol] = value = next(arguments)
-        value.name_hint = symbol
-    strides = {k: tuple(next(arguments) for _ in shape_of(op.inputs[k].type)) for k in strided}
-    inputs = {
-        argument: buffer_of(
-            b, _named(next(arguments), x.name_hint), argument, input_groups[k], strides.get(k)
+    def _functions(
+        self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]
+    ) -> tuple[Kernel, ...]:
+        """The functions that do a kernel's work one after the other, all with the same arguments."""
+        scratch = self._scratch(op)
+        return (
+            lower_kernel(
+                op, name, self.symbols, strided, sites, scratch=scratch, write=write_kernel
+            ),
         )
-        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=False))
-    }
-    packed = _named(next(arguments), "packed") if scratch != Dim.const(0) else None
-    outputs = [
-        buffer_of(b, _named(next(arguments), "out"), x, output_groups, None) for x in op.outs
-    ]
-    scope = KernelScope(
-        b=b,
-        kernel=op,
-        nest=nest,
-        schedule=op.schedule.data if op.schedule is not None else Schedule(),
-        context=context,
-        inputs=dict(inputs),
-        outputs=outputs,
-        sites=sites,
-        strided=frozenset(strided),
-        scratch=packed,
-    )
-    if nest is None:
-        lower_concat(scope)
-    elif nest.reduction is None:
-        lower_cell(scope)
-    elif contraction_of(op) is not None:
-        lower_contraction(scope)
+
+    def _call(self, kernel: Kernel, op: KernelOp, arguments: Sequence[SSAValue]) -> None:
+        """Runs one function of a kernel."""
+        callee = SymbolRefAttr(kernel.name)
+        self.b.add_op(func.CallOp.create(operands=arguments, properties={"callee": callee}))
+
+    def _trip_number(self, index: Index) -> SSAValue:
+        """A buffer that holds the number of a loop's trip, as i64."""
+        cell = b.value(
+            memref.AllocaOp.create(
+                result_types=[buffer_type(i64, (1,))],
+                properties={
+                    "operandSegmentSizes": _segments(0, 0),
+                    "alignment": IntegerAttr(64, i64),
+                },
+            )
+        )
+        b.store(_as_i64(b, index), cell, [0])
+        return cell
+
+
+def write_kernel(s: KernelScope) -> None:
+    """The body of a kernel on a CPU, by its template."""
+    if s.nest is None:
+        lower_concat(s)
+    elif s.nest.reduction is None:
+        lower_cell(s)
+    elif contraction_of(s.kernel) is not None:
+        lower_contraction(s)
     else:
-        lower_reduction(scope)
-    b.block.add_op(func.ReturnOp.create())
-    function = func.FuncOp.create(
-        properties={
-            "sym_name": StringAttr(name),
-            "function_type": FunctionType.from_lists(types, []),
-            "arg_attrs": ArrayAttr(marks),
-        },
-        regions=[Region(block)],
-    )
-    return Kernel(name, function, symbols, strided, input_groups, output_groups, scratch)
-
-
-def _named(value: SSAValue, name: str | None) -> SSAValue:
-    value.name_hint = name
-    return value
-
-
-def _symbols_of(op: KernelOp) -> set[str]:
-    found: set[str] = set()
-    values = [*op.inputs, *op.outs, *(r for o in op.block.ops for r in o.results)]
-    for value in values:
-        for dim in shape_of(value.type):
-            found |= dim.symbols()
-    for inner in op.block.ops:
-        for attribute in inner.properties.values():
-            if isinstance(attribute, DimsAttr):
-                for dim in attribute.data:
-                    found |= dim.symbols()
-    return found
-
-
-def _structure(op: KernelOp, strided: Sequence[int], sites: Sequence[int]) -> str:
-    """A text that two kernels share exactly when their code is the same."""
-    numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
-    lines = [str(op.schedule), str(list(strided)), str(list(sites))]
-    lines += [str(a.type) for a in op.block.args]
-    for inner in op.block.ops:
-        operands = [numbers[x] for x in inner.operands]
-        for result in inner.results:
-            numbers[result] = len(numbers)
-        properties = sorted((k, str(v)) for k, v in inner.properties.items())
-        lines.append(f"{inner.name} {operands} {properties} {[str(r.type) for r in inner.results]}")
-    return "\n".join(lines)
+        lower_reduction(s)
 
 
 def _array(op: Operation, name: str) -> Sequence[Attribute]:
