@@ -1,9 +1,9 @@
 """
 Handwritten digits, recognised by their nearest neighbours and by a neural network trained here.
 
-Every numerical function below is plain NumPy. It runs twice: as it stands, and compiled by mlc. Both
-go through the same 5-fold stratified cross-validation on the same batches in the same order, so
-that their predictions can be compared one by one. The data is described in examples/README.md.
+Every numerical function below is plain NumPy. It runs twice: as it stands, and compiled by mlc.
+Both go through the same 5-fold stratified cross-validation on the same batches in the same order,
+so that their predictions can be compared one by one. examples/README.md describes the data.
 
     mlc run examples/digits.py
     mlc run examples/digits.py --target cuda --threads 1
@@ -31,7 +31,7 @@ import mlc
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-Params = tuple[F64, F64, F64, F64]  # w1 (64, H), b1 (H,), w2 (H, 10), b2 (10,)
+Params = tuple[F64, ...]  # w1 (64, H), b1 (H,), w2 (H, 10), b2 (10,)
 
 DATA = Path(__file__).with_name("digits.npz")
 FOLDS = 5
@@ -48,14 +48,14 @@ MOMENTUM = 0.9
 
 def nearest(train: F32, labels: I64, test: F32) -> I64:
     """
-    Label of each test image: the vote of its three nearest training images, the nearest if they differ.
+    Label of each test image: two votes of its three nearest training images, else the nearest's.
 
     train: (N, 64), labels: (N,), test: (B, 64); result: (B,). |t - s|^2 = |t|^2 - 2 t.s + |s|^2.
     Pixels are integers up to 16, so every distance is an integer below 2^24: exact in float32.
     """
     products = test @ train.T
     distance = (test * test).sum(axis=1)[:, None] - 2.0 * products + (train * train).sum(axis=1)
-    columns = np.arange(train.shape[0])
+    columns: I64 = np.arange(train.shape[0])
     first = distance.argmin(axis=1)
     distance = np.where(columns == first[:, None], np.inf, distance)
     second = distance.argmin(axis=1)
@@ -88,14 +88,14 @@ def train_step(
     weight = np.exp(shifted)
     total = weight.sum(axis=1, keepdims=True)
     target = y[:, None] == np.arange(CLASSES)
-    loss = np.mean(np.log(total) - np.where(target, shifted, 0.0).sum(axis=1, keepdims=True))
+    loss: np.float64 = np.mean(np.log(total) - np.where(target, shifted, 0.0).sum(axis=1, keepdims=True))
 
     d_scores = (weight / total - np.where(target, 1.0, 0.0)) / x.shape[0]
     d_before = np.where(before > 0.0, d_scores @ w2.T, 0.0)
     gradient = (x.T @ d_before, d_before.sum(axis=0), hidden.T @ d_scores, d_scores.sum(axis=0))
 
-    velocity = tuple(MOMENTUM * v - RATE * g for v, g in zip(velocity, gradient))
-    params = tuple(p + v for p, v in zip(params, velocity))
+    velocity = tuple(MOMENTUM * v - RATE * g for v, g in zip(velocity, gradient, strict=True))
+    params = tuple(p + v for p, v in zip(params, velocity, strict=True))
     return params, velocity, loss
 
 
@@ -151,7 +151,7 @@ def stratified_folds(labels: I64, rng: np.random.Generator) -> Iterator[Fold]:
 
 
 def initial_params(rng: np.random.Generator) -> Params:
-    """He's initial weights (He et al., ICCV 2015, eq. 10): variance 2 over the inputs of the layer."""
+    """Initial weights with variance 2 / inputs of the layer (He et al., ICCV 2015, eq. 10)."""
     w1 = rng.normal(0.0, np.sqrt(2 / 64), (64, HIDDEN))
     w2 = rng.normal(0.0, np.sqrt(2 / HIDDEN), (HIDDEN, CLASSES))
     return w1, np.zeros(HIDDEN), w2, np.zeros(CLASSES)
@@ -182,7 +182,7 @@ def run_fold(program: Program, fold: Fold, pixels: F32, labels: I64) -> dict[str
 
 
 def compiled(target: str | None, threads: int | None) -> tuple[Program, list[Any]]:
-    """The functions compiled for `target`, the sizes that vary left open; and the functions alone."""
+    """The functions compiled for `target`, varying sizes left open; and the functions alone."""
     options: dict[str, Any] = {"threads": threads} | ({"target": target} if target else {})
     rows = {"train": {0: "N"}, "labels": {0: "N"}, "test": {0: "B"}}
     functions = [
@@ -242,8 +242,8 @@ def main() -> None:
     report(programs, accuracy, {"neighbours": compile_s[0], "network": sum(compile_s[1:])})
     lowest = min(float(np.mean(found)) for (_, name), found in accuracy.items() if name == "mlc")
     speedup = sum(plain.seconds.values()) / sum(fast.seconds.values())
-    built = f"{sum(s.compilations for s in stats)} compiled, {sum(s.cache_hits for s in stats)} from the cache"
-    print(f"\n{len(equal)} predictions compared; functions: {built}")
+    new, known = sum(s.compilations for s in stats), sum(s.cache_hits for s in stats)
+    print(f"\n{len(equal)} predictions compared; {new} compilations, {known} from the cache")
     print(f"accuracy={lowest:.4f} agreement={np.mean(equal):.4f} speedup={speedup:.2f}")
 
 

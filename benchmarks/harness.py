@@ -1,0 +1,194 @@
+"""
+What every benchmark shares: turns, medians, tables, and what the machine is.
+
+Candidates take turns in small samples within one run, so that what else the machine does falls on
+all of them alike. A sample repeats a short call until it lasts `SAMPLE_S`; its value is the mean of
+its calls, and the reported time is the median over the samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+SAMPLE_S = 2e-3
+"""Shortest sample: 10^5 times the clock's resolution, a tenth of a scheduler's time slice."""
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The command line that all benchmarks take."""
+
+    quick: bool
+    threads: int
+    json: Path | None
+    rounds: int  # samples per candidate
+
+
+def settings(description: str, arguments: Sequence[str] | None = None) -> Settings:
+    """
+    Read the command line, and see to it that every library uses that many threads.
+
+    BLAS libraries read the environment when NumPy is imported: the process starts anew with it.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller cases")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, help="samples per candidate (default 15; quick 5)")
+    parser.add_argument("--json", type=Path, help="also write the tables to this file")
+    given = parser.parse_args(arguments)
+    count = str(given.threads)
+    variables = (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    )
+    if any(os.environ.get(name) != count for name in variables):
+        environment = {**os.environ, **dict.fromkeys(variables, count)}
+        command = [sys.executable, *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, environment)
+    rounds = given.rounds or (5 if given.quick else 15)
+    return Settings(given.quick, given.threads, given.json, rounds)
+
+
+def medians(candidates: Mapping[str, Call], rounds: int) -> dict[str, float]:
+    """Median seconds of one call of each candidate; they take turns. Each is called once before."""
+    repeats: dict[str, int] = {}
+    for name, call in candidates.items():
+        call()
+        repeats[name] = _repeats(call)
+    samples: dict[str, list[float]] = {name: [] for name in candidates}
+    for turn in range(rounds):
+        names = list(candidates)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            samples[name].append(_sample(candidates[name], repeats[name]))
+    return {name: statistics.median(found) for name, found in samples.items()}
+
+
+def _repeats(call: Call) -> int:
+    count = 1
+    while (seconds := _sample(call, count) * count) < SAMPLE_S:
+        count = max(count * 2, min(count * 100, round(count * SAMPLE_S / max(seconds, 1e-9))))
+    return count
+
+
+def _sample(call: Call, repeats: int) -> float:
+    turns = range(repeats)
+    start = time.perf_counter()
+    for _ in turns:
+        call()
+    return (time.perf_counter() - start) / repeats
+
+
+def time_text(seconds: float) -> str:
+    """Three digits and a unit: `12.3 us`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.{2 if seconds < 10 * size else 1}f} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+@dataclass
+class Table:
+    """Rows of text under a title, printed in columns."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
+
+    def add(self, *cells: object) -> None:
+        """A row; numbers that are no text yet are seconds."""
+        self.rows.append([time_text(c) if isinstance(c, float) else str(c) for c in cells])
+
+    def text(self) -> str:
+        """The table as it is printed: the first column to the left, the others to the right."""
+        lines = [list(self.columns), *self.rows]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self.columns))]
+        body = [
+            "  ".join(
+                cell.rjust(width) if k else cell.ljust(width)
+                for k, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join(["", self.title, "", body[0], "-" * len(body[0]), *body[1:]])
+
+
+def compare(
+    title: str,
+    cases: Mapping[str, Mapping[str, Call]],
+    rounds: int,
+    *,
+    notes: Mapping[str, Callable[[float], str]] | None = None,
+) -> Table:
+    """
+    A table with one row per case: the median of each candidate, and best peer / mlc.
+
+    The candidate of each case that is called `mlc` is compared with the best of the others. `notes`
+    give one more column, computed from mlc's seconds.
+    """
+    names: list[str] = []
+    for candidates in cases.values():
+        names.extend(name for name in candidates if name not in names)
+    extra = ["note"] if notes else []
+    table = Table(title, ["case", *names, "best peer / mlc", *extra])
+    for case, candidates in cases.items():
+        found = medians(candidates, rounds)
+        peers = [seconds for name, seconds in found.items() if not name.startswith("mlc")]
+        ratio = f"{min(peers) / found['mlc']:.2f}" if peers else ""
+        cells = [found.get(name, "") for name in names]
+        note = [notes[case](found["mlc"]) if case in notes else ""] if notes else []
+        table.add(case, *cells, ratio, *note)
+    return table
+
+
+def machine(threads: int) -> dict[str, str]:
+    """What the numbers hold for: processor, threads, load, and the versions that took part."""
+    names = ("mlc-compiler", "numpy", "numexpr", "llvmlite", "xdsl")
+    versions = {name: found for name in names if (found := _version(name))}
+    return {
+        "processor": _processor(),
+        "threads": f"{threads} of {os.cpu_count()}",
+        "load": f"{os.getloadavg()[0]:.2f}",
+        "python": platform.python_version(),
+        **versions,
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else platform.machine()
+
+
+def report(options: Settings, *tables: Table) -> None:
+    """Print the tables and the machine; write them where `--json` says."""
+    where = machine(options.threads)
+    for table in tables:
+        print(table.text())
+    print("\n" + ", ".join(f"{key} {value}" for key, value in where.items()))
+    if options.json is not None:
+        data = [{"title": t.title, "columns": list(t.columns), "rows": t.rows} for t in tables]
+        options.json.write_text(json.dumps({"machine": where, "tables": data}, indent=1) + "\n")
