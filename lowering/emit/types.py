@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from mlc.dialects.errors import CompilerBug
 from mlc.dialects.par import ContextType
 
 _FLOATS: dict[type[Attribute], tuple[str, str, int]] = {
@@ -32,7 +33,7 @@ _FLOATS: dict[type[Attribute], tuple[str, str, int]] = {
 """MLIR type -> (LLVM type, suffix in intrinsic names, bytes)."""
 
 
-class EmitError(RuntimeError):
+class EmitError(CompilerBug):
     """The loops level holds something that the emitter cannot write: a bug in a pass above."""
 
 

@@ -1,0 +1,35 @@
+// What the verifiers of mlc_par say.
+// RUN: mlc opt %s --verify-diagnostics --split-input-file | filecheck %s
+
+// CHECK: mlc_par.region: the body takes (%tid: index, %nt: index), got (index)
+func.func @arguments(%ctx: !mlc_par.ctx, %n: index) {
+  mlc_par.region (%ctx, %n) {
+  ^bb0(%tid: index):
+    mlc_par.yield
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_par.barrier: expected inside an mlc_par.region
+func.func @alone() {
+  mlc_par.barrier
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_par.fail: site 0; sites count from 1
+func.func @site(%ctx: !mlc_par.ctx, %n: index) {
+  mlc_par.fail %ctx site 0 value %n extent %n
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_par.arena: memref<?x?xf32> has 2 dynamic dims, got 1 sizes
+func.func @sizes(%ctx: !mlc_par.ctx, %n: index) {
+  %t = mlc_par.arena %ctx, %n [%n] : memref<?x?xf32>
+  func.return
+}
