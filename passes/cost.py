@@ -7,7 +7,7 @@ SOURCE: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; decisions.m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -137,3 +137,24 @@ def bandwidth(bytes_moved: int, target: CpuTarget, threads: int) -> float:
     return min(
         target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s
     )
+
+
+def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget | GpuTarget) -> Dim:
+    """
+    Nanoseconds of one call as a polynomial, for (kernel, times it runs): streams at the level-3
+    rate. Decides whether a call lets go of the GIL, so a factor of two does not matter.
+    """
+    bytes_per_us = flops_per_us = 1e5
+    if isinstance(target, CpuTarget):
+        bytes_per_us = target.l3_read_bytes_per_s / 1e6
+        flops_per_us = target.f32_flops_per_s / 2e6
+    total = Dim.const(0)
+    for kernel, times in kernels:
+        cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
+        flops, read, written = cost.data
+        weight = max((op.WEIGHT for op in kernel.block.ops if isinstance(op, TensorOp)), default=1)
+        picoseconds = (read + written) * round(1e6 / bytes_per_us) + flops * round(
+            weight * 1e6 / flops_per_us
+        )
+        total = total + times * (picoseconds // 1000 + round(KERNEL_CALL_S * 1e9))
+    return total

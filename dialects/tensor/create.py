@@ -70,6 +70,15 @@ class ConstantOp(TensorOp, HasFolderInterface):
     def reference(self, *operands: Array) -> Array:
         return self.array()
 
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        """Only of a constant whose elements are equal: others are buffers."""
+        data, size = self.value.data.data, self.dtype.bytes
+        element = data[:size]
+        assert data == element * (len(data) // size), "a constant of unequal elements is a buffer"
+        if self.dtype.kind == "bool":
+            return b.constant(element != b"\0", self.dtype)
+        return b.constant(np.frombuffer(element, self.dtype.numpy)[0].item(), self.dtype)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

@@ -1,0 +1,455 @@
+"""A compiled function: code in this process, and what can be known about it."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import NoReturn, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import MlcError
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.signature import EntrySignature
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.lowering.emit import emit_kernel, emit_main
+from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
+from mlc.lowering.entry_shim import emit_shim
+from mlc.lowering.loops.contract import scratch_bytes
+from mlc.passes.cost import Work, predicted_ns
+from mlc.passes.remarks import listening
+from mlc.passes.report import Memory, Plan, by_source_line, memory_of, plan_of, table, total
+from mlc.pipeline import LEVELS, Dump, Level, Options, Report, level_of, prepare, run_pipeline
+from mlc.runtime.cache import object_cache, object_key
+from mlc.runtime.entry import LoadedEntry, load_entry
+from mlc.runtime.llvm import emit_assembly
+from mlc.runtime.objects import CompiledObject, object_of
+from mlc.runtime.support import support
+
+UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
+ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
+
+
+@dataclass(frozen=True)
+class Site:
+    """An op that may fail at run time: what can go wrong, and the user's line."""
+
+    kind: str  # "index", "empty max", …
+    op: str
+    file: str
+    line: int
+
+    def raise_for(self, value: int, extent: int) -> NoReturn:
+        """What NumPy raises there."""
+        where = ""
+        if self.file:
+            text = linecache.getline(self.file, self.line).strip()
+            where = f"\n  {self.file}:{self.line}   {text}".rstrip()
+        if self.kind == "index":
+            raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
+        monoid = self.kind.removeprefix("empty ")
+        if monoid.startswith("arg"):
+            raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")
+        full = {"max": "maximum", "min": "minimum"}.get(monoid, monoid)
+        raise ValueError(
+            f"zero-size array to reduction operation {full} which has no identity{where}"
+        )
+
+
+@dataclass(frozen=True)
+class CodeUnit:
+    """One LLVM module (D14)."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one call should cost."""
+
+    work: Work
+    predicted_s: float
+    sizes: Mapping[str, int]
+    flops_by_line: Mapping[str, int]
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations."""
+        return self.work.flops
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that kernels read and write."""
+        return self.work.bytes
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic operations per byte."""
+        return self.work.intensity
+
+    @property
+    def intensity_per_access(self) -> float:
+        """Arithmetic operations per element read or written."""
+        return self.work.intensity_per_access
+
+
+class Executable:
+    """A compiled function. `builtin` is what to call: it costs no Python frame."""
+
+    def __init__(
+        self,
+        program: _Program,
+        entry: LoadedEntry,
+        sites: Sequence[Site],
+        *,
+        from_cache: bool,
+        times_s: Mapping[str, float],
+    ) -> None:
+        self._program = program
+        self.entry = entry
+        self.builtin = entry.builtin
+        self.sites = tuple(sites)
+        self.times_s = dict(times_s)  # stage -> seconds
+        self.compilations = 0 if from_cache else 1
+        self.cache_hits = 1 if from_cache else 0
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Calls the compiled function; `builtin` does the same with one Python frame less."""
+        return self.builtin(*args, **kwargs)
+
+    @property
+    def options(self) -> Options:
+        """What it was compiled with."""
+        return self._program.options
+
+    @property
+    def signature(self) -> EntrySignature:
+        """What it takes."""
+        return self._program.signature
+
+    def set_slow(self, slow: Callable[..., object]) -> None:
+        """What takes the arguments that this code does not."""
+        self.entry.set_slow(slow)
+
+    def text(self, level: Level) -> str:
+        """The program at a level, as `mlc opt` reads it (at "code": LLVM IR)."""
+        return self._program.text(level)
+
+    def asm(self) -> str:
+        """The assembly of every module."""
+        target = _cpu(self.options)
+        return "\n".join(
+            f"# {unit.name}\n{emit_assembly(unit.text, target)}" for unit in self._program.units()
+        )
+
+    def plan(self, **sizes: int) -> Plan:
+        """The kernels and the buffers between them, for these values of the symbols."""
+        known = self._program.known_sizes(sizes)
+        return plan_of(self._program.plan(), self.options.target, known, self._threads())
+
+    def cost(self, **sizes: int) -> Cost:
+        """The whole call's cost, for these values of the symbols."""
+        plan, known = self.plan(**sizes), self._program.known_sizes(sizes)
+        return Cost(
+            work=total(plan),
+            predicted_s=plan.predicted_s,
+            sizes=known,
+            flops_by_line=by_source_line(self._program.plan(), known),
+        )
+
+    def memory(self, **sizes: int) -> Memory:
+        """What a call allocates, for these values of the symbols."""
+        return self._program.memory(self._program.known_sizes(sizes))
+
+    def explain(self, **sizes: int) -> str:
+        """Plan, costs, memory, and why values are stored, as text."""
+        known = self._program.known_sizes(sizes)
+        head = f"@{self._program.name} for {self.options.target.name}"
+        if known:
+            head += " at " + ", ".join(f"{name} = {value}" for name, value in known.items())
+        lines = [head, table(self.plan(**sizes), self.memory(**sizes)), *self._program.remarks()]
+        return "\n".join(lines)
+
+    def _threads(self) -> int:
+        from mlc.runtime.threads import get_threads
+
+        return self.options.threads or get_threads()
+
+
+class _Program:
+    """The program of an executable, at whichever level somebody asks for."""
+
+    def __init__(
+        self,
+        traced: str,
+        name: str,
+        signature: EntrySignature,
+        options: Options,
+        sizes: Mapping[str, int],
+    ) -> None:
+        self.traced = traced
+        self.name = name
+        self.signature = signature
+        self.options = options
+        self.sizes = dict(sizes)
+        self.planned: ModuleOp | None = None
+        self.code: list[CodeUnit] | None = None
+
+    def known_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
+        """Every symbol's value: given now, known from compiling, or assumed."""
+        if unknown := set(given) - set(self.signature.symbols):
+            found = ", ".join(self.signature.symbols) or "none"
+            raise TypeError(f"no symbol is called {min(unknown)!r}; expected one of: {found}")
+        both = {**self.sizes, **given}
+        return {name: both.get(name, ASSUMED_SIZE) for name in self.signature.symbols}
+
+    def at(self, level: Level) -> ModuleOp:
+        """A new module of the program at a level."""
+        from mlc.text import parse_text
+
+        module = parse_text(self.traced, self.name)
+        return run_pipeline(module, self.options, until=level)
+
+    def plan(self) -> ModuleOp:
+        """The plan."""
+        if self.planned is None:
+            self.planned = self.at("plan")
+        return self.planned
+
+    def text(self, level: Level) -> str:
+        """The program as text."""
+        if level not in LEVELS:
+            raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
+        if level == "code":
+            return "\n".join(f"; module {unit.name}\n{unit.text}" for unit in self.units())
+        return f"{self.plan() if level == 'plan' else self.at(level)}\n"
+
+    def units(self) -> list[CodeUnit]:
+        """The LLVM modules."""
+        if self.code is None:
+            self.code = emit_units(self.at("loops"), _cpu(self.options))
+        return self.code
+
+    def memory(self, sizes: Mapping[str, int]) -> Memory:
+        """Bytes of a call, packed blocks included."""
+        module = self.plan()
+        scratch = [scratch_bytes(op) for op in module.walk() if isinstance(op, KernelOp)]
+        return memory_of(module, sizes, max((s.evaluate(sizes) for s in scratch), default=0))
+
+    def remarks(self) -> list[str]:
+        """What the passes had to say."""
+        with listening() as heard:
+            self.at("plan")
+        return [str(remark) for remark in dict.fromkeys(heard)]
+
+
+def build(
+    module: ModuleOp,
+    signature: EntrySignature,
+    options: Options,
+    *,
+    slow: Callable[..., object] | None,
+    sizes: Mapping[str, int],
+) -> Executable:
+    """See `mlc.pipeline.compile_module`."""
+    target = _cpu(options)
+    start = time.perf_counter()
+    function = _function(module)
+    prepare(module, options)
+    name = function.sym_name.data
+    if name in support().symbols:  # the code calls a C function of this name
+        name += "_"
+        function.properties["sym_name"] = StringAttr(name)
+    program = _Program(str(module), name, signature, options, sizes)
+    key = _key(program, function)
+    report = Report()
+    artifact = object_cache().get(key)
+    known = artifact is not None
+    if artifact is None:
+        artifact = _compile(module, program, target, report)
+        object_cache().put(key, artifact)
+    loading = time.perf_counter()
+    sites, images = _unpacked(artifact)
+    entry = load_entry(
+        images,
+        name,
+        signature,
+        slow=slow if slow is not None else _refuse(name, signature),
+        on_error=_raiser(sites),
+        thread_count=options.threads,
+    )
+    end = time.perf_counter()
+    times = {**report.stage_s(), "load": end - loading, "total": end - start}
+    return Executable(program, entry, sites, from_cache=known, times_s=times)
+
+
+def _key(program: _Program, function: FuncOp) -> str:
+    """The first key of D20: the traced program, the options, the entry; lines of ops that may fail."""
+    lines = [str(op.location) for op in function.walk() if isinstance(op, GatherOp | ReduceOp)]
+    parts = (program.traced, program.options.key(), repr(program.signature), "\n".join(lines))
+    return object_key(b"program", *(part.encode() for part in parts))
+
+
+def _compile(module: ModuleOp, program: _Program, target: CpuTarget, report: Report) -> bytes:
+    """The artifact: sites and objects of a program that no cache knows."""
+    dump = Dump.for_function(program.name)
+    loops = _lowered(module, program, report, dump)
+    start = time.perf_counter()
+    program.code = emit_units(loops, target)
+    work_ns = predicted_ns(_runs(module), target)
+    shim = CodeUnit(f"{program.name}.shim", emit_shim(program.signature, program.name, work_ns=work_ns))
+    report.passes.append(("emit", time.perf_counter() - start))
+    objects: list[CompiledObject] = []
+    for unit in program.code:
+        found = object_of(unit.text, target)
+        objects.append(found)
+        if dump is not None:
+            dump.write_text(unit.name, "ll", unit.text, found.compile_s)
+    objects.append(object_of(shim.text, target, opt_level=SHIM_OPT_LEVEL))
+    if dump is not None:
+        assembly = "\n".join(emit_assembly(unit.text, target) for unit in program.code)
+        dump.write_text(program.name, "s", assembly, 0.0)
+    report.passes.append(("llvm", sum(o.compile_s for o in objects)))
+    return _packed(_sites(loops), [o.image for o in objects])
+
+
+def _lowered(module: ModuleOp, program: _Program, report: Report, dump: Dump | None) -> ModuleOp:
+    """The module at the loops level; the plan is kept."""
+    if dump is not None:
+        dump.write("trace", module, 0.0)
+    if level_of(module) == "loops":
+        return module
+    program.planned = run_pipeline(module, program.options, until="plan", report=report, dump=dump)
+    return run_pipeline(program.planned, program.options, until="loops", report=report, dump=dump)
+
+
+def emit_units(loops: ModuleOp, target: CpuTarget) -> list[CodeUnit]:
+    """LLVM IR of each function of a loops-level module, the entry last."""
+    functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
+    kernels = [f for f in functions if "mlc.entry" not in f.attributes]
+    entries = [f for f in functions if "mlc.entry" in f.attributes]
+    units = [CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels]
+    return units + [CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries]
+
+
+def _cpu(options: Options) -> CpuTarget:
+    if isinstance(options.target, CpuTarget):
+        return options.target
+    raise MlcError(
+        f"target {options.target.name!r} is a GPU: this build makes code for CPUs;"
+        ' use target="host" or mlc build --emit ptx'
+    )
+
+
+def _function(module: ModuleOp) -> FuncOp:
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    marked = [f for f in functions if "mlc.entry" in f.attributes]
+    if len(marked) != 1 and len(functions) != 1:
+        raise MlcError(f"the module holds {len(functions)} functions; expected one")
+    return (marked or functions)[0]
+
+
+def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
+    """Each kernel and how often a call runs it."""
+    found: list[tuple[KernelOp, Dim]] = []
+
+    def visit(op: Operation, times: Dim) -> None:
+        if isinstance(op, KernelOp):
+            found.append((op, times))
+            return
+        inside = times * _trips(op) if isinstance(op, ForOp) else times
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.ops:
+                    visit(inner, inside)
+
+    visit(module, Dim.const(1))
+    return found
+
+
+def _trips(loop: ForOp) -> Dim:
+    owner = loop.count.owner
+    if isinstance(owner, SizeOp):
+        return owner.dim
+    if isinstance(owner, ConstantOp):
+        return Dim.const(max(0, int(owner.array()[()])))
+    return Dim.const(UNKNOWN_TRIPS)
+
+
+# Sites and artifacts
+
+
+def _sites(loops: ModuleOp) -> list[Site]:
+    listed = loops.attributes.get("mlc.sites")
+    if not isinstance(listed, ArrayAttr):
+        return []
+    entries = cast("ArrayAttr[Attribute]", listed)
+    return [_site(entry.data) for entry in entries if isinstance(entry, DictionaryAttr)]
+
+
+def _site(entry: Mapping[str, Attribute]) -> Site:
+    kind, op, location = entry.get("kind"), entry.get("op"), entry.get("location")
+    file, line = "", 0
+    if isinstance(location, FileLineColLoc):
+        file, line = location.filename.data, location.line.data
+    return Site(
+        kind.data if isinstance(kind, StringAttr) else "",
+        op.data if isinstance(op, StringAttr) else "",
+        file,
+        line,
+    )
+
+
+def _raiser(sites: Sequence[Site]) -> Callable[[int, int, int], NoReturn]:
+    def raise_error(site: int, value: int, extent: int) -> NoReturn:
+        if not 1 <= site <= len(sites):
+            raise MlcError(f"compiled code reports an error at site {site}, which does not exist")
+        sites[site - 1].raise_for(value, extent)
+
+    return raise_error
+
+
+def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:
+    def refuse(*args: object, **kwargs: object) -> object:
+        wanted = ", ".join(
+            f"{arg.dtype}[{', '.join(map(str, arg.dims))}]" if arg.kind == "array" else arg.kind
+            for arg in signature.args
+        )
+        found = ", ".join(
+            f"{getattr(x, 'dtype', type(x).__name__)}{list(getattr(x, 'shape', ()))}" for x in args
+        )
+        raise TypeError(f"{name} is compiled for ({wanted}), found ({found})")
+
+    return refuse
+
+
+def _packed(sites: Sequence[Site], images: Sequence[bytes]) -> bytes:
+    head = json.dumps({"sites": [asdict(s) for s in sites], "sizes": [len(i) for i in images]})
+    return len(head.encode()).to_bytes(8, "little") + head.encode() + b"".join(images)
+
+
+def _unpacked(artifact: bytes) -> tuple[list[Site], list[bytes]]:
+    start = 8 + int.from_bytes(artifact[:8], "little")
+    head = json.loads(artifact[8:start])
+    images: list[bytes] = []
+    for size in head["sizes"]:
+        images.append(artifact[start : start + size])
+        start += size
+    return [Site(**site) for site in head["sites"]], images

@@ -1,0 +1,296 @@
+"""
+The pipeline as data: stages, their passes in order and why, and what may be left when each ends.
+
+`run_pipeline` walks it; `compile_module` goes on to code that runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import VerifyException
+
+from mlc import knobs, registry
+from mlc.dialects.errors import CompilerBug
+from mlc.dialects.signature import EntrySignature
+from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
+from mlc.lowering.loops import lower_to_loops
+from mlc.passes.dominance import verify_dominance
+
+if TYPE_CHECKING:
+    from mlc.executable import Executable
+
+Level = Literal["tensor", "plan", "loops", "code"]
+LEVELS: tuple[Level, ...] = ("tensor", "plan", "loops", "code")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a compilation is asked for, beside the program."""
+
+    target: CpuTarget | GpuTarget
+    threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
+    numerics: Literal["strict", "standard", "fast"] = "standard"
+    fusion: Literal["simple", "none"] = "simple"
+
+    def key(self) -> str:
+        """The options that change the code."""
+        return f"{self.numerics}|{self.fusion}|{self.target!r}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass: its name, the fields it takes from `Options`, and the reason it stands here."""
+
+    name: str
+    because: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Passes that bring a program to the end of one level; `leaves`: the ops that may be left."""
+
+    name: Level
+    steps: tuple[Step, ...]
+    leaves: tuple[str, ...]
+
+
+STAGES = (
+    Stage(
+        "tensor",
+        (
+            Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
+            Step("mlc-fold-views", "index letters absorb the views that composition left over"),
+            Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
+            Step("mlc-cse", "equal values look equal only in canonical form"),
+            Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
+        ),
+        leaves=("builtin.", "func.", "mlc."),
+    ),
+    Stage(
+        "plan",
+        (
+            Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",)),
+            Step("mlc-schedule", "how each nest is cut, for the module's target"),
+            Step("mlc-plan-buffers", "lifetimes are known once kernels have an order"),
+        ),
+        leaves=(
+            "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.yield", "mlc.constant",
+            "mlc.reshape", "mlc.size",
+        ),
+    ),
+    Stage(
+        "loops",
+        (
+            Step("mlc-plan-to-loops", "kernels become functions of loops, the rest the entry"),
+            Step("mlc-expand-math", "exp, log and tanh as polynomials, which fuse and vectorise"),
+        ),
+        leaves=(
+            "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "math.", "mlc_vec.",
+            "mlc_par.", "mlc_gpu.",
+        ),
+    ),
+)  # fmt: skip
+
+
+@dataclass
+class Report:
+    """What a run of the pipeline took: (pass, seconds) in order."""
+
+    passes: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+
+    def stage_s(self) -> Mapping[str, float]:
+        """Seconds per stage."""
+        total: dict[str, float] = {}
+        names = {step.name: stage.name for stage in STAGES for step in stage.steps}
+        for name, seconds in self.passes:
+            stage = names.get(name, name)
+            total[stage] = total.get(stage, 0.0) + seconds
+        return total
+
+
+def run_pipeline(
+    module: ModuleOp,
+    options: Options,
+    *,
+    until: Level = "loops",
+    report: Report | None = None,
+    dump: Dump | None = None,
+) -> ModuleOp:
+    """
+    The module at the end of the stage `until`, from whatever level it is at now.
+
+    The module is rewritten in place, until its loops-level successor replaces it. Nothing is
+    printed, parsed or verified on the way, unless MLC_VERIFY or a dump asks for it.
+    """
+    prepare(module, options)
+    context = Context()
+    verify = knobs.current().verify
+    if dump is not None:
+        dump.write("trace", module, 0.0)
+    for stage in STAGES[LEVELS.index(level_of(module)) :]:
+        for step in stage.steps:
+            before = str(module) if verify else ""
+            start = time.perf_counter()
+            module = _apply(step, module, options, context)
+            seconds = time.perf_counter() - start
+            if report is not None:
+                report.passes.append((step.name, seconds))
+            if dump is not None:
+                dump.write(step.name.removeprefix("mlc-"), module, seconds)
+            if verify:
+                _verify(module, step.name, before, dump)
+        check_leaves(module, stage, dump)
+        if stage.name == until:
+            break
+    return module
+
+
+def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
+    if step.name == "mlc-plan-to-loops":
+        return lower_to_loops(module)  # a new module: the plan stays for whoever asks for it
+    chosen = {name: getattr(options, name) for name in step.options}
+    registry.load(step.name)(**chosen).apply(context, module)
+    return module
+
+
+def prepare(module: ModuleOp, options: Options) -> None:
+    """States target and numerics in the IR, so that passes are functions of it alone."""
+    module.attributes[ATTRIBUTE] = TargetAttr(options.target)
+    module.attributes["mlc.numerics"] = StringAttr(options.numerics)
+
+
+def level_of(module: ModuleOp) -> Level:
+    """The level a module is written at."""
+    level: Level = "tensor"
+    for function in module.body.block.ops:
+        if "mlc.entry" in function.attributes or function.name.startswith("memref."):
+            return "loops"
+        for op in function.walk():
+            if op.name == "mlc.kernel":
+                level = "plan"
+            elif op.name.startswith(("scf.", "memref.", "vector.", "mlc_")):
+                return "loops"
+    return level
+
+
+def check_leaves(module: ModuleOp, stage: Stage, dump: Dump | None = None) -> None:
+    """CompilerBug if an op is left that the stage forbids."""
+    seen: set[type[Operation]] = set()
+    pending: list[Operation] = list(module.body.block.ops)
+    while pending:
+        op = pending.pop()
+        if op.name == "mlc.kernel":
+            seen.add(type(op))
+            continue  # inside stand the ops of the level above
+        if type(op) not in seen:
+            if not op.name.startswith(stage.leaves) or (
+                stage.name == "loops" and op.name in ("math.exp", "math.log", "math.tanh")
+            ):
+                last = stage.steps[-1].name
+                raise CompilerBug(
+                    f"{last} left '{op.name}' behind, which stage \"{stage.name}\" forbids;"
+                    f" reproducer: {reproducer(module, last, dump)}"
+                )
+            seen.add(type(op))
+        for region in op.regions:
+            for block in region.blocks:
+                pending.extend(block.ops)
+
+
+def _verify(module: ModuleOp, name: str, before: str, dump: Dump | None) -> None:
+    try:
+        module.verify()
+        verify_dominance(module)
+    except VerifyException as error:
+        path = reproducer(before, name, dump)
+        raise CompilerBug(
+            f"the IR is wrong after {name}: {error}\nreproducer: mlc opt {path} -p {name}"
+        ) from error
+
+
+def reproducer(module: ModuleOp | str, name: str, dump: Dump | None) -> Path:
+    """A file with the module, in the dump folder or a temporary one."""
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="mlc-")) if dump is None else dump.folder
+    path = folder / f"reproducer-{name}.mlir"
+    path.write_text(str(module) + "\n")
+    return path
+
+
+class Dump:
+    """Numbered files of one compilation, each of which `mlc opt` reads, and `index.txt`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob("[0-9][0-9]-*"):
+            if old.is_file():
+                old.unlink()
+        self._index: list[str] = []
+        self._last = ""
+
+    @staticmethod
+    def for_function(name: str) -> Dump | None:
+        """Where MLC_DUMP asks for a dump: that folder, and one inside it for each further function."""
+        root = knobs.current().dump
+        if root is None:
+            return None
+        number = _dumps.get(root, 0)
+        _dumps[root] = number + 1
+        return Dump(root if number == 0 else root / f"{number}-{name}")
+
+    def write(self, name: str, module: ModuleOp, seconds: float) -> None:
+        """The module after a pass; nothing but a line of the index where it changed nothing."""
+        text = str(module) + "\n"
+        ops = sum(1 for _ in module.walk())
+        unchanged = text == self._last
+        self._last = text
+        self.line(name, seconds, f"{ops} ops" + ("  (unchanged)" if unchanged else ""))
+        if not unchanged:
+            self._path(name, "mlir").write_text(text)
+
+    def write_text(self, name: str, suffix: str, text: str, seconds: float) -> None:
+        """A text of the code level."""
+        self.line(f"{name}.{suffix}", seconds, f"{text.count(chr(10))} lines")
+        self._path(name, suffix).write_text(text)
+
+    def line(self, name: str, seconds: float, what: str) -> None:
+        """One line of the index."""
+        self._index.append(f"{len(self._index):02d} {name:<28} {seconds * 1e3:9.3f} ms  {what}")
+        (self.folder / "index.txt").write_text("\n".join(self._index) + "\n")
+
+    def _path(self, name: str, suffix: str) -> Path:
+        return self.folder / f"{len(self._index) - 1:02d}-{name}.{suffix}"
+
+
+_dumps: dict[Path, int] = {}
+
+
+def compile_module(
+    module: ModuleOp,
+    signature: EntrySignature,
+    options: Options,
+    *,
+    slow: Callable[..., object] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Executable:
+    """
+    The module's function as code in this process, from the caches where they know it.
+
+    `slow` is called with arguments that `signature` does not take. `sizes` are values of the
+    symbols for which costs are reported. The module must not be used afterwards.
+    """
+    from mlc.executable import build
+
+    return build(module, signature, options, slow=slow, sizes=sizes or {})

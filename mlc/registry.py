@@ -1,0 +1,56 @@
+"""Every pass: its name, and where it is. Nothing is imported until a pass is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+    from xdsl.passes import ModulePass
+
+PASSES = {
+    "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
+    "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
+    "mlc-cse": "mlc.passes.tensor.cse:CsePass",
+    "mlc-dce": "mlc.passes.tensor.dce:DcePass",
+    "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
+    "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
+    "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",
+    "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",
+    "mlc-expand-math": "mlc.passes.loop.expand_math:ExpandMathPass",
+}
+"""Name -> ``module:class``, in the order of the pipeline."""
+
+
+DIALECTS = {
+    "mlc": "mlc.dialects.tensor.registry:MLC",
+    "mlc_vec": "mlc.dialects.vec:MlcVec",
+    "mlc_par": "mlc.dialects.par:MlcPar",
+}
+"""Prefix -> ``module:dialect``."""
+
+
+def load(name: str) -> type[ModulePass]:
+    """The class of the pass called `name`."""
+    return cast("type[ModulePass]", _found(PASSES[name]))
+
+
+def passes() -> dict[str, Callable[[], type[ModulePass]]]:
+    """For each pass what imports it, as xDSL's universe wants it."""
+    return {name: _importer(place) for name, place in PASSES.items()}
+
+
+def dialects() -> dict[str, Callable[[], Dialect]]:
+    """For each dialect what imports it."""
+    return {name: _importer(place) for name, place in DIALECTS.items()}
+
+
+def _importer(place: str) -> Callable[[], Any]:
+    return lambda: _found(place)
+
+
+def _found(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,223 @@
+"""What a plan will cost, read off its kernels: the tables behind `exe.plan()`, `.cost()`, `.memory()`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
+from mlc.passes.plan.grouping import is_view
+from mlc.passes.plan.plan_buffers import ALIGNMENT_BYTES, arena_slots
+from mlc.passes.remarks import place
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelReport:
+    """One kernel: what it computes and what that should cost."""
+
+    number: int
+    template: str
+    ops: tuple[str, ...]  # names of the ops that compute, in order
+    results: tuple[str, ...]  # such as "f32[64, 10]"
+    work: Work
+    predicted_s: float
+    source: tuple[str, ...]  # file:line of its ops, each once
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations."""
+        return self.work.flops
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved: each distinct input read once, each result written once."""
+        return self.work.bytes
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic operations per byte moved."""
+        return self.work.intensity
+
+    @property
+    def intensity_per_access(self) -> float:
+        """Arithmetic operations per element moved; 1/3 for one addition."""
+        return self.work.intensity_per_access
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intermediate:
+    """A buffer that one kernel writes and others read (D16)."""
+
+    result: str
+    bytes: int
+    written_by: int
+    read_by: tuple[int, ...]
+    place: str  # "arena 0", "out 1" or "" before buffers are planned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The kernels in the order they run, and the buffers between them."""
+
+    kernels: tuple[KernelReport, ...]
+    intermediates: tuple[Intermediate, ...]
+
+    @property
+    def predicted_s(self) -> float:
+        """Seconds of one call."""
+        return sum(k.predicted_s for k in self.kernels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes of one call."""
+
+    arguments_bytes: int
+    results_bytes: int
+    arena_bytes: int
+
+    @property
+    def peak_bytes(self) -> int:
+        """What a call needs beside its arguments."""
+        return self.results_bytes + self.arena_bytes
+
+
+def plan_of(
+    module: ModuleOp, target: CpuTarget | GpuTarget, sizes: Mapping[str, int], threads: int = 1
+) -> Plan:
+    """The report of a plan-level module for these values of the symbols."""
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    numbers = {op: k for k, op in enumerate(kernels)}
+    reports = tuple(
+        _kernel(numbers[op], op, target, sizes, threads if _is_parallel(op) else 1)
+        for op in kernels
+    )
+    between = tuple(
+        Intermediate(
+            result=spell(value),
+            bytes=bytes_of(value.type).evaluate(sizes),
+            written_by=numbers[op],
+            read_by=readers,
+            place=" ".join(map(str, op.buffers.data[k].data)) if op.buffers is not None else "",
+        )
+        for op in kernels
+        for k, value in enumerate(op.outs)
+        if (readers := _readers(value, numbers))
+    )
+    return Plan(kernels=reports, intermediates=between)
+
+
+def _is_parallel(op: KernelOp) -> bool:
+    return op.schedule is not None and op.schedule.data.grain > 0
+
+
+def _kernel(
+    number: int,
+    op: KernelOp,
+    target: CpuTarget | GpuTarget,
+    sizes: Mapping[str, int],
+    threads: int,
+) -> KernelReport:
+    work = work_of(op, sizes)
+    computing = [inner for inner in op.block.ops if not is_view(inner) and inner is not op.yielded]
+    return KernelReport(
+        number=number,
+        template=op.template.data,
+        ops=tuple(inner.name.removeprefix("mlc.") for inner in computing),
+        results=tuple(spell(x) for x in op.outs),
+        work=work,
+        predicted_s=predicted_s(work, weighted_flops(op, sizes), target, threads),
+        source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
+    )
+
+
+def _readers(value: SSAValue, numbers: Mapping[KernelOp, int]) -> tuple[int, ...]:
+    """Kernels that read the value, through reshapes too."""
+    found: set[int] = set()
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses:
+            user: Operation = use.operation
+            if isinstance(user, KernelOp):
+                found.add(numbers[user])
+            elif user.name == "mlc.reshape":
+                pending.append(user.results[0])
+    return tuple(sorted(found))
+
+
+def spell(value: SSAValue) -> str:
+    """A tensor's dtype and shape, ``f32[B, 10]``."""
+    dims = ", ".join(str(dim) for dim in shape_of(value.type))
+    return f"{dtype_of(tensor_of(value).element_type).name}[{dims}]"
+
+
+def total(plan: Plan) -> Work:
+    """The work of all kernels."""
+    return sum((k.work for k in plan.kernels), NOTHING)
+
+
+def memory_of(module: ModuleOp, sizes: Mapping[str, int], scratch_bytes: int = 0) -> Memory:
+    """What a call of a planned module's function allocates; `scratch_bytes`: the largest kernel's."""
+    function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    arena = 0
+    for slot in arena_slots(function):
+        size = max(dim.evaluate(sizes) for dim in slot)
+        arena += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    inputs, outputs = function.function_type.inputs, function.function_type.outputs
+    return Memory(
+        arguments_bytes=sum(bytes_of(t).evaluate(sizes) for t in inputs),
+        results_bytes=sum(bytes_of(t).evaluate(sizes) for t in outputs),
+        arena_bytes=arena + scratch_bytes,
+    )
+
+
+def by_source_line(module: ModuleOp, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Arithmetic operations by the user's file:line."""
+    from mlc.dialects.tensor.op import TensorOp
+
+    found: dict[str, int] = {}
+    for op in module.walk():
+        if isinstance(op, TensorOp) and (flops := op.cost().flops.evaluate(sizes)):
+            where = place(op) or "unknown"
+            found[where] = found.get(where, 0) + flops
+    return found
+
+
+def table(plan: Plan, memory: Memory) -> str:
+    """The plan as text, for `explain`."""
+    lines = [
+        f"{'kernel':<9}{'template':<13}{'flops':>13}{'bytes':>13}{'flops/byte':>12}"
+        f"{'flops/access':>14}{'predicted':>12}  ops"
+    ]
+    for k in plan.kernels:
+        lines.append(
+            f"{k.number:<9}{k.template:<13}{k.flops:>13,}{k.bytes:>13,}{k.intensity:>12.3f}"
+            f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
+            f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
+            + (f"   ({', '.join(k.source)})" if k.source else "")
+        )
+    work = total(plan)
+    lines.append(
+        f"{'total':<22}{work.flops:>13,}{work.bytes:>13,}{work.intensity:>12.3f}"
+        f"{work.intensity_per_access:>14.3f}{plan.predicted_s * 1e6:>9.2f} us"
+    )
+    for x in plan.intermediates:
+        readers = ", ".join(map(str, x.read_by))
+        lines.append(
+            f"buffer {x.result} ({x.bytes:,} bytes, {x.place or 'not placed'}):"
+            f" written by kernel {x.written_by}, read by {readers}"
+        )
+    lines.append(
+        f"memory beside the arguments: {memory.peak_bytes:,} bytes ="
+        f" results {memory.results_bytes:,} + arena {memory.arena_bytes:,}"
+    )
+    return "\n".join(lines)
