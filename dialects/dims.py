@@ -1,7 +1,8 @@
 """Dims: sizes of tensor axes as canonical integer polynomials over symbols.
 
-``Dim.symbol("B") * 4 + 1`` prints as ``4*B + 1``. Two dims are equal exactly when their canonical forms are; no solver is
-asked. A quotient that is not exact becomes an atom of its own, ``(B + 1) // 2``, so that it still has one name.
+``Dim.symbol("B") * 4 + 1`` prints as ``4*B + 1``. Two dims are equal exactly when their canonical
+forms are; no solver is asked. A quotient that is not exact becomes an atom of its own,
+``(B + 1) // 2``, so that it still has one name.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, TensorType
 from xdsl.ir import Attribute, Data
@@ -218,7 +220,8 @@ def _parse(text: str) -> Dim:
         return visit(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError) as error:
         raise ValueError(
-            f"{text!r} is not a dim; expected an integer polynomial over names such as 'B', '2*B + 1' or 'B // 2'"
+            f"{text!r} is not a dim; expected an integer polynomial over names such as 'B',"
+            " '2*B + 1' or 'B // 2'"
         ) from error
 
 
@@ -237,7 +240,13 @@ def constant_product(sizes: Iterable[int]) -> int:
 
 @irdl_attr_definition
 class DimsAttr(Data[tuple[Dim, ...]]):
-    """The encoding of a tensor type with symbolic dims: ``tensor<?x784xf32, #mlc.dims<"B", 784>>``."""
+    """
+    The encoding of a tensor type with symbolic dims.
+
+    ```mlir
+    tensor<?x784xf32, #mlc.dims<"B", 784>>
+    ```
+    """
 
     name = "mlc.dims"
 
@@ -267,12 +276,18 @@ def _spell(dim: Dim) -> str:
 Shape = tuple[Dim, ...]
 
 
-def shape_of(type: Attribute) -> Shape:
+def as_tensor(kind: Attribute) -> TensorType[Attribute]:
+    """The type itself, which must be a tensor's."""
+    assert isinstance(kind, TensorType)
+    return cast(TensorType[Attribute], kind)
+
+
+def shape_of(kind: Attribute) -> Shape:
     """The dims of a tensor type, symbols from its encoding."""
-    assert isinstance(type, TensorType)
-    if isinstance(type.encoding, DimsAttr):
-        return type.encoding.data
-    return tuple(Dim.const(size) for size in type.get_shape())
+    assert isinstance(kind, TensorType)
+    if isinstance(kind.encoding, DimsAttr):
+        return kind.encoding.data
+    return tuple(Dim.const(size) for size in kind.get_shape())
 
 
 @lru_cache(maxsize=8192)
@@ -286,20 +301,21 @@ def tensor_type(element_type: Attribute, shape: Shape) -> TensorType[Attribute]:
     return TensorType(element_type, [s for s in sizes if s is not None])
 
 
-def dims_fault(type: TensorType[Attribute]) -> str | None:
+def dims_fault(kind: TensorType[Attribute]) -> str | None:
     """Why a tensor type and its dims encoding disagree (D6), or None when they agree."""
-    sizes = type.get_shape()
-    if isinstance(type.encoding, NoneAttr):
+    sizes = kind.get_shape()
+    if isinstance(kind.encoding, NoneAttr):
         if DYNAMIC_INDEX in sizes:
-            return f"{type} has unknown sizes without names; expected #mlc.dims<…>"
+            return f"{kind} has unknown sizes without names; expected #mlc.dims<…>"
         return None
-    if not isinstance(type.encoding, DimsAttr):
-        return f"{type} has an encoding that is not #mlc.dims"
-    dims = type.encoding.data
+    if not isinstance(kind.encoding, DimsAttr):
+        return f"{kind} has an encoding that is not #mlc.dims"
+    dims = kind.encoding.data
     if len(dims) != len(sizes):
-        return f"{type} names {len(dims)} dims for {len(sizes)} axes"
-    for axis, (size, dim) in enumerate(zip(sizes, dims, strict=False)):
+        return f"{kind} names {len(dims)} dims for {len(sizes)} axes"
+    for axis, (size, dim) in enumerate(zip(sizes, dims, strict=True)):
         expected = DYNAMIC_INDEX if dim.constant is None else dim.constant
         if size != expected:
-            return f"{type}: axis {axis} is {'?' if size == DYNAMIC_INDEX else size} but its dim is {dim}"
+            found = "?" if size == DYNAMIC_INDEX else size
+            return f"{kind}: axis {axis} is {found} but its dim is {dim}"
     return None

@@ -8,12 +8,24 @@ class MlcError(Exception):
 
 
 class ShapeError(MlcError, ValueError):
-    """Shapes do not fit together. ``mlc.add: shapes (3,) and (4,) differ`` — broadcast or slice one of them."""
+    """
+    Shapes do not fit together.
+
+    ``mlc.add: shapes (3,) and (4,) differ`` — broadcast or slice one of them.
+    """
 
 
 class DTypeError(MlcError, TypeError):
-    """An operation is not defined for a dtype, e.g. ``exp`` of integers — convert with ``x.astype(np.float32)``."""
+    """
+    An operation is not defined for a dtype.
+
+    ``exp`` of integers — convert with ``x.astype(np.float32)``.
+    """
 
 
-class CompilerBug(MlcError):
-    """mlc itself is at fault: a level holds what it forbids, or an emitter met an op it does not know."""
+class CompilerBug(MlcError):  # noqa: N818 - what it is: no user can make or mend this error
+    """
+    mlc itself is at fault.
+
+    A level holds what it forbids, or an emitter met an op that it does not know.
+    """

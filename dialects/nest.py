@@ -1,6 +1,7 @@
-"""The iteration space of a kernel and what it reads where: facts that scheduling and lowering share.
+"""The iteration space of a kernel and what it reads where: what scheduling and lowering share.
 
-The axes are the result's, then the reduced ones. Everything is found by asking the ops for one element.
+The axes are the result's, then the reduced ones. Everything is found by asking the ops for one
+element.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from typing import cast
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from mlc.dialects.dims import Dim, Shape, shape_of
+from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
+
+ZERO = Dim.const(0)
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Affine(Ix):
     """A position as sum(coefficient * axis) + offset; unknown where it is read from memory."""
 
     terms: tuple[tuple[int, int], ...] = ()
-    offset: Dim = Dim.const(0)
+    offset: Dim = ZERO
     known: bool = True
 
     def coefficient(self, axis: int) -> int:
@@ -34,26 +37,24 @@ class Affine(Ix):
     @property
     def is_axis(self) -> int | None:
         """The axis, when the position is exactly one."""
-        if (
-            self.known
-            and len(self.terms) == 1
-            and self.terms[0][1] == 1
-            and self.offset == Dim.const(0)
-        ):
-            return self.terms[0][0]
-        return None
+        if not self.known or len(self.terms) != 1 or self.offset != ZERO:
+            return None
+        axis, coefficient = self.terms[0]
+        return axis if coefficient == 1 else None
 
 
 @dataclass(frozen=True)
 class Access:
-    """One read of a kernel input: which, where, and in which part of the nest."""
+    """One read of a kernel input: which, where, and in which part of the nest.
+
+    `per_result`: once per element of the result (an epilogue), not per point of the iteration
+    space.
+    """
 
     argument: int
     point: tuple[Affine, ...]
     shape: Shape
-    per_result: (
-        bool  # once per element of the result (an epilogue), not per point of the iteration space
-    )
+    per_result: bool
 
 
 @dataclass
@@ -69,9 +70,9 @@ class Nest:
     weight: float = 1.0  # time of one point of the space relative to an addition
 
     def groups(self, strided: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """Adjacent axes that every access walks as one; `strided`: arguments that are not row-major.
+        """Adjacent axes that every access walks as one; axes of size 1 join their neighbour.
 
-        Axes of size 1 join their neighbour.
+        `strided`: arguments that are not row-major.
         """
         found: list[list[int]] = []
         for axis in range(len(self.sizes)):
@@ -211,6 +212,4 @@ def contiguous_votes(nest: Nest) -> dict[int, int]:
 
 def group_sizes(nest: Nest, groups: Sequence[Sequence[int]]) -> tuple[Dim, ...]:
     """The size of each group of axes."""
-    from mlc.dialects.dims import product
-
     return tuple(product(nest.sizes[axis] for axis in group) for group in groups)

@@ -1,6 +1,7 @@
-"""The plan level: tensor ops grouped into kernels, each with a template, a schedule and a predicted cost.
+"""The plan level: tensor ops in kernels, each with a template, a schedule and a predicted cost.
 
-A kernel is one parallel region or launch (D16). Only shapes of loop nests are said here, never a machine's instructions.
+A kernel is one parallel region or launch (D16). Only shapes of loop nests are said here, never a
+machine's instructions.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, DimsAttr
 from mlc.dialects.tensor.control import YieldOp
 
 Template = Literal[
@@ -58,6 +59,7 @@ class Schedule:
     block_m: int = 0  # rows of a packed lhs block (L2)
     block_n: int = 0  # columns of a packed rhs block (L3)
     block_k: int = 0  # summed extent of both blocks (L1)
+    threads: int = 0  # GPU: threads of a block, or that share one reduced row
 
 
 @irdl_attr_definition
@@ -138,7 +140,12 @@ class CostAttr(Data[tuple[Dim, Dim, Dim]]):
 @irdl_attr_definition
 class BufferAttr(Data[tuple[Place, int]]):
     """
-    Where a value lives: `#mlc.buffer<arena 2>` is slot 2 of the arena, `#mlc.buffer<out 0>` the function's result 0.
+    Where a value lives: a slot of the arena, or a result of the function.
+
+    ```mlir
+    #mlc.buffer<arena 2>
+    #mlc.buffer<out 0>
+    ```
     """
 
     name = "mlc.buffer"
@@ -161,7 +168,9 @@ class BufferAttr(Data[tuple[Place, int]]):
 @irdl_op_definition
 class KernelOp(IRDLOperation):
     """
-    Tensor ops that run as one loop nest. Operands are the buffers it reads, results the buffers it writes.
+    Tensor ops that run as one loop nest.
+
+    Operands are the buffers it reads, results the buffers it writes.
 
     ```mlir
     %y = mlc.kernel "cell" (%a = %x, %b = %w) -> (tensor<4xf32>) {
@@ -210,8 +219,9 @@ class KernelOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.template.data not in get_args(Template):
+            expected = ", ".join(get_args(Template))
             raise VerifyException(
-                f"mlc.kernel: template {self.template.data!r}; expected one of {', '.join(get_args(Template))}"
+                f"mlc.kernel: template {self.template.data!r}; expected one of {expected}"
             )
         if [a.type for a in self.block.args] != [x.type for x in self.inputs]:
             raise VerifyException("mlc.kernel: region arguments and inputs have different types")
@@ -232,6 +242,7 @@ class KernelOp(IRDLOperation):
             printer.print_string(" = ")
             printer.print_ssa_value(entry[1])
 
+        # an op that does not verify is printed too, in the error's report
         printer.print_list(list(zip(self.block.args, self.inputs, strict=False)), pair)
         printer.print_string(") : (")
         printer.print_list(self.inputs, lambda x: printer.print_attribute(x.type))
@@ -259,7 +270,7 @@ class KernelOp(IRDLOperation):
         parser.parse_punctuation("->")
         results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)  # pyright: ignore[reportArgumentType]
-        body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs, strict=False)])
+        body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs, strict=True)])
         rest = parser.parse_optional_attr_dict()
         known = {k: rest.pop(k) for k in ("schedule", "cost", "buffers") if k in rest}
         op = cls.create(
@@ -273,9 +284,7 @@ class KernelOp(IRDLOperation):
 
 
 def slot_sizes(sizes: Sequence[Sequence[Dim]]) -> DictionaryAttr:
-    """The arena as a function attribute: for each slot, the dims (bytes) of which it holds the largest."""
-    from mlc.dialects.dims import DimsAttr
-
+    """The arena as a function attribute: per slot, the dims (bytes) whose largest it holds."""
     return DictionaryAttr({str(slot): DimsAttr(tuple(dims)) for slot, dims in enumerate(sizes)})
 
 

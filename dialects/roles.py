@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from mlc.dialects.tensor.reduce import ContractOp
 
+SMALL_CONTRACTION = 48**3
+"""Multiplications below which packing costs more than it saves; measured: docs/measurements.md."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ContractionRoles:
