@@ -6,9 +6,20 @@ import numpy as np
 import pytest
 
 from mlc.dialects import abi
-from mlc.dialects.target.known import AVX512
+from mlc.dialects.target.cpu import CpuTarget
+from mlc.dialects.target.known import AVX512, CPUS
 from mlc.lowering.emit import EmitError, emit_kernel, emit_main
-from tests.emitted import CallContext, functions, kernel, openmp_symbols, parse_loops
+from mlc.lowering.emit.function import DATA_LAYOUTS
+from mlc.passes.loop.expand_math import ExpandMathPass
+from mlc.runtime.llvm import emit_assembly
+from tests.emitted import (
+    CallContext,
+    functions,
+    kernel,
+    loops_context,
+    openmp_symbols,
+    parse_loops,
+)
 
 
 def test_while_computes_greatest_common_divisors() -> None:
@@ -249,3 +260,35 @@ def test_error(case: str) -> None:
 def test_entry_without_counts() -> None:
     with pytest.raises(EmitError, match=r"needs mlc.entry"):
         emit_main(functions(parse_loops("func.func @f() {\n return\n}"))[0], AVX512)
+
+
+@pytest.mark.parametrize("target", CPUS, ids=lambda target: target.name)
+def test_every_named_cpu_takes_the_text(target: CpuTarget) -> None:
+    text = """
+    func.func @k(%n: index, %x: memref<?xf32> {mlc.readonly}, %out: memref<?xf32> {mlc.noalias}) {
+      %c0 = arith.constant 0 : index
+      %c16 = arith.constant 16 : index
+      %zero = arith.constant dense<0.0> : vector<16xf32>
+      scf.for %i = %c0 to %n step %c16 {
+        %left = arith.subi %n, %i : index
+        %mask = vector.create_mask %left : vector<16xi1>
+        %v = vector.maskedload %x[%i], %mask, %zero : memref<?xf32>, vector<16xi1>, vector<16xf32> into vector<16xf32>
+        %e = math.tanh %v : vector<16xf32>
+        vector.maskedstore %out[%i], %mask, %e : memref<?xf32>, vector<16xi1>, vector<16xf32>
+      }
+      return
+    }"""  # noqa: E501
+    module = parse_loops(text)
+    ExpandMathPass().apply(loops_context(), module)
+    assembly = emit_assembly(emit_kernel(functions(module)[0], target), target)
+    assert "tanh" not in assembly
+
+
+def test_data_layouts_are_those_of_the_code_generator() -> None:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    for arch, layout in DATA_LAYOUTS.items():
+        vendor = "nvidia-cuda" if arch.startswith("nvptx") else "unknown-linux-gnu"
+        found = llvm.Target.from_triple(f"{arch}-{vendor}")
+        assert str(found.create_target_machine().target_data) == layout
