@@ -290,5 +290,5 @@ def test_data_layouts_are_those_of_the_code_generator() -> None:
     llvm.initialize_all_targets()
     for arch, layout in DATA_LAYOUTS.items():
         vendor = "nvidia-cuda" if arch.startswith("nvptx") else "unknown-linux-gnu"
-        found = llvm.Target.from_triple(f"{arch}-{vendor}")
+        found = llvm.Target.from_triple(f"{arch}-{vendor}")  # pyright: ignore[reportUnknownMemberType]
         assert str(found.create_target_machine().target_data) == layout
