@@ -34,7 +34,7 @@ def children_of(value: object) -> tuple[type, tuple[Hashable, ...], Sequence[Any
         return kind, tuple(value), list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType, reportAttributeAccessIssue, reportUnknownMemberType, reportArgumentType]
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return kind, kind._fields, value  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(kind, "__mlc_leaf__"):
         names = tuple(f.name for f in dataclasses.fields(value))
         return kind, names, [getattr(value, name) for name in names]
     return None

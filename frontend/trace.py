@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -184,7 +184,6 @@ class Trace:
             Region(self.block),
             arg_attrs=ArrayAttr(attributes),
         )
-        function.attributes["mlc.entry"] = UnitAttr()
         if self.symbols:
             function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
         if self.assumptions:

@@ -1,5 +1,72 @@
-"""mlc: NumPy functions to native CPU and GPU code, through levels that can be read."""
+"""
+mlc: NumPy functions to native CPU and GPU code, through levels that can be read.
+
+    @mlc.compile
+    def step(w, x, y): ...
+
+Names are loaded when they are first used, so that `import mlc` costs little.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from mlc.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
+    from mlc.frontend import numpy
+    from mlc.frontend.compile import Compiled, compile
+    from mlc.frontend.errors import ConcretizationError, NotSupportedError
+    from mlc.frontend.loops import fori_loop
+    from mlc.frontend.spec import TensorSpec
+    from mlc.runtime.threads import get_threads, set_threads
+
+_PLACES = {
+    "compile": "mlc.frontend.compile",
+    "Compiled": "mlc.frontend.compile",
+    "fori_loop": "mlc.frontend.loops",
+    "TensorSpec": "mlc.frontend.spec",
+    "numpy": "mlc.frontend.numpy:",
+    "set_threads": "mlc.runtime.threads",
+    "get_threads": "mlc.runtime.threads",
+    "MlcError": "mlc.dialects.errors",
+    "ShapeError": "mlc.dialects.errors",
+    "DTypeError": "mlc.dialects.errors",
+    "CompilerBug": "mlc.dialects.errors",
+    "NotSupportedError": "mlc.frontend.errors",
+    "ConcretizationError": "mlc.frontend.errors",
+}
+"""Where each public name lives; a colon stands for the module itself."""
+
+__all__ = [
+    "Compiled",
+    "CompilerBug",
+    "ConcretizationError",
+    "DTypeError",
+    "MlcError",
+    "NotSupportedError",
+    "ShapeError",
+    "TensorSpec",
+    "__version__",
+    "compile",
+    "fori_loop",
+    "get_threads",
+    "numpy",
+    "set_threads",
+]
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'mlc' has no attribute {name!r}")
+    module = import_module(place.rstrip(":"))
+    value = module if place.endswith(":") else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,173 @@
+"""A call's arguments: bound to parameters, taken apart into leaves, and described for dispatch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlc.dialects.dtypes import DTYPES, DType, numpy_dtype
+from mlc.dialects.errors import DTypeError
+from mlc.frontend.containers import LEAF, Structure, flatten, leaf_names
+from mlc.frontend.spec import TensorSpec
+from mlc.runtime.interop import as_array
+
+Kind = Literal["array", "float", "int", "spec", "static", "opaque"]
+INT64 = range(-(2**63), 2**63)
+
+
+@dataclass
+class Leaf:
+    """One leaf of the arguments. `key`: what else than sizes decides which program serves it."""
+
+    name: str
+    kind: Kind
+    value: Any
+    key: Hashable
+    given: Any = None  # the caller's object where `value` is made from it
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of an array's axes."""
+        return self.value.shape if self.kind == "array" else ()
+
+
+@dataclass
+class Call:
+    """The arguments of one call."""
+
+    values: list[Any]  # one for each parameter
+    structures: list[Structure]
+    leaves: list[Leaf]
+
+
+_ROWS: dict[np.dtype[Any], DType] = {row.numpy: row for row in DTYPES}
+
+
+class Parameters:
+    """The parameters of a function, and which of them are static."""
+
+    def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
+        self.signature = inspect.signature(function)
+        self.parameters = list(self.signature.parameters.values())
+        self.names = [p.name for p in self.parameters]
+        self.static = set(static)
+        self.count = len(self.names)
+        simple = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self.plain = all(p.kind in simple for p in self.parameters)
+        if unknown := sorted(self.static - set(self.names)):
+            known = ", ".join(self.names)
+            message = f"static={unknown[0]!r}: {getattr(function, '__name__', 'the function')} has no such parameter"
+            raise TypeError(f"{message}; expected one of {known}")
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """One value for each parameter, defaults included; TypeError as Python raises it."""
+        if not kwargs and len(args) == self.count and self.plain:
+            return list(args)
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return list(bound.arguments.values())
+
+    def invoke(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """The function called with one value for each parameter."""
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter, value in zip(self.parameters, values, strict=True):
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                positional.extend(value)
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                named[parameter.name] = value
+            else:
+                positional.append(value)
+        return function(*positional, **named)
+
+    def call(self, values: list[Any], forced_static: set[str]) -> Call:
+        """The leaves of the bound values."""
+        structures: list[Structure] = []
+        leaves: list[Leaf] = []
+        for name, value in zip(self.names, values, strict=True):
+            if name in self.static:
+                structures.append(LEAF)
+                leaves.append(static_leaf(name, value))
+                continue
+            parts, structure = flatten(value)
+            structures.append(structure)
+            names = (name,) if structure is LEAF else leaf_names(value, name)
+            for part_name, part in zip(names, parts, strict=True):
+                forced = part_name in forced_static
+                leaves.append(static_leaf(part_name, part) if forced else leaf_of(part_name, part))
+        return Call(values, structures, leaves)
+
+
+def static_leaf(name: str, value: Any) -> Leaf:
+    """A value that is part of the program."""
+    try:
+        hash(value)
+    except TypeError:
+        kind = type(value).__name__
+        remedy = "pass a tuple for a list, or the array as an ordinary argument"
+        raise DTypeError(f"static argument {name} is a {kind}, which cannot be hashed; {remedy}") from None
+    return Leaf(name, "static", value, ("static", type(value), value))
+
+
+def leaf_of(name: str, value: Any) -> Leaf:
+    """What a leaf is: array, number, static value, or an object of the user's."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return _array_leaf(name, value)
+    if kind is float:
+        return Leaf(name, "float", value, "float")
+    if kind is int:
+        if value not in INT64:
+            raise DTypeError(f"argument {name}: the integer {value} does not fit into 64 bits")
+        return Leaf(name, "int", value, "int")
+    if isinstance(value, TensorSpec):
+        return Leaf(name, "spec", value, ("array", value.dtype.name, len(value.dims), "c"))
+    if isinstance(value, np.generic | np.ndarray):
+        return _array_leaf(name, _supported(name, value), given=value)
+    if value is None or kind in (bool, str, bytes, slice, complex) or isinstance(value, type | np.dtype) or callable(value):
+        if kind is slice:
+            return Leaf(name, "static", value, ("slice", value.start, value.stop, value.step))
+        return static_leaf(name, value)
+    if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+        return _array_leaf(name, _supported(name, value), given=value)
+    return Leaf(name, "opaque", value, ("opaque", kind))
+
+
+def _array_leaf(name: str, array: NDArray[Any], given: Any = None) -> Leaf:
+    original = array if given is None else given
+    if array.dtype not in _ROWS:
+        array = _supported(name, array)
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned:
+        layout = "c"
+    elif flags.aligned and not any(stride % array.itemsize for stride in array.strides):
+        layout = "general"
+    else:
+        array, layout = np.ascontiguousarray(array), "c"
+    key = ("array", _ROWS[array.dtype].name, array.ndim, layout)
+    return Leaf(name, "array", array, key, original)
+
+
+def _supported(name: str, value: object) -> NDArray[Any]:
+    """The value as an array whose dtype has a row; what else it cannot be, the runtime says."""
+    try:
+        array: NDArray[Any] = as_array(value, f"argument {name!r}")
+        numpy_dtype(array.dtype)
+    except TypeError as error:
+        text = str(error)
+        if not text.startswith("argument"):
+            text = f"argument {name!r}: {text}; convert it, such as {name}.astype(np.float32)"
+        raise DTypeError(text) from None
+    return array
+
+
+def row_of(leaf: Leaf) -> DType:
+    """The dtype of an array's or a spec's elements."""
+    return leaf.value.dtype if leaf.kind == "spec" else _ROWS[leaf.value.dtype]

@@ -1,0 +1,76 @@
+"""A traced program to look at and to compile: what `step.lower(…)` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from mlc.dialects.dims import Shape
+from mlc.dialects.signature import EntrySignature
+from mlc.frontend.arguments import Call
+from mlc.frontend.program import Program
+
+if TYPE_CHECKING:
+    from mlc.frontend.compile import Settings
+    from mlc.pipeline import Options
+
+Level = Literal["trace", "tensor", "plan", "loops", "code"]
+
+
+class Lowered:
+    """The program for given argument types."""
+
+    def __init__(self, program: Program, settings: Settings, call: Call, shapes: tuple[Shape, ...]) -> None:
+        self._program = program
+        self._settings = settings
+        self.call = call
+        self.shapes = shapes
+
+    @property
+    def name(self) -> str:
+        """The function's name in the IR."""
+        return self._program.name
+
+    @property
+    def module(self) -> Any:
+        """A copy of the traced module."""
+        return self._program.module.clone()
+
+    @property
+    def signature(self) -> EntrySignature:
+        """Arguments, results and symbols of the native entry."""
+        return self._program.signature
+
+    def text(self, level: Level = "tensor") -> str:
+        """The program at the end of a level; "trace": as it was traced."""
+        if level == "trace":
+            return str(self._program.module) + "\n"
+        if level == "code":
+            return str(self.compile().text("code"))
+        from mlc.pipeline import run_pipeline
+
+        return str(run_pipeline(self.module, options_of(self._settings), until=level)) + "\n"
+
+    def compile(self) -> Any:
+        """The compiled program."""
+        return executable_of(self._program, self._settings, slow=None)
+
+
+def options_of(settings: Settings) -> Options:
+    """The pipeline's options."""
+    from mlc import knobs
+    from mlc.dialects.target.known import named_target
+    from mlc.pipeline import Options
+    from mlc.runtime.probe import host_target
+
+    name = settings.target or knobs.current().target or "host"
+    target = named_target(name, host=host_target)
+    return Options(target=target, threads=settings.threads, numerics=settings.numerics)
+
+
+def executable_of(program: Program, settings: Settings, *, slow: Callable[..., Any] | None) -> Any:
+    """The program's code, from the caches where they have it."""
+    from mlc.pipeline import compile_module
+
+    # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
+    return compile_module(program.module.clone(), program.signature, options_of(settings), slow=slow)

@@ -1,0 +1,239 @@
+"""One traced program: a function's module for given shapes, and how a call's values go in and out of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.dtypes import F64, I64
+from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
+from mlc.frontend.access import Path, Paths
+from mlc.frontend.arguments import Call, Parameters, row_of
+from mlc.frontend.containers import Leaf as StructureLeaf
+from mlc.frontend.containers import Node, Structure, flatten, unflatten
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.symbolic import SymbolicDim
+from mlc.frontend.trace import Assumption, Guard, HiddenInput, Trace, tracing
+from mlc.frontend.tracer import Tracer
+from mlc.frontend.transform import transformed
+
+ResultKind = Literal["array", "number", "constant"]
+
+
+@dataclass(frozen=True)
+class ResultLeaf:
+    """A leaf of what the function returns: a result of the program, or a Python value."""
+
+    kind: ResultKind
+    value: object = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A traced function."""
+
+    name: str
+    module: ModuleOp
+    signature: EntrySignature
+    inputs: tuple[int, ...]  # the argument leaf of each explicit input
+    hidden: tuple[HiddenInput, ...]
+    hidden_types: tuple[tuple[object, ...], ...]  # dtype, shape and layout of each
+    guards: tuple[Guard, ...]
+    assumptions: tuple[Assumption, ...]
+    structure: Structure
+    results: tuple[ResultLeaf, ...]
+    written: tuple[int, ...]  # argument leaves that the function writes to
+    trace_s: float
+
+    @cached_property
+    def direct_result(self) -> bool:
+        """Whether the entry's own result is what the function returns."""
+        if self.written or any(leaf.kind != "array" for leaf in self.results):
+            return False
+        match self.structure:
+            case StructureLeaf():
+                return True
+            case Node(kind=kind, children=children):
+                flat = all(isinstance(c, StructureLeaf) for c in children)
+                return kind is tuple and flat and len(children) > 1
+
+    @cached_property
+    def needs_nothing_from_outside(self) -> bool:
+        """Whether the arguments alone decide what the program computes."""
+        return not (self.hidden or self.guards or self.assumptions)
+
+    def fits_outside(self, values: Sequence[object]) -> bool:
+        """Whether guarded values and the types of captured arrays are those of tracing."""
+        return all(g.holds(values) for g in self.guards) and (
+            not self.hidden or self.read_hidden(values) is not None
+        )
+
+    def read_hidden(self, values: Sequence[object]) -> list[NDArray[Any]] | None:
+        """The captured arrays now; None where one has another type than it had."""
+        arrays: list[NDArray[Any]] = []
+        for source, expected in zip(self.hidden, self.hidden_types, strict=True):
+            try:
+                array = source.read(values)
+            except (LookupError, AttributeError, ValueError):
+                return None
+            if not isinstance(array, np.ndarray) or _hidden_type(array) != expected:
+                return None
+            arrays.append(array)
+        return arrays
+
+    def returned(self, values: Sequence[Any]) -> Any:
+        """The user's result from the program's."""
+        rest = iter(values)
+        leaves = [_returned_leaf(leaf, rest) for leaf in self.results]
+        return unflatten(self.structure, leaves)
+
+
+def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
+    if leaf.kind == "constant":
+        return leaf.value
+    value = next(values)
+    return value.item() if leaf.kind == "number" else value
+
+
+def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
+    return (array.dtype.str, array.shape, bool(array.flags.c_contiguous))
+
+
+def trace_program(
+    function: Callable[..., Any],
+    name: str,
+    parameters: Parameters,
+    call: Call,
+    shapes: Sequence[Shape],
+    *,
+    numerics: str,
+) -> Program:
+    """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
+    begin = time.perf_counter()
+    trace = Trace(name if name.isidentifier() else "function")
+    with tracing(trace):
+        leaves, specs, inputs = _arguments(trace, call, shapes)
+        _remember_objects(trace, call)
+        values = _rebuilt_arguments(call, leaves)
+        body = transformed(function) if isinstance(function, FunctionType) else function
+        outcome = parameters.invoke(body, values)
+        returned, structure = flatten(outcome)
+        results, ssa = _results(trace, returned)
+        written = tuple(k for k in inputs if leaves[k].ndim and leaves[k].version)
+        ssa += [leaves[k].value for k in written]
+        module = trace.finish(ssa, numerics=numerics)
+    specs += [
+        ArgSpec("array", *_spec_parts(value)) for value in (trace.arrays[id(a)] for a in trace.hidden_arrays)
+    ]
+    specs = [
+        ArgSpec(s.kind, s.dtype, s.dims, "general" if layout == "general" else "c")
+        for s, layout in zip(specs, trace.argument_layouts, strict=True)
+    ]
+    outputs = [Tracer(trace, value) for value in ssa]
+    signature = EntrySignature(
+        args=tuple(specs),
+        results=tuple(ResultSpec(*_spec_parts(value)) for value in outputs),
+        symbols=tuple(trace.symbols),
+    )
+    program = Program(
+        name=trace.name,
+        module=module,
+        signature=signature,
+        inputs=tuple(inputs),
+        hidden=tuple(trace.hidden),
+        hidden_types=tuple(map(_hidden_type, trace.hidden_arrays)),
+        guards=tuple(trace.guards),
+        assumptions=tuple(trace.assumptions),
+        structure=structure,
+        results=tuple(results),
+        written=written,
+        trace_s=time.perf_counter() - begin,
+    )
+    if program.direct_result and len(outputs) == 1 and isinstance(structure, Node):
+        raise AssertionError("a tuple of one is rebuilt")
+    return program
+
+
+def _spec_parts(value: Tracer) -> tuple[str, tuple[int | Dim, ...]]:
+    return value.row.name, tuple(d if d.constant is None else d.constant for d in value.dims)
+
+
+def _arguments(
+    trace: Trace, call: Call, shapes: Sequence[Shape]
+) -> tuple[list[Any], list[ArgSpec], list[int]]:
+    """Traced values for the leaves, the entry's arguments, and the leaf of each."""
+    leaves: list[Any] = []
+    specs: list[ArgSpec] = []
+    inputs: list[int] = []
+    for k, (leaf, shape) in enumerate(zip(call.leaves, shapes, strict=True)):
+        if leaf.kind in ("static", "opaque"):
+            leaves.append(leaf.value)
+            continue
+        inputs.append(k)
+        kind: ArgKind = "array"
+        if leaf.kind in ("float", "int"):
+            kind = "float" if leaf.kind == "float" else "int"
+            row = F64 if kind == "float" else I64
+            value = trace.argument(leaf.name, row, ())
+            leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
+        else:
+            layout = leaf.key[3] if isinstance(leaf.key, tuple) else "c"
+            value = trace.argument(leaf.name, row_of(leaf), shape, layout=str(layout))
+            leaves.append(Tracer(trace, value))
+        specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
+    return leaves, specs, inputs
+
+
+def _remember_objects(trace: Trace, call: Call) -> None:
+    """Objects among the arguments are ways to arrays: `self.w`."""
+    memory = Paths()
+    trace.staging = memory
+    position = 0
+    for k, structure in enumerate(call.structures):
+        if isinstance(structure, StructureLeaf):
+            leaf = call.leaves[position]
+            if leaf.kind == "opaque":
+                memory.remember(leaf.value, Path(lambda values, k=k: values[k], leaf.name))
+        position += _leaf_count(structure)
+
+
+def _leaf_count(structure: Structure) -> int:
+    return 1 if isinstance(structure, StructureLeaf) else sum(map(_leaf_count, structure.children))
+
+
+def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:
+    values: list[Any] = []
+    position = 0
+    for structure in call.structures:
+        count = _leaf_count(structure)
+        values.append(unflatten(structure, leaves[position : position + count]))
+        position += count
+    return values
+
+
+def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], list[Any]]:
+    leaves: list[ResultLeaf] = []
+    values: list[Any] = []
+    for value in returned:
+        if isinstance(value, Tracer | SymbolicDim | np.ndarray):
+            tracer = lift(value)
+            leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
+            values.append(tracer.value)
+        elif value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+            leaves.append(ResultLeaf("constant", value))
+        elif callable(value):
+            message = f"{trace.name} returns a function, which may hold traced values; return arrays and numbers."
+            raise located(NotSupportedError, message)
+        else:
+            leaves.append(ResultLeaf("constant", value))
+    return leaves, values

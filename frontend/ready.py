@@ -1,0 +1,146 @@
+"""A traced program with the code that runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlc.dialects.dims import Shape
+from mlc.frontend.arguments import Call
+from mlc.frontend.dispatch import match_sizes
+from mlc.frontend.program import Program
+from mlc.runtime.interop import result_maker
+
+if TYPE_CHECKING:
+    from mlc.frontend.compile import Settings
+    from mlc.runtime.entry import LoadedEntry
+
+
+class Ready:
+    """A program that calls can be sent to."""
+
+    def __init__(self, program: Program, shapes: tuple[Shape, ...], call: Call) -> None:
+        self.program = program
+        self.shapes = shapes
+        self.compile_s = 0.0
+        self.from_cache = False
+        self.native_entry: LoadedEntry | None = None
+        self.executable: Any = None
+        self.entry: Callable[..., Any] | None = None
+        del call
+
+    def build(self, settings: Settings, slow: Callable[..., Any]) -> None:
+        """Compiles the program."""
+        from mlc.frontend.lowered import executable_of
+
+        begin = time.perf_counter()
+        self.executable = executable_of(self.program, settings, slow=slow)
+        self.compile_s = time.perf_counter() - begin
+        self.from_cache = self.executable.cache_hits > 0
+        self.native_entry = self.executable.entry
+        self.entry = self.executable.builtin
+
+    def interpret(self) -> None:
+        """Lets the reference interpreter run the program."""
+        from mlc.runtime.interpret import interpret
+
+        module, signature = self.program.module, self.program.signature
+        names = [spec.dtype for spec in signature.args]
+
+        def run(*arrays: Any) -> Any:
+            from mlc.dialects.dtypes import named_dtype
+
+            typed = [np.asarray(a, named_dtype(n).numpy) for a, n in zip(arrays, names, strict=True)]
+            results = [r if r.ndim else r[()] for r in interpret(module, typed)]
+            return tuple(results) if signature.as_tuple else results[0]
+
+        self.entry = run
+
+    @property
+    def native_builtin(self) -> Callable[..., Any]:
+        """The native entry as a callable."""
+        assert self.native_entry is not None
+        return self.native_entry.builtin
+
+    @property
+    def native_calls(self) -> int:
+        """Calls that Python did not see."""
+        return int(getattr(self.native_entry, "calls", 0))
+
+    def fits(self, call: Call) -> bool:
+        """Whether the program serves the call."""
+        sizes = match_sizes(call, self.shapes)
+        if sizes is None:
+            return False
+        program = self.program
+        if any(a.dim.evaluate(sizes) < 0 for a in program.assumptions):
+            return False
+        return program.fits_outside(call.values)
+
+    def fits_outside(self, call: Call) -> bool:
+        """Whether what the program reads from outside is as it was."""
+        return self.program.fits_outside(call.values)
+
+    def changed(self, call: Call) -> Iterator[str]:
+        """What was read from outside and is not as it was."""
+        yield from (g.text for g in self.program.guards if not g.holds(call.values))
+        if self.program.read_hidden(call.values) is None:
+            yield from (f"the type of {h.text}" for h in self.program.hidden)
+
+    def run(self, call: Call) -> Any:
+        """The function's result."""
+        program = self.program
+        inputs = [call.leaves[k].value for k in program.inputs]
+        if program.hidden:
+            inputs += program.read_hidden(call.values) or []
+        assert self.entry is not None
+        outcome = self.entry(*inputs)
+        maker = _maker(call)
+        if program.direct_result:
+            if maker is None:
+                return outcome
+            return tuple(map(maker, outcome)) if isinstance(outcome, tuple) else maker(outcome)
+        values: Sequence[Any] = outcome
+        if program.written:
+            values, new = outcome[: -len(program.written)], outcome[-len(program.written) :]
+            for k, array in zip(program.written, new, strict=True):
+                _write_back(call, k, array)
+        if maker is not None:
+            values = [maker(v) if isinstance(v, np.ndarray) else v for v in values]
+        return program.returned(values)
+
+
+def _write_back(call: Call, k: int, new: Any) -> None:
+    """What the function wrote to its argument, written to the caller's array."""
+    given = call.leaves[k].given
+    np.copyto(given if isinstance(given, np.ndarray) else call.leaves[k].value, new)
+
+
+def _maker(call: Call) -> Callable[[object], object] | None:
+    """What turns results into the library of the arguments, where that is not NumPy."""
+    for leaf in call.leaves:
+        if leaf.given is not None and type(leaf.given) is not np.ndarray:
+            maker = result_maker(leaf.given)
+            if maker is not None:
+                return maker
+    return None
+
+
+def describe(call: Call, shapes: Sequence[Shape]) -> str:
+    """``f32[B, 784], int``: the types of the arguments."""
+    from mlc.frontend.arguments import row_of
+
+    parts: list[str] = []
+    for leaf, shape in zip(call.leaves, shapes, strict=True):
+        if leaf.kind in ("array", "spec"):
+            sizes = ", ".join(map(str, shape))
+            strided = " strided" if isinstance(leaf.key, tuple) and leaf.key[3] == "general" else ""
+            parts.append(f"{row_of(leaf).name}[{sizes}]{strided}")
+        elif leaf.kind == "static":
+            parts.append(f"{leaf.name}={leaf.value!r}"[:40])
+        else:
+            parts.append(leaf.kind if leaf.kind != "opaque" else type(leaf.value).__name__)
+    return ", ".join(parts)

@@ -1,0 +1,54 @@
+"""`mlc.TensorSpec`: an argument's shape and dtype without its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.dtypes import DTYPES, DType, named_dtype, numpy_dtype
+from mlc.dialects.errors import DTypeError, ShapeError
+
+
+@dataclass(frozen=True, init=False)
+class TensorSpec:
+    """
+    ``mlc.TensorSpec("B", 784, dtype="f32")``: B is a symbolic size, 784 a fixed one.
+
+    As an argument of `lower`, or as a parameter's annotation.
+    """
+
+    dims: Shape
+    dtype: DType
+    __mlc_leaf__: ClassVar[bool] = True  # not a container, though a dataclass
+
+    def __init__(self, *dims: int | str | Dim, dtype: Any = "f32") -> None:
+        object.__setattr__(self, "dims", tuple(map(_dim, dims)))
+        object.__setattr__(self, "dtype", _row(dtype))
+
+    def __repr__(self) -> str:
+        sizes = [str(d) if d.constant is not None else repr(str(d)) for d in self.dims]
+        return f"TensorSpec({', '.join([*sizes, f'dtype={self.dtype.name!r}'])})"
+
+
+def _dim(size: int | str | Dim) -> Dim:
+    try:
+        dim = Dim.of(size)
+    except (ValueError, TypeError) as error:
+        raise ShapeError(f"TensorSpec: {error}") from None
+    if dim.constant is not None and dim.constant < 0:
+        raise ShapeError(f"TensorSpec: the size {dim} is negative")
+    return dim
+
+
+def _row(dtype: Any) -> DType:
+    if isinstance(dtype, DType):
+        return dtype
+    try:
+        if isinstance(dtype, str) and dtype in {row.name for row in DTYPES}:
+            return named_dtype(dtype)
+        return numpy_dtype(np.dtype(dtype))
+    except TypeError as error:
+        raise DTypeError(f"TensorSpec: {error}") from None
