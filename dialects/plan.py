@@ -30,7 +30,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -259,7 +259,7 @@ class KernelOp(IRDLOperation):
     def parse(cls, parser: Parser) -> KernelOp:
         template = parser.parse_str_literal()
 
-        def pair() -> tuple[Parser.UnresolvedArgument, object]:
+        def pair() -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
             argument = parser.parse_argument(expect_type=False)
             parser.parse_punctuation("=")
             return argument, parser.parse_unresolved_operand()
@@ -269,7 +269,7 @@ class KernelOp(IRDLOperation):
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         parser.parse_punctuation("->")
         results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)  # pyright: ignore[reportArgumentType]
+        operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)
         body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs, strict=True)])
         rest = parser.parse_optional_attr_dict()
         known = {k: rest.pop(k) for k in ("schedule", "cost", "buffers") if k in rest}

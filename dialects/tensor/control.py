@@ -15,7 +15,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
@@ -44,8 +44,10 @@ class YieldOp(IRDLOperation):
 @irdl_op_definition
 class ForOp(IRDLOperation):
     """
-    Runs its region `count` times (not at all if count <= 0), with the trip number and the carried values as arguments; gives
-    the values carried out of the last trip. Values from outside may be used inside.
+    Runs its region `count` times, with the trip number and the carried values as arguments.
+
+    Not at all if count <= 0. Gives the values carried out of the last trip. Values from outside may
+    be used inside.
 
     ```mlir
     %r = mlc.for %i to %count iter(%x = %init) -> (tensor<4xf32>) {
@@ -89,16 +91,17 @@ class ForOp(IRDLOperation):
         last = block.last_op
         if not isinstance(last, YieldOp):
             raise VerifyException("mlc.for: the region must end with mlc.yield")
-        for k, (found, init) in enumerate(zip(last.values, self.inits, strict=False)):
-            if found.type != init.type:
-                raise VerifyException(
-                    f"mlc.for: carried value {k} starts as {init.type} and continues as {found.type};"
-                    " expected one type (convert or reshape it before the loop or at its end)"
-                )
         if len(last.values) != len(self.inits):
             raise VerifyException(
                 f"mlc.for: {len(self.inits)} carried values but {len(last.values)} yielded"
             )
+        for k, (found, init) in enumerate(zip(last.values, self.inits, strict=True)):
+            if found.type != init.type:
+                raise VerifyException(
+                    f"mlc.for: carried value {k} starts as {init.type} and continues as"
+                    f" {found.type}; expected one type (convert or reshape it before the loop or at"
+                    " its end)"
+                )
 
     def print(self, printer: Printer) -> None:
         index, *carried = self.body.block.args
@@ -113,6 +116,7 @@ class ForOp(IRDLOperation):
             printer.print_string(" = ")
             printer.print_ssa_value(entry[1])
 
+        # an op that does not verify is printed too, in the error's report
         printer.print_list(zip(carried, self.inits, strict=False), pair)
         printer.print_string(") -> (")
         printer.print_list(self.inits, lambda x: printer.print_attribute(x.type))
@@ -124,10 +128,10 @@ class ForOp(IRDLOperation):
     def parse(cls, parser: Parser) -> ForOp:
         index = parser.parse_argument(expect_type=False)
         parser.parse_characters("to")
-        count = parser.parse_operand()
+        count = parser.resolve_operand(parser.parse_unresolved_operand(), INDEX)
         parser.parse_characters("iter")
 
-        def pair() -> tuple[Parser.UnresolvedArgument, object]:
+        def pair() -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
             argument = parser.parse_argument(expect_type=False)
             parser.parse_punctuation("=")
             return argument, parser.parse_unresolved_operand()
@@ -137,8 +141,9 @@ class ForOp(IRDLOperation):
         types: list[Attribute] = list(
             parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         )
-        inits = parser.resolve_operands([operand for _, operand in pairs], types, parser.pos)  # pyright: ignore[reportArgumentType]
-        arguments = [index.resolve(INDEX), *(a.resolve(t) for (a, _), t in zip(pairs, types, strict=False))]
+        inits = parser.resolve_operands([operand for _, operand in pairs], types, parser.pos)
+        carried = [a.resolve(t) for (a, _), t in zip(pairs, types, strict=True)]
+        arguments = [index.resolve(INDEX), *carried]
         body = parser.parse_region(arguments)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         op = cls(count, inits, body)

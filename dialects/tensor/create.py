@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
@@ -22,7 +29,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import ConstantLike, Pure
 
-from mlc.dialects.dims import Dim, DimsAttr, Shape, tensor_type
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, tensor_type
 from mlc.dialects.dtypes import I64, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
@@ -55,8 +62,7 @@ class ConstantOp(TensorOp, HasFolderInterface):
     ) -> Tensor:
         value = properties["value"]
         assert isinstance(value, DenseIntOrFPElementsAttr)
-        kind = value.get_type()
-        assert isinstance(kind, TensorType)
+        kind = as_tensor(value.get_type())
         dtype_of(kind.element_type)
         return kind
 
@@ -191,16 +197,14 @@ def dense(array: Array, dtype: DType) -> DenseIntOrFPElementsAttr:
     if flat.size > 1 and (flat.view(f"V{dtype.bytes}") == flat[:1].view(f"V{dtype.bytes}")).all():
         flat = flat[:1]
     if dtype.kind == "bool":
-        return DenseIntOrFPElementsAttr.from_list(kind, [int(v) for v in flat])  # pyright: ignore[reportArgumentType]
-    from xdsl.dialects.builtin import BytesAttr
-
+        bits = cast(TensorType[IntegerType], kind)
+        return DenseIntOrFPElementsAttr.from_list(bits, [int(v) for v in flat])
     return DenseIntOrFPElementsAttr(kind, BytesAttr(np.ascontiguousarray(flat).tobytes()))  # pyright: ignore[reportArgumentType]
 
 
 def dense_array(value: DenseIntOrFPElementsAttr) -> Array:
     """The array a constant stands for."""
-    kind = value.get_type()
-    assert isinstance(kind, TensorType)
+    kind = as_tensor(value.get_type())
     dtype = dtype_of(kind.element_type)
     shape = kind.get_shape()
     if dtype.kind == "bool":

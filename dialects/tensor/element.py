@@ -1,7 +1,8 @@
 """What an op may say about one element of its result, and to whom it says it.
 
-An op's `element` fact is written once against `ElementBuilder`. The lowering implements the protocol for vector lanes, for
-single elements and for GPU threads; an analysis may implement it to look at the arithmetic.
+An op's `element` fact is written once against `ElementBuilder`. The lowering implements the
+protocol for vector lanes, for single elements and for GPU threads; an analysis may implement it to
+look at the arithmetic.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from mlc.dialects.dtypes import DType
 
 
 class Ix:
-    """The position along one axis at which an element is wanted. Opaque to ops; the builder makes and reads it."""
+    """The position along one axis at which an element is wanted.
+
+    Opaque to ops; the builder makes and reads it.
+    """
 
     __slots__ = ()
 
@@ -36,7 +40,10 @@ class ElementBuilder(Protocol):
         ...
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
-        """eq ne lt le gt ge as IEEE 754 and NumPy define them (only ne is true for NaN); gives bool elements."""
+        """eq ne lt le gt ge as IEEE 754 and NumPy define them; gives bool elements.
+
+        Only ne is true for NaN.
+        """
         ...
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
@@ -64,7 +71,10 @@ class ElementBuilder(Protocol):
         ...
 
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
-        """Reports a run-time error of `site` with the offending i64 value where the bool element `ok` is false."""
+        """Reports a run-time error of `site` where the bool element `ok` is false.
+
+        `value` is the offending i64 element.
+        """
         ...
 
     def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:

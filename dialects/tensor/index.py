@@ -22,13 +22,16 @@ from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, text_prop
 @irdl_op_definition
 class GatherOp(TensorOp):
     """
-    Elements of `source` at positions that index tensors give. The source's letters name its axes; a digit d stands for an
-    axis that is indexed by index tensor d.
+    Elements of `source` at positions that index tensors give.
+
+    The source's letters name its axes; a digit d stands for an axis that is indexed by index tensor
+    d.
 
     ```mlir
-    %0 = mlc.gather "0n,b->bn" %table[%rows] : tensor<9x4xf32>, tensor<5xi64> -> tensor<5x4xf32>   // table[rows]
-    %1 = mlc.gather "01,b,b->b" %x[%i, %j] : …                                                     // x[i, j]
-    %2 = mlc.gather "m0,mk->mk" %x[%i] : …                                          // take_along_axis(x, i, axis=1)
+    // table[rows]; x[i, j]; take_along_axis(x, i, axis=1)
+    %0 = mlc.gather "0n,b->bn" %table[%rows] : tensor<9x4xf32>, tensor<5xi64> -> tensor<5x4xf32>
+    %1 = mlc.gather "01,b,b->b" %x[%i, %j] : …
+    %2 = mlc.gather "m0,mk->mk" %x[%i] : …
     ```
 
     An index in [-n, n) counts from the end where negative; any other is a run-time IndexError.
@@ -41,7 +44,10 @@ class GatherOp(TensorOp):
     source = operand_def(TensorType)
     indices = var_operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = "$letters $source `[` $indices `]` attr-dict `:` type($source) `,` type($indices) `->` type($result)"
+    assembly_format = (
+        "$letters $source `[` $indices `]` attr-dict"
+        " `:` type($source) `,` type($indices) `->` type($result)"
+    )
 
     @classmethod
     def infer(
@@ -71,7 +77,8 @@ class GatherOp(TensorOp):
     def reference(self, *operands: Array) -> Array:
         words, result = split(self.letters.data)
         x, *indices = operands
-        sizes = {c: n for w, a in zip(words, operands, strict=False) for c, n in zip(w, a.shape, strict=False)}
+        pairs = zip(words, operands, strict=True)
+        sizes: dict[str, int] = {c: n for w, a in pairs for c, n in zip(w, a.shape, strict=True)}
         shape = [sizes[c] for c in result]
 
         def spread(word: str, array: Array) -> Array:
@@ -102,7 +109,7 @@ class GatherOp(TensorOp):
         zero = b.constant(0, I64)
         inside: SSAValue | None = None
         point: list[Ix] = []
-        for c, dim in zip(words[0], shape_of(self.source.type), strict=False):
+        for c, dim in zip(words[0], shape_of(self.source.type), strict=True):
             if not c.isdigit():
                 point.append(at[result.index(c)])
                 continue
@@ -128,7 +135,7 @@ class GatherOp(TensorOp):
     ) -> SSAValue:
         new = fresh(self.letters.data)
         words, result = split(self.letters.data)
-        marked = ",".join(f"{new}{w}" if k else w for w, k in zip(words, batched, strict=False))
+        marked = ",".join(f"{new}{w}" if k else w for w, k in zip(words, batched, strict=True))
         return b(GatherOp, *operands, letters=f"{marked}->{new}{result}")
 
     def extent(self, index: int) -> Dim:

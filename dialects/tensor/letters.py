@@ -33,16 +33,17 @@ def bind(op: str, text: str, words: Sequence[str], shapes: Sequence[Shape]) -> d
     sizes: dict[str, Dim] = {}
     if len(words) != len(shapes):
         raise ShapeError(f"{op} {text!r}: names {len(words)} operands, found {len(shapes)}")
-    for k, (word, shape) in enumerate(zip(words, shapes, strict=False)):
+    for k, (word, shape) in enumerate(zip(words, shapes, strict=True)):
         if len(word) != len(shape):
             raise ShapeError(
-                f"{op} {text!r}: operand {k} has {len(shape)} axes {spell(shape)}, expected {len(word)}"
+                f"{op} {text!r}: operand {k} has {len(shape)} axes {spell(shape)},"
+                f" expected {len(word)}"
             )
-        for letter, dim in zip(word, shape, strict=False):
+        for letter, dim in zip(word, shape, strict=True):
             if sizes.setdefault(letter, dim) != dim:
                 raise ShapeError(
-                    f"{op} {text!r}: '{letter}' is {sizes[letter]} in one operand and {dim} in operand {k}"
-                    f" {spell(shape)}; expected equal sizes"
+                    f"{op} {text!r}: '{letter}' is {sizes[letter]} in one operand and {dim} in"
+                    f" operand {k} {spell(shape)}; expected equal sizes"
                 )
     return sizes
 

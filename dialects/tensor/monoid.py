@@ -1,4 +1,7 @@
-"""Reductions are monoids: a state of one or more values, an identity, an associative combine and a finalise (D18)."""
+"""Reductions are monoids (D18).
+
+A state of one or more values, an identity, an associative combine and a finalise.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ State = tuple[SSAValue, ...]
 
 
 class Monoid(abc.ABC):
-    """What a reduction does with elements; written against `ElementBuilder`, so for lanes and single values alike."""
+    """What a reduction does with elements.
+
+    Written against `ElementBuilder`, so for lanes and single values alike.
+    """
 
     name: ClassVar[str]
     needs_element: ClassVar[bool] = False  # no result for an empty axis (NumPy raises)
@@ -75,9 +81,6 @@ class Sum(_Simple):
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (-0.0 if dtype.kind == "float" else 0,)
-
-    def finalise(self, b: ElementBuilder, state: State) -> SSAValue:
-        return state[0]
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
         return np.any(x, axis=axes) if x.dtype == bool else np.sum(x, axis=axes, dtype=x.dtype)

@@ -1,6 +1,7 @@
 """The contract of a tensor op: every fact about it, on one class.
 
-A fact an op does not state has the default of its family (`Elementwise`, `IndexMapped`), or raises, naming op and fact.
+A fact an op does not state has the default of its family (`Elementwise`, `IndexMapped`), or raises,
+naming op and fact.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.dims import Dim, DimsAttr, Shape, dims_fault, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, dims_fault, product, shape_of
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.element import ElementBuilder, Point
@@ -59,9 +60,8 @@ class TensorOp(IRDLOperation):
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual"
     FLOPS: ClassVar[int] = 0  # arithmetic operations per element of the iteration space
-    WEIGHT: ClassVar[float] = (
-        1.0  # time of one element relative to an addition; measured: docs/measurements.md
-    )
+    # time of one element relative to an addition; measured: docs/measurements.md
+    WEIGHT: ClassVar[float] = 1.0
 
     traits = traits_def(Pure())
 
@@ -71,7 +71,8 @@ class TensorOp(IRDLOperation):
     ) -> TensorOp:
         """A new op with its result type inferred; raises ShapeError or DTypeError.
 
-        `declared` is the result type for ops where it is a choice (broadcast, convert, iota, reshape).
+        `declared` is the result type for ops where it is a choice (broadcast, convert, iota,
+        reshape).
         """
         attributes = {name: as_attribute(value) for name, value in properties.items()}
         result = cls.infer([tensor_of(x) for x in operands], attributes, declared)
@@ -108,7 +109,10 @@ class TensorOp(IRDLOperation):
         )
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        """Elementwise ops: d result / d operand for each operand, of the result's shape; None where it is zero."""
+        """Elementwise ops: d result / d operand for each operand; None where it is zero.
+
+        Each has the result's shape.
+        """
         raise _missing(type(self), "partials")
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
@@ -137,7 +141,7 @@ class TensorOp(IRDLOperation):
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
-            if isinstance(value.type, TensorType) and (fault := dims_fault(value.type)):
+            if isinstance(value.type, TensorType) and (fault := dims_fault(tensor_of(value))):
                 raise VerifyException(f"{self.name}: {fault}")
         try:
             expected = self.infer(
@@ -151,7 +155,8 @@ class TensorOp(IRDLOperation):
         if found != expected:
             given = ", ".join(str(x.type) for x in self.operands)
             raise VerifyException(
-                f"{self.name}: operands ({given}) give {expected}, but the result is declared as {found}"
+                f"{self.name}: operands ({given}) give {expected},"
+                f" but the result is declared as {found}"
             )
 
 
@@ -172,14 +177,12 @@ def as_attribute(value: object) -> Attribute:
 
 def tensor_of(value: SSAValue) -> Tensor:
     """The value's type, which is a tensor's."""
-    assert isinstance(value.type, TensorType)
-    return value.type
+    return as_tensor(value.type)
 
 
-def bytes_of(type: Attribute) -> Dim:
+def bytes_of(kind: Attribute) -> Dim:
     """Bytes of a tensor in memory."""
-    assert isinstance(type, TensorType)
-    return product(shape_of(type)) * dtype_of(type.element_type).bytes
+    return product(shape_of(kind)) * dtype_of(as_tensor(kind).element_type).bytes
 
 
 def text_property(properties: dict[str, Attribute], name: str) -> str:

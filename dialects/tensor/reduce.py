@@ -1,4 +1,4 @@
-"""Reductions over axes, and contractions: both walk an iteration space and combine a summand by a monoid."""
+"""Reductions over axes, and contractions: a summand at each point, combined by a monoid."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from mlc.dialects.tensor.shape import BroadcastOp
 
 
 class Reduction(TensorOp):
-    """The family. Its iteration space is the result's axes followed by the reduced ones; `element` is the summand."""
+    """The family. Its iteration space is the result's axes, then the reduced ones.
+
+    `element` is the summand.
+    """
 
     FLOPS: ClassVar[int] = 1
 
@@ -43,15 +46,17 @@ class Reduction(TensorOp):
         raise NotImplementedError(self.name)
 
     def words(self) -> tuple[tuple[str, ...], str, str]:
-        """The letters of the operands, of the result and of the reduced axes (in the operands' order)."""
+        """The letters of the operands, of the result and of the reduced axes.
+
+        The last are in the operands' order.
+        """
         raise NotImplementedError(self.name)
 
     def sizes(self) -> dict[str, Dim]:
         """The dim of every letter."""
         operands, _, _ = self.words()
-        return {
-            c: d for word, x in zip(operands, self.operands, strict=False) for c, d in zip(word, shape_of(x.type), strict=False)
-        }
+        pairs = zip(operands, self.operands, strict=True)
+        return {c: d for word, x in pairs for c, d in zip(word, shape_of(x.type), strict=True)}
 
     def iteration(self) -> Shape:
         _, result, reduced = self.words()
@@ -150,7 +155,10 @@ class ReduceOp(Reduction):
 @irdl_op_definition
 class ContractOp(Reduction):
     """
-    out[m, n] = sum_k lhs[m, k] * rhs[k, n], for any letters: matmul, batched, outer and every transposed operand.
+    out[m, n] = sum_k lhs[m, k] * rhs[k, n], for any letters.
+
+    Matrix products, batched and outer ones, and every transposed operand. lhs: (M, K), rhs: (K, N),
+    out: (M, N).
 
     ```mlir
     %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
@@ -211,7 +219,7 @@ class ContractOp(Reduction):
         return same_array(product_, self.dtype)
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        left, right = (b.fetch(x, p) for x, p in zip(self.operands, self.points(at), strict=False))
+        left, right = (b.fetch(x, p) for x, p in zip(self.operands, self.points(at), strict=True))
         op = {"float": arith.MulfOp, "int": arith.MuliOp, "bool": arith.AndIOp}[self.dtype.kind]
         return b.apply(op, left, right)
 
@@ -242,7 +250,7 @@ class ContractOp(Reduction):
     ) -> SSAValue:
         new = fresh(self.letters.data)
         words, result, _ = self.words()
-        left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched, strict=False))
+        left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched, strict=True))
         return b(ContractOp, *operands, letters=f"{left},{right}->{new}{result}")
 
     def flops(self) -> Dim:

@@ -36,9 +36,11 @@ OPS: tuple[type[TensorOp], ...] = (
 class _Constants(ConstantMaterializationInterface):
     """Lets folders return plain attributes."""
 
-    def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
+    # the interface names the arguments
+    def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:  # noqa: A002
+        kind, properties = type, {"value": value}
         if isinstance(value, DenseIntOrFPElementsAttr) and isinstance(type, TensorType):
-            return ConstantOp.create(result_types=[type], properties={"value": value})
+            return ConstantOp.create(result_types=[kind], properties=properties)
         return None
 
 

@@ -15,7 +15,7 @@ from xdsl.irdl import eq, irdl_op_definition, operand_def, prop_def, result_def,
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of, tensor_type
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.element import ElementBuilder, Point
+from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split
 from mlc.dialects.tensor.op import (
     Array,
@@ -26,6 +26,8 @@ from mlc.dialects.tensor.op import (
     tensor_of,
     text_property,
 )
+
+_NOWHERE = Ix()  # a position that is multiplied by 0
 
 
 class IndexMapped(TensorOp):
@@ -104,7 +106,10 @@ class BroadcastOp(IndexMapped):
 
 
 def broadcast_to(b: OpBuilder, x: SSAValue, shape: Shape) -> SSAValue:
-    """`x` repeated along new leading axes (and unit axes) to `shape`, aligned at the last axis as NumPy does."""
+    """`x` repeated along new leading axes (and unit axes) to `shape`.
+
+    Aligned at the last axis, as NumPy does.
+    """
     found = shape_of(x.type)
     if found == shape:
         return x
@@ -221,15 +226,13 @@ class ReshapeOp(TensorOp):
         return [d for d in before if d != one] == [d for d in after if d != one]
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        """Only where `unit_axes_only`: other reshapes are views of a buffer or kernel boundaries."""
+        """Only where `unit_axes_only`: others are views of a buffer or kernel boundaries."""
         assert self.unit_axes_only(), "a reshape that regroups axes reads a buffer, not an element"
         one = Dim.const(1)
-        rest = iter(p for p, dim in zip(at, self.shape, strict=False) if dim != one)
+        rest = iter(p for p, dim in zip(at, self.shape, strict=True) if dim != one)
         before = shape_of(self.x.type)
-        point = tuple(
-            b.affine(_any(at), 0, Dim.const(0)) if d == one else next(rest) for d in before
-        )
-        return b.fetch(self.x, point)
+        start = b.affine(at[0] if at else _NOWHERE, 0, Dim.const(0))
+        return b.fetch(self.x, tuple(start if d == one else next(rest) for d in before))
 
     def linear_operands(self) -> tuple[int, ...]:
         return (0,)
@@ -242,10 +245,6 @@ class ReshapeOp(TensorOp):
     ) -> SSAValue:
         shape = (shape_of(operands[0].type)[0], *self.shape)
         return b(ReshapeOp, operands[0], declared=tensor_type(self.dtype.ir, shape))
-
-
-def _any(at: Point) -> object:
-    return at[0] if at else None
 
 
 @irdl_op_definition
@@ -280,10 +279,10 @@ class SliceOp(IndexMapped):
         before, after = shape_of(operands[0]), shape_of(declared)
         if not len(before) == len(after) == len(offsets.data) == len(steps.data):
             raise ShapeError(
-                f"mlc.slice: {len(before)} axes, {len(offsets.data)} offsets, {len(steps.data)} steps and"
-                f" {len(after)} result axes; expected as many of each"
+                f"mlc.slice: {len(before)} axes, {len(offsets.data)} offsets,"
+                f" {len(steps.data)} steps and {len(after)} result axes; expected as many of each"
             )
-        bounds = zip(before, after, offsets.data, steps.data, strict=False)
+        bounds = zip(before, after, offsets.data, steps.data, strict=True)
         for axis, (size, count, offset, step) in enumerate(bounds):
             first, last = offset.constant, (offset + (count - 1) * step).constant
             extent = size.constant
@@ -291,24 +290,26 @@ class SliceOp(IndexMapped):
                 continue
             if not (0 <= first < extent and 0 <= last < extent):
                 raise ShapeError(
-                    f"mlc.slice: axis {axis} has {extent} elements; the slice reads from {first} to {last}"
+                    f"mlc.slice: axis {axis} has {extent} elements;"
+                    f" the slice reads from {first} to {last}"
                 )
         return tensor_type(operands[0].element_type, after)
 
     def starts(self) -> tuple[tuple[Dim, int], ...]:
         """(offset, step) of each axis."""
-        return tuple(
-            (offset, step.evaluate({})) for offset, step in zip(self.offsets.data, self.steps.data, strict=False)
-        )
+        pairs = zip(self.offsets.data, self.steps.data, strict=True)
+        return tuple((offset, step.evaluate({})) for offset, step in pairs)
 
     def reference_at(self, x: Array, shape: tuple[int, ...], offsets: tuple[int, ...]) -> Array:
         """The meaning for concrete offsets and result shape."""
-        for axis, (count, offset, (_, step)) in enumerate(zip(shape, offsets, self.starts(), strict=False)):
+        axes = zip(shape, offsets, self.starts(), strict=True)
+        for axis, (count, offset, (_, step)) in enumerate(axes):
             x = np.take(x, offset + step * np.arange(count), axis=axis)
         return x
 
     def operand_point(self, b: ElementBuilder, at: Point) -> Point:
-        return tuple(b.affine(p, step, offset) for p, (offset, step) in zip(at, self.starts(), strict=False))
+        pairs = zip(at, self.starts(), strict=True)
+        return tuple(b.affine(p, step, offset) for p, (offset, step) in pairs)
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
@@ -358,10 +359,11 @@ class ConcatOp(TensorOp):
             shape = shape_of(part)
             if part.element_type != operands[0].element_type:
                 raise DTypeError(
-                    f"mlc.concat: operand {k} is {part.element_type}, operand 0 is {operands[0].element_type}"
+                    f"mlc.concat: operand {k} is {part.element_type},"
+                    f" operand 0 is {operands[0].element_type}"
                 )
             if len(shape) != len(first) or any(
-                i != axis and d != e for i, (d, e) in enumerate(zip(shape, first, strict=False))
+                i != axis and d != e for i, (d, e) in enumerate(zip(shape, first, strict=True))
             ):
                 raise ShapeError(
                     f"mlc.concat: operand {k} is {spell(shape)}, operand 0 is {spell(first)};"
@@ -390,6 +392,6 @@ class ConcatOp(TensorOp):
         size = shape_of(operands[list(batched).index(True)].type)[0]
         parts = [
             x if k else broadcast_to(b, x, (size, *shape_of(x.type)))
-            for x, k in zip(operands, batched, strict=False)
+            for x, k in zip(operands, batched, strict=True)
         ]
         return b(ConcatOp, *parts, axis=self.axis.value.data + 1)
