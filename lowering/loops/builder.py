@@ -34,6 +34,7 @@ INDEX = IndexType()
 Index = int | SSAValue
 
 NO_FAST_MATH = arith.FastMathFlagsAttr("none")
+EITHER_ZERO = arith.FastMathFlagsAttr([arith.FastMathFlag.NO_SIGNED_ZEROS])
 NO_OVERFLOW = arith.IntegerOverflowAttr("none")
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cmpi, signed
 
@@ -240,6 +241,11 @@ class LoopBuilder:
             return x if y else False
         return self.value(arith.AndIOp.create(operands=[x, y], result_types=[i1]))
 
+    def negated(self, x: SSAValue) -> SSAValue:
+        """The opposite condition."""
+        true = self.constant(IntegerAttr(1, i1), i1)
+        return self.value(arith.XOrIOp.create(operands=[x, true], result_types=[i1]))
+
     def choose(self, condition: SSAValue | bool, x: Index, y: Index) -> Index:
         """x where the condition holds, else y."""
         if isinstance(condition, bool):
@@ -280,6 +286,7 @@ class LoopBuilder:
             if high <= low + step:
                 return tuple(body(low, *inits) or ())
         block = Block(arg_types=[INDEX, *(x.type for x in inits)])
+        block.args[0].name_hint = "i"
         with self.inside(block):
             result = body(*block.args) or ()
             block.add_op(scf.YieldOp.create(operands=result))
@@ -406,6 +413,11 @@ class LoopBuilder:
         )
         if kind == base.type:
             return base
+        key = ("view", base, kind, tuple(sizes), tuple(strides or ()))
+        for scope in reversed(self._known):
+            known = scope.get(key)
+            if isinstance(known, SSAValue):
+                return known
         if strides is None:
             steps: list[Index] = []
             for k in range(len(sizes)):
@@ -435,7 +447,9 @@ class LoopBuilder:
                 ),
             },
         )
-        return self.value(op)
+        view = self.value(op)
+        self._known[-1][key] = view
+        return view
 
 
 @cache

@@ -18,6 +18,7 @@ from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.lowering.loops.builder import (
     INDEX,
+    EITHER_ZERO,
     NO_FAST_MATH,
     NO_OVERFLOW,
     Index,
@@ -116,7 +117,9 @@ class Lanes:
         elif op in _NO_FLAGS:
             properties = {}
         else:
-            properties = {"fastmath": NO_FAST_MATH}
+            # the sign of max(-0, +0) is nobody's business; NaN still wins (NumPy)
+            either_zero = op in (arith.MaximumfOp, arith.MinimumfOp)
+            properties = {"fastmath": EITHER_ZERO if either_zero else NO_FAST_MATH}
         return self.b.value(
             op.create(operands=operands, result_types=[operands[0].type], properties=properties)
         )

@@ -84,8 +84,8 @@ class KernelScope:
 
     def unless_cancelled(self, body: Callable[[], object]) -> None:
         """Runs the body unless the user has interrupted the call."""
-        go = self.b.value(par.CancelledOp.of(self.context))
-        self.b.when(go, lambda: None, body)
+        stop = self.b.value(par.CancelledOp.of(self.context))
+        self.b.when(self.b.negated(stop), body)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ class ReductionNest:
         point = self.axes.point(at)
         guarded = e.mask is not None and self.vector in self.reduced
         if isinstance(self.op, ContractOp) and self.dtype.kind == "float" and not guarded:
-            left, right = (e.fetch(x, p) for x, p in zip(self.op.operands, self.op.points(point), strict=False))
+            left, right = (
+                e.fetch(x, p) for x, p in zip(self.op.operands, self.op.points(point), strict=False)
+            )
             return (e.fma(left, right, state[0]),)
         element = self.op.element(e, point)
         lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))
@@ -117,6 +119,11 @@ class ReductionNest:
         for group, position in zip((self.axes.groups[k] for k in self.kept), at, strict=False):
             positions += [Position(0)] * (len(group) - 1) + [position]
         self.s.store_results(e, tuple(positions))
+
+    def at_a_point(self) -> None:
+        """No axes at all, as in `contract ",->"`: the summand is the result."""
+        e = self.s.lanes(1)
+        self.finish(e, (), self.step(e, (), tuple(self.identity(1, 1))))
 
     # the vector along a reduced axis --------------------------------------------------------
 
@@ -322,7 +329,9 @@ class ReductionNest:
 def lower_reduction(s: KernelScope) -> None:
     """A kernel that holds one reduction, or a contraction too small to pack."""
     nest = ReductionNest(s)
-    if nest.vector in nest.reduced:
+    if not nest.axes.groups:
+        nest.at_a_point()
+    elif nest.vector in nest.reduced:
         nest.along_reduced()
     elif nest.kept:
         nest.along_kept()
