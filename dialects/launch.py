@@ -1,0 +1,155 @@
+"""
+The launch plan: what the host does for one call of a GPU program, as data.
+
+Lowering writes it, the runtime interprets it, caches may keep it. Values are 64-bit integers in
+numbered registers: sizes, byte counts, addresses on the device. Registers from 0 on hold the error
+word's address, the arena's address (set by `Reserve`), the sizes, the inputs' addresses, the
+results' addresses, the constants' addresses; `LaunchPlan.known` gives some others their value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Register = int
+ERROR_WORD: Final = 0
+"""Register with the address of a context (dialects/abi.py) of which only the error word is used."""
+ARENA: Final = 1
+"""Register with the arena's address."""
+FIRST_SIZE: Final = 2
+
+Arithmetic = Literal[
+    "add", "sub", "mul", "div", "min", "max", "and", "select", "eq", "ne", "lt", "le", "gt", "ge"
+]
+"""On 64-bit integers; `div` rounds down, a comparison gives 0 or 1, `select` takes (if, x, y)."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """result = op(operands)"""
+
+    op: Arithmetic
+    result: Register
+    operands: tuple[Register, ...]
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """The arena holds at least so many bytes from here on."""
+
+    arena_bytes: Register
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Starts a kernel; every argument is passed as 64 bits. An empty grid starts nothing."""
+
+    kernel: str
+    grid: tuple[Register, Register, Register]
+    block: tuple[Register, Register, Register]
+    arguments: tuple[Register, ...]
+
+
+@dataclass(frozen=True)
+class ReadNumber:
+    """result = the i64 at an address on the device; waits for the launches before."""
+
+    result: Register
+    address: Register
+
+
+@dataclass(frozen=True)
+class WriteNumber:
+    """Stores an i64 at an address on the device, after the launches before."""
+
+    value: Register
+    address: Register
+
+
+@dataclass(frozen=True)
+class Fail:
+    """Ends the call with the error of this site (counted from 1)."""
+
+    site: int
+    value: Register
+    extent: Register
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Does one of two lists of steps."""
+
+    condition: Register
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`induction` counts from low (included) to high (excluded); `carried` go round.
+
+    Before the first trip `carried` take `inits`, after each trip `yields`.
+    """
+
+    induction: Register
+    low: Register
+    high: Register
+    step: Register
+    carried: tuple[Register, ...]
+    inits: tuple[Register, ...]
+    yields: tuple[Register, ...]
+    body: tuple[Step, ...]
+
+
+Step = Compute | Reserve | Launch | ReadNumber | WriteNumber | Fail | Branch | Loop
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """What one call does, in order.
+
+    `known`: (register, value) of every literal. `constants`: the bytes of the program's constants,
+    which stay on the device between calls. `fails`: whether a kernel may set the error word.
+    """
+
+    registers: int
+    sizes: int
+    inputs: int
+    outputs: int
+    known: tuple[tuple[Register, int], ...]
+    constants: tuple[bytes, ...]
+    steps: tuple[Step, ...]
+    fails: bool
+
+    @property
+    def first_input(self) -> Register:
+        """Register of input 0; the others follow."""
+        return FIRST_SIZE + self.sizes
+
+    @property
+    def first_output(self) -> Register:
+        """Register of result 0; the others follow."""
+        return self.first_input + self.inputs
+
+    @property
+    def first_constant(self) -> Register:
+        """Register of constant 0; the others follow."""
+        return self.first_output + self.outputs
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """One kernel: its symbol and its LLVM IR."""
+
+    name: str
+    llvm: str
+
+
+@dataclass(frozen=True)
+class GpuProgram:
+    """A compiled function for a GPU: kernels, one LLVM module each, and the host's part."""
+
+    name: str
+    kernels: tuple[GpuKernel, ...]
+    plan: LaunchPlan
