@@ -9,9 +9,10 @@ from xdsl.ir import Attribute, Dialect, Operation
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
+from mlc.dialects.tensor.comparison import COMPARISON
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
-from mlc.dialects.tensor.elementwise import ELEMENTWISE
+from mlc.dialects.tensor.elementwise import ARITHMETIC
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
@@ -21,7 +22,8 @@ OPS: tuple[type[TensorOp], ...] = (
     ConstantOp,
     IotaOp,
     SizeOp,
-    *ELEMENTWISE,
+    *ARITHMETIC,
+    *COMPARISON,
     BroadcastOp,
     TransposeOp,
     ReshapeOp,

@@ -10,6 +10,7 @@ import numpy as np
 from mlc.dialects.dtypes import BOOL, F64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
+from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.registry import public, refuse_bool
@@ -97,8 +98,8 @@ def remainder(x1: Operand, x2: Operand) -> Tracer:
     whole = b(ops.MulOp, b(ops.FloorDivOp, lhs, rhs), rhs)
     rest = b(ops.SubOp, lhs, whole)
     zero = number(0, dtype, result(rhs).dims)
-    by_zero = b(ops.CompareOp, rhs, zero, predicate="eq")
-    return result(b(ops.SelectOp, by_zero, zero, rest))
+    by_zero = b(CompareOp, rhs, zero, predicate="eq")
+    return result(b(SelectOp, by_zero, zero, rest))
 
 
 mod = remainder
@@ -192,7 +193,7 @@ def abs(x: Operand) -> Tracer:  # noqa: A001 - NumPy's name
     source = lift(x)
     if source.row is BOOL:
         return source
-    return result(here().emit(ops.MaxOp, source.value, here().emit(ops.NegOp, source.value)))
+    return result(here().emit(MaxOp, source.value, here().emit(ops.NegOp, source.value)))
 
 
 absolute = abs
@@ -234,13 +235,13 @@ def sqrt(x: Operand) -> Tracer:
 @public(np.maximum, numbers=True)
 def maximum(x1: Operand, x2: Operand) -> Tracer:
     """The larger of both; NaN where either is."""
-    return _binary("maximum", ops.MaxOp, x1, x2, common_dtype("maximum", (x1, x2)))
+    return _binary("maximum", MaxOp, x1, x2, common_dtype("maximum", (x1, x2)))
 
 
 @public(np.minimum, numbers=True)
 def minimum(x1: Operand, x2: Operand) -> Tracer:
     """The smaller of both; NaN where either is."""
-    return _binary("minimum", ops.MinOp, x1, x2, common_dtype("minimum", (x1, x2)))
+    return _binary("minimum", MinOp, x1, x2, common_dtype("minimum", (x1, x2)))
 
 
 @public(np.clip)
@@ -261,7 +262,7 @@ def _compare(function: str, predicate: str, x1: Operand, x2: Operand) -> Tracer:
     from mlc.frontend.numpy.values import common_origins
 
     dtype = common_dtype(function, (x1, x2))
-    made = result(here().emit(ops.CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate))
+    made = result(here().emit(CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate))
     made.origins = common_origins((x1, x2)) if is_weak(x1) and is_weak(x2) else frozenset()
     return made
 
@@ -400,7 +401,7 @@ def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tracer:
         spread(convert(v.value, dtype), shape) if isinstance(v, Tracer) else number(v, dtype, shape)
         for v in (if_true, if_false)
     ]
-    return result(here().emit(ops.SelectOp, spread(held.value, shape), *values))
+    return result(here().emit(SelectOp, spread(held.value, shape), *values))
 
 
 @public(getattr(np, "astype", None))

@@ -12,8 +12,8 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, F64, I64, DType, dtype_of, named_dtype, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
+from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp, dense, full
-from mlc.dialects.tensor.elementwise import ConvertOp
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import broadcast_to

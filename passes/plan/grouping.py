@@ -18,9 +18,9 @@ from typing import Literal
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
-from mlc.dialects.tensor.elementwise import ConvertOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp

@@ -12,19 +12,14 @@ import math
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, Extremum, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.elementwise import (
     AddOp,
     Binary,
-    CompareOp,
-    ConvertOp,
     DivOp,
-    Extremum,
-    MaxOp,
-    MinOp,
     MulOp,
     NegOp,
-    SelectOp,
     SubOp,
 )
 from mlc.dialects.tensor.op import tensor_of

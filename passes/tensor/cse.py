@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.tensor.elementwise import AddOp, CompareOp, MaxOp, MinOp, MulOp
+from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp
 from mlc.dialects.tensor.op import TensorOp
 
 COMMUTATIVE = (AddOp, MulOp, MaxOp, MinOp)

@@ -1,0 +1,266 @@
+"""Elementwise ops that compare, choose the larger or the smaller, select and convert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import StringAttr, TensorType, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import VarConstraint, base, irdl_op_definition, operand_def, prop_def, result_def
+
+from mlc.dialects.dims import shape_of, tensor_type
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.element import ElementBuilder
+from mlc.dialects.tensor.elementwise import Binary, Elementwise
+from mlc.dialects.tensor.letters import spell
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    same_array,
+    tensor_of,
+    text_property,
+)
+
+PREDICATES: dict[str, np.ufunc] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+@irdl_op_definition
+class CompareOp(Elementwise):
+    """
+    lhs ? rhs as bool, by IEEE 754: with NaN only `ne` holds.
+
+    ```mlir
+    %0 = mlc.compare "lt" %a, %b : tensor<4xf32> -> tensor<4xi1>
+    ```
+    """
+
+    name = "mlc.compare"
+    KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "bool")
+    T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
+    predicate = prop_def(StringAttr)
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(TensorType)
+    assembly_format = "$predicate $lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        predicate = text_property(properties, "predicate")
+        if predicate not in PREDICATES:
+            raise DTypeError(
+                f"mlc.compare: predicate {predicate!r}; expected one of {', '.join(PREDICATES)}"
+            )
+        cls.check_same(operands)
+        return tensor_type(i1, shape_of(operands[0]))
+
+    def reference(self, *operands: Array) -> Array:
+        return PREDICATES[self.predicate.data](*operands)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        dtype = dtype_of(tensor_of(self.lhs).element_type)
+        return b.compare(self.predicate.data, operands[0], operands[1], dtype)
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        return (None, None)
+
+
+@irdl_op_definition
+class SelectOp(Elementwise):
+    """
+    if_true where the condition holds, else if_false.
+
+    ```mlir
+    %0 = mlc.select %c, %a, %b : tensor<4xi1>, tensor<4xf32>
+    ```
+    """
+
+    name = "mlc.select"
+    T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
+    condition = operand_def(TensorType)
+    if_true = operand_def(T)
+    if_false = operand_def(T)
+    result = result_def(T)
+    assembly_format = (
+        "$condition `,` $if_true `,` $if_false attr-dict `:` type($condition) `,` type($result)"
+    )
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        if operands[0].element_type != i1:
+            found = dtype_of(operands[0].element_type).name
+            raise DTypeError(
+                f"mlc.select: the condition is {found}; expected bool: compare it, e.g. c != 0"
+            )
+        cls.check_same(operands[1:])
+        if shape_of(operands[0]) != shape_of(operands[1]):
+            raise ShapeError(
+                f"mlc.select: condition {spell(shape_of(operands[0]))} and values"
+                f" {spell(shape_of(operands[1]))} differ; expected equal shapes"
+            )
+        return operands[1]
+
+    def reference(self, *operands: Array) -> Array:
+        return np.where(*operands)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        return b.select(*operands)
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (1, 2)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        zero = full(b, 0.0, self.dtype, self.shape)
+        pair = (cotangent, zero) if operand == 1 else (zero, cotangent)
+        return b(SelectOp, self.condition, *pair)
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        zero, one = full(b, 0.0, self.dtype, self.shape), full(b, 1.0, self.dtype, self.shape)
+        return (
+            None,
+            b(SelectOp, self.condition, one, zero),
+            b(SelectOp, self.condition, zero, one),
+        )
+
+
+@irdl_op_definition
+class ConvertOp(Elementwise):
+    """
+    The value in another dtype.
+
+    Floats round to nearest even; float to integer truncates and saturates, NaN becomes 0; any
+    number to bool is `!= 0`; integers wrap around.
+
+    ```mlir
+    %0 = mlc.convert %x : tensor<4xf32> -> tensor<4xf64>
+    ```
+    """
+
+    name = "mlc.convert"
+    SOURCE: ClassVar[str] = (
+        "NumPy astype; float to integer out of range saturates (NumPy leaves it undefined)"
+    )
+    FLOPS: ClassVar[int] = 0
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        dtype_of(declared.element_type)
+        return tensor_type(declared.element_type, shape_of(operands[0]))
+
+    @property
+    def source(self) -> DType:
+        """The operand's dtype."""
+        return dtype_of(tensor_of(self.x).element_type)
+
+    def reference(self, *operands: Array) -> Array:
+        x, target = operands[0], self.dtype
+        if self.source.kind == "float" and target.kind == "int":
+            with np.errstate(invalid="ignore"):
+                # the nearest representable bound: float(2**63 - 1) rounds up to 2**63, which
+                # saturates below
+                whole = np.trunc(np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf))
+                inside = (whole >= float(target.lowest)) & (whole < -float(target.lowest))
+                bound = np.where(whole < 0, target.lowest, target.highest)
+                safe = np.where(inside, whole, 0).astype(target.numpy)
+            return np.where(inside, safe, bound.astype(target.numpy))
+        with np.errstate(over="ignore"):
+            return same_array(x, self.source).astype(target.numpy)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        return b.convert(operands[0], self.source, self.dtype)
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0,) if self.source.kind == self.dtype.kind == "float" else ()
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        return b(ConvertOp, cotangent, declared=tensor_of(self.x))
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        both_float = self.source.kind == self.dtype.kind == "float"
+        return (full(b, 1.0, self.source, self.shape) if both_float else None,)
+
+
+class Extremum(Binary):
+    """max or min; NaN where either operand is NaN. The derivative is split evenly at ties."""
+
+    KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "bool")
+    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]]  # for float, int, bool
+    NUMPY: ClassVar[np.ufunc]
+    WINS: ClassVar[str]
+
+    def reference(self, *operands: Array) -> Array:
+        return type(self).NUMPY(*operands)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        return b.apply(type(self).OPS[("float", "int", "bool").index(self.dtype.kind)], *operands)
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        if self.dtype.kind != "float":
+            return (None, None)
+        zero, half, one = (full(b, v, self.dtype, self.shape) for v in (0.0, 0.5, 1.0))
+        ties = b(CompareOp, self.lhs, self.rhs, predicate="eq")
+        wins = b(CompareOp, self.lhs, self.rhs, predicate=type(self).WINS)
+        loses = b(CompareOp, self.rhs, self.lhs, predicate=type(self).WINS)
+        return tuple(b(SelectOp, ties, half, b(SelectOp, c, one, zero)) for c in (wins, loses))
+
+
+@irdl_op_definition
+class MaxOp(Extremum):
+    """The larger of lhs and rhs."""
+
+    name = "mlc.max"
+    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MaximumfOp,
+        arith.MaxSIOp,
+        arith.OrIOp,
+    )
+    NUMPY: ClassVar[np.ufunc] = np.maximum
+    WINS: ClassVar[str] = "gt"
+
+
+@irdl_op_definition
+class MinOp(Extremum):
+    """The smaller of lhs and rhs."""
+
+    name = "mlc.min"
+    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
+        arith.MinimumfOp,
+        arith.MinSIOp,
+        arith.AndIOp,
+    )
+    NUMPY: ClassVar[np.ufunc] = np.minimum
+    WINS: ClassVar[str] = "lt"
+
+
+COMPARISON: tuple[type[Elementwise], ...] = (MaxOp, MinOp, CompareOp, SelectOp, ConvertOp)
