@@ -26,6 +26,12 @@ _REQUIRED = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num
 _LIMIT = "omp_get_max_threads"
 _RUNTIME_FILE = re.compile(r"/lib(gomp|iomp5|omp)\b[^/]*\.so[^/]*$")
 
+_SPIN = {"GOMP_SPINCOUNT": "500", "KMP_BLOCKTIME": "0"}
+"""How long an idle thread spins before it sleeps, for a runtime that we load: a few us instead of
+libgomp's milliseconds, which on a shared machine are stolen from the thread that is waited for.
+Measured: docs/measurements.md."""
+_USERS_WAY = ("OMP_WAIT_POLICY", *_SPIN)
+
 _explicit_count: int | None = None
 _bound: OpenMPRuntime | None = None
 _searched = False
@@ -154,11 +160,23 @@ def _installed_paths() -> Iterator[str]:
 
 def _open(path: str, *, already_loaded: bool) -> OpenMPRuntime | None:
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(path) if already_loaded else _load_patiently(path)
         symbols = {name: function_address(getattr(library, name)) for name in (*_REQUIRED, _LIMIT)}
     except (OSError, AttributeError):
         return None
     return OpenMPRuntime(path=path, already_loaded=already_loaded, symbols=symbols)
+
+
+def _load_patiently(path: str) -> ctypes.CDLL:
+    """Load a runtime whose idle threads soon sleep, unless the user has said how they wait."""
+    if any(name in os.environ for name in _USERS_WAY):
+        return ctypes.CDLL(path)
+    os.environ.update(_SPIN)  # runtimes read the environment once, while they are loaded
+    try:
+        return ctypes.CDLL(path)
+    finally:
+        for name in _SPIN:
+            os.environ.pop(name, None)
 
 
 @lru_cache(maxsize=1)
