@@ -35,7 +35,7 @@ from mlc.lowering.loops.contract import scratch_bytes
 from mlc.passes.cost import Work, predicted_ns
 from mlc.passes.remarks import listening
 from mlc.passes.report import Memory, Plan, by_source_line, memory_of, plan_of, table, total
-from mlc.pipeline import LEVELS, Dump, Level, Options, Report, level_of, prepare, run_pipeline
+from mlc.pipeline import LEVELS, Dump, Level, Options, Report, level_of, run_pipeline
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.llvm import emit_assembly
@@ -115,7 +115,7 @@ class Executable:
 
     def __init__(
         self,
-        program: _Program,
+        program: Levels,
         entry: LoadedEntry,
         sites: Sequence[Site],
         *,
@@ -154,15 +154,11 @@ class Executable:
 
     def asm(self) -> str:
         """The assembly of every module."""
-        target = _cpu(self.options)
-        return "\n".join(
-            f"# {unit.name}\n{emit_assembly(unit.text, target)}" for unit in self._program.units()
-        )
+        return self._program.asm()
 
     def plan(self, **sizes: int) -> Plan:
         """The kernels and the buffers between them, for these values of the symbols."""
-        known = self._program.known_sizes(sizes)
-        return plan_of(self._program.plan(), self.options.target, known, self._threads())
+        return self._program.report(sizes)
 
     def cost(self, **sizes: int) -> Cost:
         """The whole call's cost, for these values of the symbols."""
@@ -176,25 +172,15 @@ class Executable:
 
     def memory(self, **sizes: int) -> Memory:
         """What a call allocates, for these values of the symbols."""
-        return self._program.memory(self._program.known_sizes(sizes))
+        return self._program.memory(sizes)
 
     def explain(self, **sizes: int) -> str:
         """Plan, costs, memory, and why values are stored, as text."""
-        known = self._program.known_sizes(sizes)
-        head = f"@{self._program.name} for {self.options.target.name}"
-        if known:
-            head += " at " + ", ".join(f"{name} = {value}" for name, value in known.items())
-        lines = [head, table(self.plan(**sizes), self.memory(**sizes)), *self._program.remarks()]
-        return "\n".join(lines)
-
-    def _threads(self) -> int:
-        from mlc.runtime.threads import get_threads
-
-        return self.options.threads or get_threads()
+        return self._program.explain(sizes)
 
 
-class _Program:
-    """The program of an executable, at whichever level somebody asks for."""
+class Levels:
+    """A program, at whichever level somebody asks for. Nothing here loads or runs code."""
 
     def __init__(
         self,
@@ -203,12 +189,15 @@ class _Program:
         signature: EntrySignature,
         options: Options,
         sizes: Mapping[str, int],
+        *,
+        fresh: ModuleOp | None = None,
     ) -> None:
         self.traced = traced
         self.name = name
         self.signature = signature
         self.options = options
         self.sizes = dict(sizes)
+        self.fresh = fresh  # the traced module, with source locations, while nobody rewrites it
         self.planned: ModuleOp | None = None
         self.code: list[CodeUnit] | None = None
 
@@ -216,7 +205,7 @@ class _Program:
         """Every symbol's value: given now, known from compiling, or assumed."""
         if unknown := set(given) - set(self.signature.symbols):
             found = ", ".join(self.signature.symbols) or "none"
-            raise TypeError(f"no symbol is called {min(unknown)!r}; expected one of: {found}")
+            raise MlcError(f"no symbol is called {min(unknown)!r}; expected one of: {found}")
         both = {**self.sizes, **given}
         return {name: both.get(name, ASSUMED_SIZE) for name in self.signature.symbols}
 
@@ -224,7 +213,8 @@ class _Program:
         """A new module of the program at a level."""
         from mlc.text import parse_text
 
-        module = parse_text(self.traced, self.name)
+        fresh = self.fresh
+        module = parse_text(self.traced, self.name) if fresh is None else fresh.clone()
         return run_pipeline(module, self.options, until=level)
 
     def plan(self) -> ModuleOp:
@@ -239,25 +229,45 @@ class _Program:
             raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
         if level == "code":
             return "\n".join(f"; module {unit.name}\n{unit.text}" for unit in self.units())
-        return f"{self.plan() if level == 'plan' else self.at(level)}\n"
+        return str(self.plan() if level == "plan" else self.at(level)) + "\n"
 
     def units(self) -> list[CodeUnit]:
         """The LLVM modules."""
         if self.code is None:
-            self.code = emit_units(self.at("loops"), _cpu(self.options))
+            self.code = emit_units(self.at("loops"), cpu_of(self.options))
         return self.code
+
+    def asm(self) -> str:
+        """The assembly of every module."""
+        target = cpu_of(self.options)
+        return "\n".join(f"# {u.name}\n{emit_assembly(u.text, target)}" for u in self.units())
+
+    def report(self, sizes: Mapping[str, int]) -> Plan:
+        """The kernels and the buffers between them."""
+        from mlc.runtime.threads import get_threads
+
+        threads = self.options.threads or get_threads()
+        return plan_of(self.plan(), self.options.target, self.known_sizes(sizes), threads)
 
     def memory(self, sizes: Mapping[str, int]) -> Memory:
         """Bytes of a call, packed blocks included."""
-        module = self.plan()
+        module, known = self.plan(), self.known_sizes(sizes)
         scratch = [scratch_bytes(op) for op in module.walk() if isinstance(op, KernelOp)]
-        return memory_of(module, sizes, max((s.evaluate(sizes) for s in scratch), default=0))
+        return memory_of(module, known, max((s.evaluate(known) for s in scratch), default=0))
 
     def remarks(self) -> list[str]:
         """What the passes had to say."""
         with listening() as heard:
             self.at("plan")
         return [str(remark) for remark in dict.fromkeys(heard)]
+
+    def explain(self, sizes: Mapping[str, int]) -> str:
+        """Plan, costs, memory, and why values are stored, as text."""
+        known = self.known_sizes(sizes)
+        head = f"@{self.name} for {self.options.target.name}"
+        if known:
+            head += " at " + ", ".join(f"{name} = {value}" for name, value in known.items())
+        return "\n".join([head, table(self.report(sizes), self.memory(sizes)), *self.remarks()])
 
 
 def build(
@@ -269,19 +279,20 @@ def build(
     sizes: Mapping[str, int],
 ) -> Executable:
     """See `mlc.pipeline.compile_module`."""
-    target = _cpu(options)
+    target = cpu_of(options)
     start = time.perf_counter()
     function = _function(module)
-    prepare(module, options)
     name = function.sym_name.data
     if name in support().symbols:  # the code calls a C function of this name
         name += "_"
         function.properties["sym_name"] = StringAttr(name)
-    program = _Program(str(module), name, signature, options, sizes)
+    program = Levels(str(module), name, signature, options, sizes)
     key = _key(program, function)
     report = Report()
     artifact = object_cache().get(key)
     known = artifact is not None
+    if known:
+        program.fresh = module
     if artifact is None:
         artifact = _compile(module, program, target, report)
         object_cache().put(key, artifact)
@@ -300,14 +311,14 @@ def build(
     return Executable(program, entry, sites, from_cache=known, times_s=times)
 
 
-def _key(program: _Program, function: FuncOp) -> str:
+def _key(program: Levels, function: FuncOp) -> str:
     """The first key of D20: the traced program, the options, the entry; lines of ops that may fail."""
     lines = [str(op.location) for op in function.walk() if isinstance(op, GatherOp | ReduceOp)]
     parts = (program.traced, program.options.key(), repr(program.signature), "\n".join(lines))
     return object_key(b"program", *(part.encode() for part in parts))
 
 
-def _compile(module: ModuleOp, program: _Program, target: CpuTarget, report: Report) -> bytes:
+def _compile(module: ModuleOp, program: Levels, target: CpuTarget, report: Report) -> bytes:
     """The artifact: sites and objects of a program that no cache knows."""
     dump = Dump.for_function(program.name)
     loops = _lowered(module, program, report, dump)
@@ -330,7 +341,7 @@ def _compile(module: ModuleOp, program: _Program, target: CpuTarget, report: Rep
     return _packed(_sites(loops), [o.image for o in objects])
 
 
-def _lowered(module: ModuleOp, program: _Program, report: Report, dump: Dump | None) -> ModuleOp:
+def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | None) -> ModuleOp:
     """The module at the loops level; the plan is kept."""
     if dump is not None:
         dump.write("trace", module, 0.0)
@@ -349,7 +360,7 @@ def emit_units(loops: ModuleOp, target: CpuTarget) -> list[CodeUnit]:
     return units + [CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries]
 
 
-def _cpu(options: Options) -> CpuTarget:
+def cpu_of(options: Options) -> CpuTarget:
     if isinstance(options.target, CpuTarget):
         return options.target
     raise MlcError(

@@ -17,15 +17,22 @@ from xdsl.utils.exceptions import VerifyException
 
 def verify_dominance(op: Operation) -> None:
     """VerifyException naming the first op with an operand that is not defined yet."""
+    for _, message in faults(op):
+        raise VerifyException(message)
+
+
+def faults(op: Operation) -> Iterator[tuple[Operation, str]]:
+    """Every op inside `op` with an operand that it cannot see, and the message about it."""
     for user, index in _faults(op, frozenset()):
         value = user.operands[index]
         name = f"%{value.name_hint}" if value.name_hint else f"operand {index}"
         owner = value.owner
-        defined = "outside of what it sees" if isinstance(value, BlockArgument) else "later or elsewhere"
-        by = "" if isinstance(owner, Block) else f", by '{owner.name}'"
-        raise VerifyException(
-            f"'{user.name}' uses {name}, which is defined {defined}{by};"
-            " expected every value to be defined before its uses"
+        by = "" if isinstance(owner, Block) else f" by '{owner.name}'"
+        where = "in a region it does not see" if isinstance(value, BlockArgument) else "later or elsewhere"
+        yield (
+            user,
+            f"'{user.name}' uses {name}, which is defined {where}{by};"
+            " expected every value to be defined before its uses",
         )
 
 

@@ -8,15 +8,17 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import KernelOp, Template
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
@@ -59,12 +61,26 @@ def _form(function: FuncOp, fusion: Fusion) -> None:
     block = function.body.block
     if any(isinstance(op, KernelOp) for op in block.ops):
         return
+    if "mlc.symbols" not in function.attributes:
+        symbols = [StringAttr(name) for name in symbols_of(function)]
+        function.attributes["mlc.symbols"] = ArrayAttr(symbols)
     order = {op: index for index, op in enumerate(function.walk())}
-    general = set[SSAValue](block.args[k] for k in _general_arguments(function))
+    general = set[SSAValue](block.args[k] for k in general_arguments(function))
     _Build(Grouping(block, fusion).run(), order, general, None).run()
 
 
-def _general_arguments(function: FuncOp) -> list[int]:
+def symbols_of(function: FuncOp) -> tuple[str, ...]:
+    """The function's symbols: as `mlc.symbols` lists them, else as its arguments mention them."""
+    listed = function.attributes.get("mlc.symbols")
+    if isinstance(listed, ArrayAttr):
+        names = cast("ArrayAttr[Attribute]", listed)
+        return tuple(name.data for name in names if isinstance(name, StringAttr))
+    dims = [dim for t in function.function_type.inputs for dim in shape_of(t)]
+    dims.sort(key=lambda dim: dim.single_symbol is None)  # plain ones first: they bind first
+    return tuple(dict.fromkeys(name for dim in dims for name in sorted(dim.symbols())))
+
+
+def general_arguments(function: FuncOp) -> list[int]:
     """The arguments that may have any strides."""
     if function.arg_attrs is None:
         return []
