@@ -52,7 +52,7 @@ class Parameters:
     """The parameters of a function, and which of them are static."""
 
     def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
-        self.signature = inspect.signature(function)
+        self.signature = _signature(function)
         self.parameters = list(self.signature.parameters.values())
         self.names = [p.name for p in self.parameters]
         self.static = set(static)
@@ -103,6 +103,18 @@ class Parameters:
                 forced = part_name in forced_static
                 leaves.append(static_leaf(part_name, part) if forced else leaf_of(part_name, part))
         return Call(values, structures, leaves)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """The signature, with annotations that name a `TensorSpec` evaluated."""
+    plain = inspect.signature(function)
+    texts = [p.annotation for p in plain.parameters.values() if isinstance(p.annotation, str)]
+    if not any("TensorSpec" in text for text in texts):
+        return plain
+    try:
+        return inspect.signature(function, eval_str=True)
+    except (NameError, AttributeError, SyntaxError):
+        return plain
 
 
 def static_leaf(name: str, value: Any) -> Leaf:

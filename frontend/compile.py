@@ -195,7 +195,7 @@ class _Dispatcher:
     def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for a call, traced again for what tracing found that it must know."""
         from mlc.dialects.errors import MlcError
-        from mlc.frontend.dispatch import Family, explain_mismatch
+        from mlc.frontend.dispatch import Family, explain_mismatch, match_sizes
         from mlc.frontend.errors import SpecialiseSignal
 
         while True:
@@ -206,10 +206,13 @@ class _Dispatcher:
                 raise fault
             because = self.reason(call, shapes)
             if because is None:
-                shapes = [_static_shape(leaf.shape) for leaf in call.leaves]
-                because = "sizes outside what the symbolic program assumes"
+                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
-                return call, self.trace(call, shapes), shapes, because
+                program = self.trace(call, shapes)
+                if not program.assumptions_hold(match_sizes(call, shapes) or {}):
+                    shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                    program = self.trace(call, shapes)
+                return call, program, shapes, because
             except SpecialiseSignal as signal:
                 self.specialise(signal, call, shapes)
             except MlcError as error:
@@ -289,7 +292,7 @@ class _Dispatcher:
         forced = set(self.forced_static)
         while True:
             call = self.parameters.call(values, forced)
-            shapes = [leaf.value.dims if leaf.kind == "spec" else _static_shape(leaf.shape) for leaf in call.leaves]
+            shapes = _static_shapes(call)
             try:
                 return call, self.trace(call, shapes), shapes, "reference"
             except SpecialiseSignal as signal:
@@ -324,10 +327,17 @@ class _Dispatcher:
         )
 
 
-def _static_shape(shape: Sequence[int]) -> tuple[Any, ...]:
+OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
+
+
+def _static_shapes(call: Call) -> list[Any]:
+    """The sizes of this call; those of a `TensorSpec` as the user gave them."""
     from mlc.dialects.dims import Dim
 
-    return tuple(Dim.const(size) for size in shape)
+    return [
+        leaf.value.dims if leaf.kind == "spec" else tuple(Dim.const(size) for size in leaf.shape)
+        for leaf in call.leaves
+    ]
 
 
 def _with_annotations(parameters: Parameters, dynamic: Dynamic) -> Dynamic:

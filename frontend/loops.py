@@ -46,7 +46,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, C], C], init: C) -> C
             break
         carried = [Tracer(here(), convert(x.value, d)) for x, d in zip(carried, dtypes, strict=True)]
     loop, results = _loop(carried, body, structure, first, init, trips)
-    here().scopes[-1].add_op(loop)
+    here().b.insert(loop)
     return unflatten(structure, [Tracer(here(), r) for r in results])
 
 
@@ -64,7 +64,7 @@ def _loop(
     region, outcome = _traced_body(carried, body, structure, first)
     returned = [convert_inside(region, x, c, name) for x, c, name in zip(
         outcome, carried, leaf_names(init, "carry"), strict=True)]
-    region.block.add_op(YieldOp(returned))
+    region.block.add_op(YieldOp.create(operands=returned))
     loop = ForOp(trips, values, region)
     return loop, list(loop.outs)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Level = Literal["trace", "tensor", "plan", "loops", "code"]
 
+_LEVELS: tuple[Level, ...] = ("trace", "tensor", "plan", "loops", "code")
+
 
 class Lowered:
     """The program for given argument types."""
@@ -43,6 +45,8 @@ class Lowered:
 
     def text(self, level: Level = "tensor") -> str:
         """The program at the end of a level; "trace": as it was traced."""
+        if level not in _LEVELS:
+            raise ValueError(f"no level is called {level!r}; expected one of {', '.join(_LEVELS)}")
         if level == "trace":
             return str(self._program.module) + "\n"
         if level == "code":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
@@ -71,6 +71,10 @@ class Program:
     def needs_nothing_from_outside(self) -> bool:
         """Whether the arguments alone decide what the program computes."""
         return not (self.hidden or self.guards or self.assumptions)
+
+    def assumptions_hold(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the symbols' values are such as tracing relied on."""
+        return all(a.dim.evaluate(sizes) >= 0 for a in self.assumptions if a.dim.symbols() <= sizes.keys())
 
     def fits_outside(self, values: Sequence[object]) -> bool:
         """Whether guarded values and the types of captured arrays are those of tracing."""

@@ -75,10 +75,7 @@ class Ready:
         sizes = match_sizes(call, self.shapes)
         if sizes is None:
             return False
-        program = self.program
-        if any(a.dim.evaluate(sizes) < 0 for a in program.assumptions):
-            return False
-        return program.fits_outside(call.values)
+        return self.program.assumptions_hold(sizes) and self.program.fits_outside(call.values)
 
     def fits_outside(self, call: Call) -> bool:
         """Whether what the program reads from outside is as it was."""

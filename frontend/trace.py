@@ -206,6 +206,7 @@ class _Active(threading.local):
 
 
 _active = _Active()
+OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
 
 
 def current() -> Trace | None:
@@ -227,10 +228,7 @@ def here() -> Trace:
     """The trace that operations go to."""
     trace = current()
     if trace is None:
-        raise located(
-            LeakError,
-            "a traced value is used outside the compiled function that made it; return it instead",
-        )
+        raise located(LeakError, OUTSIDE)
     return trace
 
 

@@ -97,11 +97,12 @@ class Tracer(Value):
             where = "" if site is None else f" at {shown_path(site.filename)}:{site.line}"
             names = ", ".join(sorted(self.origins))
             raise SpecialiseSignal(self.origins, frozenset(), f"{what} of {names} is needed{where}")
-        name = name_of(self) or "it"
+        name = name_of(self) or "value"
+        kind = f"array {spell(self.dims)}" if self.dims else "number"
         raise located(
             ConcretizationError,
-            f"{what} of a traced array {spell(self.dims)} of {self.row.numpy} is needed while the function is"
-            " compiled, but exists only when it runs.",
+            f"{what} of a traced {kind} ({self.row.numpy}) is needed while the function is compiled,"
+            " but exists only when it runs.",
             remedy=remedy.format(name=name),
         )
 

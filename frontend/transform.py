@@ -34,6 +34,8 @@ _transformed: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary(
 
 def transformed(function: FunctionType) -> FunctionType:
     """The function with its loads and calls observed; the function itself where it has no source."""
+    if RUNTIME in function.__code__.co_freevars:
+        return function  # made inside a transformed function, and so one itself
     found = _transformed.get(function)
     if found is None:
         found = _transformed[function] = _build(function)

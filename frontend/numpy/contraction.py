@@ -26,7 +26,7 @@ Operand = Any
 
 
 def _pair(function: str, a: Operand, b: Operand) -> tuple[Tracer, Tracer, DType]:
-    x, y = lift(a, function), lift(b, function)
+    x, y = (lift(np.asarray(v)[()] if isinstance(v, int | float) else v, function) for v in (a, b))
     return x, y, common_dtype(function, (x, y))
 
 

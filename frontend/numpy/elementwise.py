@@ -111,6 +111,8 @@ MAX_POWER = 64
 @public(np.power, numbers=True)
 def power(x1: Operand, x2: Operand) -> Tracer:
     """x1 ** x2 for a small constant whole x2 (products), or 0.5 (square root)."""
+    if isinstance(x2, Tracer) and x2.origins:
+        x2 = x2.__index__()  # of an argument: asks for it as a static one
     if isinstance(x2, float | np.floating) and not float(x2).is_integer() and x2 != 0.5:
         raise _power_error(f"the exponent {x2}")
     if isinstance(x2, Tracer | np.ndarray) or not isinstance(x2, int | float | np.generic):

@@ -16,8 +16,8 @@ import numpy as np
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import DTypeError, MlcError
-from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.trace import Trace, current, tracing
+from mlc.frontend.errors import LeakError, NotSupportedError, located
+from mlc.frontend.trace import OUTSIDE, Trace, current, tracing
 from mlc.frontend.tracer import Tracer
 
 P = ParamSpec("P")
@@ -73,6 +73,8 @@ def _eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[s
         leaves, structure = flatten((tuple(args), kwargs))
         arrays: list[Any] = []
         for k, leaf in enumerate(leaves):
+            if isinstance(leaf, Tracer):
+                raise located(LeakError, OUTSIDE)
             if isinstance(leaf, np.ndarray):
                 leaves[k] = _eager_argument(trace, leaf, len(arrays))
                 arrays.append(leaf)
