@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import mlc
-from benchmarks.harness import compare, report, settings
+from benchmarks.harness import compare, compiled, report, settings
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -43,15 +42,15 @@ def candidates(function: Callable[..., Array], count: int) -> dict[str, Callable
     """The compiled function, the same in NumPy, and one `np.add`, the least that NumPy can do."""
     arrays = [np.full(8, float(k), np.float32) for k in range(count)]
     a, b = arrays[0], arrays[-1]
-    compiled = mlc.compile(function)
-    compiled(*arrays)
+    fast = compiled(function)
+    fast(*arrays)
     if count == 1:
-        call: Callable[[], object] = lambda: compiled(a)  # noqa: E731 - timed as the others are
+        call: Callable[[], object] = lambda: fast(a)  # noqa: E731 - timed as the others are
     elif count == 4:
         p, q, r, s = arrays
-        call = lambda: compiled(p, q, r, s)  # noqa: E731
+        call = lambda: fast(p, q, r, s)  # noqa: E731
     else:
-        call = lambda: compiled(*arrays)  # noqa: E731
+        call = lambda: fast(*arrays)  # noqa: E731
     return {
         "mlc": call,
         "NumPy, same function": lambda: function(*arrays),

@@ -11,15 +11,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 import mlc
-from benchmarks.harness import Table, compare, report, settings
+from benchmarks.harness import Table, compare, compiled, report, settings
+from mlc.dialects.target import named_target
+from mlc.passes.report import plan_of, total
+from mlc.pipeline import Options, run_pipeline
 
 SIZES = (10**4, 10**6, 10**7)
+PLANS: dict[str, Literal["none", "simple"]] = {"unfused": "none", "fused": "simple"}
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
@@ -35,18 +40,19 @@ def intensities(size: int) -> Table:
         ["plan", "kernels", "operations", "bytes", "per element", "per byte"],
     )
     spec = mlc.TensorSpec(size, dtype="f32")
-    for fusion in ("none", "simple"):
-        plan = mlc.compile(fused, fusion=fusion).lower(spec, spec, spec, spec).compile().plan()
-        flops = sum(k.flops for k in plan.kernels)
-        moved = sum(k.bytes for k in plan.kernels)
-        accesses = sum(k.accesses for k in plan.kernels)
+    low = compiled(fused).lower(spec, spec, spec, spec)
+    target = named_target("avx512")
+    for name, fusion in PLANS.items():
+        module = run_pipeline(low.module, Options(target=target, fusion=fusion), until="plan")
+        plan = plan_of(module, target, {})
+        work = total(plan)
         table.add(
-            "unfused" if fusion == "none" else "fused",
+            name,
             len(plan.kernels),
-            f"{flops:,}",
-            f"{moved:,}",
-            Fraction(flops, accesses),
-            f"{flops / moved:.3f}",
+            f"{work.flops:,}",
+            f"{work.bytes:,}",
+            Fraction(work.flops, work.accesses),
+            f"{work.intensity:.3f}",
         )
     return table
 
@@ -55,19 +61,20 @@ def candidates(size: int, threads: int) -> dict[str, Callable[[], object]]:
     """The ways to compute it. Every call returns a fresh array, as a user gets it."""
     rng = np.random.default_rng(1)
     a, b, c, d = (rng.standard_normal(size, np.float32) for _ in range(4))
-    compiled = mlc.compile(fused)
+    fast = compiled(fused)
     found: dict[str, Callable[[], object]] = {
-        "mlc": lambda: compiled(a, b, c, d),
+        "mlc": lambda: fast(a, b, c, d),
         "NumPy": lambda: fused(a, b, c, d),
     }
     try:
-        import numexpr
+        numexpr: Any = import_module("numexpr")  # it has no types
     except ImportError:
         print("numexpr is not installed (extra `test`): left out", file=sys.stderr)
     else:
-        found["numexpr"] = lambda: numexpr.evaluate("d + (a + b) * c")
+        operands = {"a": a, "b": b, "c": c, "d": d}
+        found["numexpr"] = lambda: numexpr.evaluate("d + (a + b) * c", local_dict=operands)
     if threads > 1:
-        serial = mlc.compile(fused, threads=1)
+        serial = compiled(fused, threads=1)
         found["mlc, 1 thread"] = lambda: serial(a, b, c, d)
     return found
 
@@ -79,7 +86,7 @@ from benchmarks.elementwise import fused
 def status(name):
     return int(re.search(name + r":\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
 size = int(sys.argv[1])
-compiled = mlc.compile(fused, dynamic=True)
+compiled = mlc.compile(dynamic=True)(fused)
 compiled(*(np.ones(1000, np.float32) for _ in range(4)))
 arrays = [np.ones(size, np.float32) for _ in range(4)]
 try:

@@ -1,9 +1,10 @@
 """
 The first call: seconds per stage with an empty cache, with a full one, and of the import.
 
-Every row is the median over fresh processes. `trace` makes the tensor-level program, `passes` are
-those of the levels tensor and plan, `lowering` goes from the plan to LLVM IR text, `LLVM` makes and
-loads the object code. The rest of a first call is the call itself and the bookkeeping around it.
+Every number is a median over fresh processes. `imports` are the parts of the compiler that `import
+mlc` leaves out, `trace` makes the tensor-level program, `passes` are those of the levels tensor and
+plan, `lowering` goes from the plan to LLVM IR text, `LLVM` to object code, `load` links it.
+`whole first call` is measured in processes of its own, with nothing taken apart.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ from benchmarks.harness import Table, report, settings
 PROGRAM = """
 import json, sys, time
 import numpy as np
-start = time.perf_counter()
 import mlc
-imported = time.perf_counter() - start
 rng = np.random.default_rng(5)
 x = rng.standard_normal((256, 64), np.float32)
 w = rng.standard_normal((64, 64), np.float32)
@@ -45,36 +44,50 @@ def layers(x, w):
 
 compiled = mlc.compile(globals()[sys.argv[1]])
 start = time.perf_counter()
-compiled(x, w)
-first = time.perf_counter() - start
-print(json.dumps({"import": imported, "first": first, **compiled.stats().stages()}))
+if sys.argv[2] == "whole":
+    compiled(x, w)
+    print(json.dumps({"whole": time.perf_counter() - start}))
+else:
+    import mlc.executable, mlc.frontend.lowered, mlc.frontend.program, mlc.frontend.numpy
+    import mlc.lowering.plan_to_loops, mlc.registry
+    for name in mlc.registry.PASSES:
+        mlc.registry.load(name)
+    imports = time.perf_counter() - start
+    start = time.perf_counter()
+    low = compiled.lower(x, w)
+    trace = time.perf_counter() - start
+    executable = low.compile()
+    executable(x, w)
+    s = {"tensor": 0, "plan": 0, "loops": 0, "emit": 0, "llvm": 0, **executable.times_s}
+    print(json.dumps({"imports": imports, "trace": trace, "passes": s["tensor"] + s["plan"],
+        "lowering": s["loops"] + s["emit"], "LLVM": s["llvm"], "load": s["load"]}))
 """
 FUNCTIONS = ("elementwise", "matmul", "softmax", "layers")
-STAGES = ("trace", "passes", "lowering", "LLVM")
+STAGES = ("imports", "trace", "passes", "lowering", "LLVM", "load")
 ROOT = Path(__file__).parent.parent
 
 
-def run(function: str, cache: str) -> dict[str, float]:
-    """Seconds of each stage of the first call in a fresh process."""
+def run(function: str, mode: str, cache: str) -> dict[str, float]:
+    """Seconds of the first call in a fresh process, whole or by stages."""
     environment = {**os.environ, "MLC_CACHE_DIR": cache}
-    command = [sys.executable, "-c", PROGRAM, function]
+    command = [sys.executable, "-c", PROGRAM, function, mode]
     return json.loads(subprocess.check_output(command, env=environment, text=True, cwd=ROOT))
 
 
 def medians(function: str, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
     """Medians with an empty cache and with the cache that such a process left."""
-    cold: list[dict[str, float]] = []
-    warm: list[dict[str, float]] = []
+    samples: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as cache:
-            cold.append(run(function, cache))
-            warm.append(run(function, cache))
-    names = ("first", *STAGES)
-    first, second = (
-        {name: statistics.median(found.get(name, 0.0) for found in runs) for name in names}
-        for runs in (cold, warm)
+        for mode in ("whole", "stages"):
+            with tempfile.TemporaryDirectory() as cache:
+                for runs in samples:
+                    for name, seconds in run(function, mode, cache).items():
+                        runs.setdefault(name, []).append(seconds)
+    cold, warm = samples
+    return (
+        {name: statistics.median(found) for name, found in cold.items()},
+        {name: statistics.median(found) for name, found in warm.items()},
     )
-    return first, second
 
 
 def import_s(statement: str, rounds: int) -> float:
@@ -97,7 +110,7 @@ def main() -> None:
     )
     for function in FUNCTIONS[:2] if options.quick else FUNCTIONS:
         for cache, found in zip(("empty", "full"), medians(function, rounds), strict=True):
-            table.add(function, cache, *(float(found[s]) for s in STAGES), float(found["first"]))
+            table.add(function, cache, *(float(found[s]) for s in STAGES), float(found["whole"]))
     imports = Table("Import", ["statement", "seconds", "of NumPy's"])
     numpy_s = import_s("import numpy", rounds)
     for statement in ("import numpy", "import mlc", "import numpy, mlc"):

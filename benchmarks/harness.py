@@ -19,11 +19,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+import mlc
 
 SAMPLE_S = 2e-3
 """Shortest sample: 10^5 times the clock's resolution, a tenth of a scheduler's time slice."""
 
 Call = Callable[[], object]
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """The function compiled; `Any` because what it has beside `__call__` is used here."""
+    return mlc.compile(**options)(function)
 
 
 @dataclass(frozen=True)

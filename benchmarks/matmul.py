@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-import mlc
-from benchmarks.harness import compare, report, settings
+from benchmarks.harness import compare, compiled, report, settings
 
 Array = np.ndarray[Any, Any]
 Product = Callable[[Array, Array], Array]
+Scalar = type[np.float32] | type[np.float64]
 PRODUCTS: dict[str, Product] = {
     "a @ b": lambda a, b: a @ b,
     "a.T @ b": lambda a, b: a.T @ b,
@@ -23,8 +23,13 @@ SHAPES = ((32, 1024, 4096), (100_000, 64, 64), (1, 1024, 1024), (512, 1024, 1)) 
 
 def candidates(product: Product, a: Array, b: Array) -> dict[str, Callable[[], object]]:
     """NumPy and mlc for one product."""
-    compiled = mlc.compile(product)
-    return {"mlc": lambda: compiled(a, b), "NumPy": lambda: product(a, b)}
+    fast = compiled(product)
+    return {"mlc": lambda: fast(a, b), "NumPy": lambda: product(a, b)}
+
+
+def rate(flops: float) -> Callable[[float], str]:
+    """The note for a case: its arithmetic per second."""
+    return lambda seconds: f"{flops / seconds / 1e9:.0f} GFLOP/s"
 
 
 def main() -> None:
@@ -35,11 +40,11 @@ def main() -> None:
     cases: dict[str, dict[str, Callable[[], object]]] = {}
     flops: dict[str, float] = {}
 
-    def case(name: str, product: Product, m: int, k: int, n: int, dtype: type) -> None:
+    def case(name: str, product: Product, m: int, k: int, n: int, dtype: Scalar) -> None:
         shape_a = (k, m) if name.startswith("a.T") else (m, k)
         shape_b = (n, k) if name.endswith("b.T") else (k, n)
-        a = rng.standard_normal(shape_a).astype(dtype)
-        b = rng.standard_normal(shape_b).astype(dtype)
+        a: Array = rng.standard_normal(shape_a).astype(dtype)
+        b: Array = rng.standard_normal(shape_b).astype(dtype)
         key = f"{name}  {m}x{k}x{n}  {np.dtype(dtype).name}"
         cases[key] = candidates(product, a, b)
         flops[key] = 2.0 * m * n * k
@@ -52,7 +57,7 @@ def main() -> None:
         case("a @ b", PRODUCTS["a @ b"], n, n, n, np.float64)
     for m, k, n in () if options.quick else SHAPES:
         case("a @ b", PRODUCTS["a @ b"], m, k, n, np.float32)
-    notes = {key: lambda s, f=f: f"{f / s / 1e9:.0f} GFLOP/s" for key, f in flops.items()}
+    notes = {key: rate(f) for key, f in flops.items()}
     report(options, compare("Matrix products", cases, options.rounds, notes=notes))
 
 

@@ -55,7 +55,7 @@ def nearest(train: F32, labels: I64, test: F32) -> I64:
     """
     products = test @ train.T
     distance = (test * test).sum(axis=1)[:, None] - 2.0 * products + (train * train).sum(axis=1)
-    columns: I64 = np.arange(train.shape[0])
+    columns = np.arange(train.shape[0], dtype=np.int64)
     first = distance.argmin(axis=1)
     distance = np.where(columns == first[:, None], np.inf, distance)
     second = distance.argmin(axis=1)
@@ -71,9 +71,7 @@ def classify(params: Params, x: F64) -> I64:
     return (np.maximum(x @ w1 + b1, 0.0) @ w2 + b2).argmax(axis=1)
 
 
-def train_step(
-    params: Params, velocity: Params, x: F64, y: I64
-) -> tuple[Params, Params, np.float64]:
+def train_step(params: Params, velocity: Params, x: F64, y: I64) -> tuple[Params, Params, Any]:
     """
     One step of gradient descent with momentum on the mean cross-entropy. x: (B, 64), y: (B,).
 
@@ -86,9 +84,9 @@ def train_step(
 
     shifted = scores - scores.max(axis=1, keepdims=True)
     weight = np.exp(shifted)
-    total = weight.sum(axis=1, keepdims=True)
+    total: F64 = weight.sum(axis=1, keepdims=True)
     target = y[:, None] == np.arange(CLASSES)
-    loss: np.float64 = np.mean(np.log(total) - np.where(target, shifted, 0.0).sum(axis=1, keepdims=True))
+    each: F64 = np.log(total) - np.where(target, shifted, 0.0).sum(axis=1, keepdims=True)
 
     d_scores = (weight / total - np.where(target, 1.0, 0.0)) / x.shape[0]
     d_before = np.where(before > 0.0, d_scores @ w2.T, 0.0)
@@ -96,7 +94,7 @@ def train_step(
 
     velocity = tuple(MOMENTUM * v - RATE * g for v, g in zip(velocity, gradient, strict=True))
     params = tuple(p + v for p, v in zip(params, velocity, strict=True))
-    return params, velocity, loss
+    return params, velocity, each.mean()
 
 
 # The experiment around it
@@ -109,7 +107,7 @@ class Program:
     name: str
     nearest: Callable[[F32, I64, F32], I64]
     classify: Callable[[Params, F64], I64]
-    train_step: Callable[[Params, Params, F64, I64], tuple[Params, Params, np.float64]]
+    train_step: Callable[[Params, Params, F64, I64], tuple[Params, Params, Any]]
     seconds: dict[str, float] = field(default_factory=lambda: {"neighbours": 0.0, "network": 0.0})
 
     def timed(self, model: str, compute: Callable[[], I64]) -> I64:
@@ -185,10 +183,10 @@ def compiled(target: str | None, threads: int | None) -> tuple[Program, list[Any
     """The functions compiled for `target`, varying sizes left open; and the functions alone."""
     options: dict[str, Any] = {"threads": threads} | ({"target": target} if target else {})
     rows = {"train": {0: "N"}, "labels": {0: "N"}, "test": {0: "B"}}
-    functions = [
-        mlc.compile(nearest, dynamic=rows, **options),
-        mlc.compile(classify, dynamic={"x": {0: "B"}}, **options),
-        mlc.compile(train_step, **options),
+    functions: list[Any] = [
+        mlc.compile(dynamic=rows, **options)(nearest),
+        mlc.compile(dynamic={"x": {0: "B"}}, **options)(classify),
+        mlc.compile(**options)(train_step),
     ]
     return Program("mlc", *functions), functions
 
@@ -232,8 +230,8 @@ def main() -> None:
         found = {program.name: run_fold(program, fold, pixels, labels) for program in programs}
         for name, models in found.items():
             for model, answers in models.items():
-                right = float(np.mean(answers == labels[fold.test]))
-                accuracy.setdefault((model, name), []).append(right)
+                right = np.equal(answers, labels[fold.test]).mean()
+                accuracy.setdefault((model, name), []).append(float(right))
         for model, answers in found["NumPy"].items():
             equal.extend((answers == found["mlc"][model]).tolist())
 
