@@ -92,7 +92,9 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
 
 
 def _vector_axis(nest: Nest) -> int:
-    """The reduced axis or the last result axis that most reads walk with unit stride."""
+    """The reduced axis or the last result axis that most reads walk with unit stride; -1: no axis."""
+    if not nest.sizes:
+        return -1
     votes = contiguous_votes(nest)
     reduced = range(nest.rank, len(nest.sizes))
     candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
