@@ -1,6 +1,7 @@
-"""Plan level to loops level: every kernel becomes a loop nest, the function becomes the entry that calls them.
+"""Plan level to loops level: a kernel becomes a loop nest, the function the entry that calls them.
 
-One recursive lowering per template, all of them over the ops' `element` facts. No text and no machine code here.
+One recursive lowering per template, all of them over the ops' `element` facts. Nothing here is text
+or machine code.
 """
 
 from __future__ import annotations

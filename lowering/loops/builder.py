@@ -1,22 +1,26 @@
 """Building loops-level IR in order: index arithmetic that folds, loops, conditionals, buffers.
 
-An index is an `int` where it is known and an SSA value where it is not, so a static size is a constant that folds (D7).
+An index is an `int` where it is known and an SSA value where it is not, so a static size is a
+constant that folds (D7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from typing import Protocol, cast
 
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     StridedLayoutAttr,
     VectorType,
@@ -24,6 +28,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv
@@ -34,15 +39,13 @@ INDEX = IndexType()
 Index = int | SSAValue
 
 NO_FAST_MATH = arith.FastMathFlagsAttr("none")
-EITHER_ZERO = arith.FastMathFlagsAttr([arith.FastMathFlag.NO_SIGNED_ZEROS])
+EITHER_ZERO = arith.FastMathFlagsAttr([FastMathFlag.NO_SIGNED_ZEROS])
 NO_OVERFLOW = arith.IntegerOverflowAttr("none")
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cmpi, signed
 
 
 def memory_type(dtype: DType) -> Attribute:
     """The element type in memory: bool is a byte."""
-    from xdsl.dialects.builtin import IntegerType
-
     return IntegerType(8) if dtype is BOOL else dtype.ir
 
 
@@ -55,16 +58,33 @@ def item_bytes(element: Attribute) -> int:
 def buffer_type(
     element: Attribute, sizes: tuple[int, ...], strided: bool = False
 ) -> MemRefType[Attribute]:
-    """A memref; -1 stands for a size known only at run time. `strided`: every stride is a run-time value."""
+    """A memref; -1 stands for a size known only at run time.
+
+    `strided`: every stride is a run-time value.
+    """
     shape = [DYNAMIC_INDEX if size < 0 else size for size in sizes]
     if strided:
         return MemRefType(element, shape, StridedLayoutAttr([None] * len(sizes)))
     return MemRefType(element, shape)
 
 
+def as_memref(kind: Attribute) -> MemRefType[Attribute]:
+    """The type itself, which must be a memref's."""
+    assert isinstance(kind, MemRefType)
+    return cast(MemRefType[Attribute], kind)
+
+
 def static(index: Index) -> int:
     """The size for a memref type: -1 where it is a value."""
     return index if isinstance(index, int) else -1
+
+
+class CarryingBody(Protocol):
+    """The body of a loop with carried values: gives the next ones."""
+
+    def __call__(self, i: Index, /, *carried: SSAValue) -> Sequence[SSAValue] | None:
+        """One trip."""
+        ...
 
 
 class LoopBuilder:
@@ -90,12 +110,12 @@ class LoopBuilder:
         self.block.add_op(op)
         return op.results[0]
 
-    def constant(self, value: Attribute, type: Attribute) -> SSAValue:
+    def constant(self, value: Attribute, kind: Attribute) -> SSAValue:
         """An arith.constant in the function's first block."""
-        key = (value, type)
+        key = (value, kind)
         found = self._constants.get(key)
         if found is None:
-            op = arith.ConstantOp.create(result_types=[type], properties={"value": value})
+            op = arith.ConstantOp.create(result_types=[kind], properties={"value": value})
             if self._last_constant is not None:
                 self.entry.insert_op_after(op, self._last_constant)
             elif self.entry.first_op is not None:
@@ -109,9 +129,9 @@ class LoopBuilder:
     def element(self, value: float, dtype: DType, lanes: int) -> SSAValue:
         """A constant element, repeated over the lanes."""
         if dtype.kind == "float":
-            scalar: Attribute = FloatAttr(float(value), dtype.ir)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            scalar: Attribute = FloatAttr(float(value), cast(AnyFloat, dtype.ir))
         else:
-            scalar = IntegerAttr(int(value), dtype.ir)  # pyright: ignore[reportArgumentType]
+            scalar = IntegerAttr(int(value), cast(IntegerType, dtype.ir))
         if lanes == 1:
             return self.constant(scalar, dtype.ir)
         return self.constant(_splat(value, dtype, lanes), vector_type(dtype.ir, lanes))
@@ -259,7 +279,7 @@ class LoopBuilder:
     # structure ------------------------------------------------------------------------------
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[None]:
+    def inside(self, block: Block) -> Generator[None]:
         """Appends to another block; what is computed there is unknown outside."""
         outer = self.block
         self.block = block
@@ -275,11 +295,14 @@ class LoopBuilder:
         low: Index,
         high: Index,
         step: Index,
-        body: Callable[..., Sequence[SSAValue] | None],
+        body: Callable[[Index], None] | CarryingBody,
         inits: Sequence[SSAValue] = (),
         attributes: dict[str, Attribute] | None = None,
     ) -> tuple[SSAValue, ...]:
-        """scf.for: `body(iv, *carried)` gives the next carried values. A single static trip is not a loop."""
+        """scf.for: `body(iv, *carried)` gives the next carried values.
+
+        A single static trip is not a loop.
+        """
         if isinstance(low, int) and isinstance(high, int) and isinstance(step, int):
             if high <= low:
                 return tuple(inits)
@@ -346,11 +369,9 @@ class LoopBuilder:
 
     def load(self, buffer: SSAValue, at: Sequence[Index]) -> SSAValue:
         """One element."""
-        assert isinstance(buffer.type, MemRefType)
         operands = [buffer, *(self.index(i) for i in at)]
-        return self.value(
-            memref.LoadOp.create(operands=operands, result_types=[buffer.type.element_type])
-        )
+        element = as_memref(buffer.type).element_type
+        return self.value(memref.LoadOp.create(operands=operands, result_types=[element]))
 
     def store(self, value: SSAValue, buffer: SSAValue, at: Sequence[Index]) -> None:
         """One element."""
@@ -362,7 +383,7 @@ class LoopBuilder:
         self,
         buffer: SSAValue,
         at: Sequence[Index],
-        type: VectorType[Attribute],
+        kind: VectorType[Attribute],
         mask: SSAValue | None,
         fill: SSAValue | None,
     ) -> SSAValue:
@@ -370,11 +391,11 @@ class LoopBuilder:
         indices = [self.index(i) for i in at]
         if mask is None:
             return self.value(
-                vector.LoadOp.create(operands=[buffer, *indices], result_types=[type])
+                vector.LoadOp.create(operands=[buffer, *indices], result_types=[kind])
             )
         assert fill is not None
         return self.value(
-            vector.MaskedLoadOp.create(operands=[buffer, *indices, mask, fill], result_types=[type])
+            vector.MaskedLoadOp.create(operands=[buffer, *indices, mask, fill], result_types=[kind])
         )
 
     def store_vector(
@@ -406,11 +427,9 @@ class LoopBuilder:
     def view(
         self, base: SSAValue, sizes: Sequence[Index], strides: Sequence[Index] | None = None
     ) -> SSAValue:
-        """A base pointer (1-D memref) as a row-major memref, or with the given strides in elements."""
-        assert isinstance(base.type, MemRefType)
-        kind = buffer_type(
-            base.type.element_type, tuple(static(s) for s in sizes), strides is not None
-        )
+        """A base pointer (1-D memref) as a row-major memref, or with strides, in elements."""
+        element = as_memref(base.type).element_type
+        kind = buffer_type(element, tuple(static(s) for s in sizes), strides is not None)
         if kind == base.type:
             return base
         key = ("view", base, kind, tuple(sizes), tuple(strides or ()))
@@ -419,10 +438,7 @@ class LoopBuilder:
             if isinstance(known, SSAValue):
                 return known
         if strides is None:
-            steps: list[Index] = []
-            for k in range(len(sizes)):
-                steps.append(self.product(sizes[k + 1 :]))
-            strides = steps
+            strides = [self.product(sizes[k + 1 :]) for k in range(len(sizes))]
 
         def split(
             values: Sequence[Index], force: bool = False
@@ -456,8 +472,9 @@ class LoopBuilder:
 def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
     kind = vector_type(dtype.ir, lanes)
     if dtype.kind == "float":
-        return DenseIntOrFPElementsAttr.from_list(kind, [float(value)])  # pyright: ignore[reportArgumentType]
-    return DenseIntOrFPElementsAttr.from_list(kind, [int(value)])  # pyright: ignore[reportArgumentType]
+        floats = cast(VectorType[AnyFloat], kind)
+        return DenseIntOrFPElementsAttr.from_list(floats, [float(value)])
+    return DenseIntOrFPElementsAttr.from_list(cast(VectorType[IntegerType], kind), [int(value)])
 
 
 def _splat(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:

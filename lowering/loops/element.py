@@ -1,12 +1,21 @@
-"""Elements as SSA values: the lowering's `ElementBuilder`, for single elements and for vectors of them alike."""
+"""Elements as SSA values: the lowering's `ElementBuilder`, for single elements and for vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith, math, vector
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+    i1,
+    i64,
+)
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -17,8 +26,8 @@ from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.lowering.loops.builder import (
-    INDEX,
     EITHER_ZERO,
+    INDEX,
     NO_FAST_MATH,
     NO_OVERFLOW,
     Index,
@@ -74,7 +83,10 @@ class Buffer:
 
 
 class Lanes:
-    """Computes `lanes` elements at a time, those of `mask` if there is one, into the builder's current block."""
+    """Computes `lanes` elements at a time, those of `mask` if there is one.
+
+    The ops go into the builder's current block.
+    """
 
     def __init__(
         self,
@@ -324,21 +336,20 @@ class Lanes:
             kind = self.type(element)
             if self.lanes == 1:
                 return self.b.constant(IntegerAttr(0, IntegerType(8)), kind)
-            from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-
-            return self.b.constant(DenseIntOrFPElementsAttr.from_list(kind, [0]), kind)  # pyright: ignore[reportArgumentType]
+            wide = cast(VectorType[IntegerType], kind)
+            return self.b.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), kind)
         return self.constant(0, dtype_of(element))
 
     def _offsets(self, buffer: Buffer, at: Sequence[Position], steps: Sequence[int]) -> SSAValue:
         """How far each lane lies from lane 0's base, in elements."""
         delta: Index = 0
-        for step, stride in zip(steps, buffer.strides, strict=False):
+        for step, stride in zip(steps, buffer.strides, strict=True):
             delta = self.b.add(delta, self.b.mul(stride, step))
         total: SSAValue | None = None
         if delta != 0:
             number = self.b.value(vec.StepOp.of(self.lanes))
             total = number if delta == 1 else self._times(number, delta)
-        for group, stride in zip(buffer.groups, buffer.strides, strict=False):
+        for group, stride in zip(buffer.groups, buffer.strides, strict=True):
             inner: Index = stride
             for axis in reversed(group):
                 lanes = at[axis].lanes

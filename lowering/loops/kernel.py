@@ -1,4 +1,4 @@
-"""One kernel as a function of loops: its arguments, its loop nest over groups of axes, its parallel region."""
+"""The loops of one kernel: its nest over groups of axes, its vectors, its parallel region."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mlc.dialects import par
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.tensor.shape import ConcatOp
 from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Buffer, Lanes, Position
 
@@ -54,11 +55,14 @@ class KernelScope:
     def store_results(self, e: Lanes, at: tuple[Position, ...]) -> None:
         """Computes every yielded value at a point of the result and writes it."""
         values = [e.fetch(value, at) for value in self.kernel.yielded.values]
-        for value, buffer in zip(values, self.outputs, strict=False):
+        for value, buffer in zip(values, self.outputs, strict=True):
             e.store(value, buffer, at)
 
     def parallel(self, work: Index, body: Callable[[Index, Index], None]) -> None:
-        """`body(thread, threads)` once per thread; on the caller alone where the work does not repay more."""
+        """`body(thread, threads)` once per thread.
+
+        On the caller alone where the work does not repay more.
+        """
         b, grain = self.b, max(self.schedule.grain, 1)
         if isinstance(work, int) and work < 2 * grain:
             body(0, 1)
@@ -102,7 +106,7 @@ class Axes:
     def point(self, at: Sequence[Position]) -> tuple[Position, ...]:
         """A position per axis from a position per group: only a group's last axis moves."""
         found: list[Position] = []
-        for group, position in zip(self.groups, at, strict=False):
+        for group, position in zip(self.groups, at, strict=True):
             found += [ORIGIN] * (len(group) - 1) + [position]
         return tuple(found)
 
@@ -150,8 +154,9 @@ def vector_loop(
 ) -> tuple[SSAValue, ...]:
     """Walks [low, high) a vector at a time; the end is masked, not peeled into single elements.
 
-    `body(position, mask, carried)` gives the next carried values. With carried values there are `unroll` independent sets
-    of them, which the caller combines: `inits` holds unroll x state values; the masked end uses the first set.
+    `body(position, mask, carried)` gives the next carried values. With carried values there are
+    `unroll` independent sets of them, which the caller combines: `inits` holds unroll x state
+    values; the masked end uses the first set.
     """
     b = s.b
     if lanes == 1 and unroll == 1:
@@ -180,7 +185,10 @@ def vector_loop(
 
 
 def lower_cell(s: KernelScope) -> None:
-    """Pointwise kernels: one loop per group of axes, the innermost in vectors, the outermost shared by the threads."""
+    """Pointwise kernels: one loop per group of axes.
+
+    The innermost runs in vectors, the outermost is shared by the threads.
+    """
     assert s.nest is not None
     b, axes = s.b, axes_of(s.b, s.nest, s.strided)
     if not axes.groups:
@@ -213,14 +221,10 @@ def lower_cell(s: KernelScope) -> None:
 
 def lower_concat(s: KernelScope) -> None:
     """A concatenation, piece by piece: each operand's elements are written where they belong."""
-    from mlc.dialects.tensor.shape import ConcatOp
-
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
-    b, axis = s.b, op.axis.value.data
-    for part, offset in zip(op.parts, op.piece_offsets(), strict=False):
-        _write_piece(s, part, axis, offset)
-    _ = b
+    for part, offset in zip(op.parts, op.piece_offsets(), strict=True):
+        _write_piece(s, part, op.axis.value.data, offset)
 
 
 def _write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:

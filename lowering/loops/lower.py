@@ -1,14 +1,18 @@
-"""The plan level's function as the entry that calls kernels, and its kernels as functions of loops."""
+"""The plan level's function as the entry that calls kernels."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
@@ -17,13 +21,15 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
+    TensorType,
     UnitAttr,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
-from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.plan import KernelOp
@@ -51,7 +57,10 @@ ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
 @dataclass
 class Home:
-    """Where a tensor of the entry lies: a 1-D base and, where it is not row-major, its strides in elements."""
+    """Where a tensor of the entry lies: a 1-D base.
+
+    `strides`, in elements, where it is not row-major.
+    """
 
     base: SSAValue
     strides: tuple[Index, ...] | None = None
@@ -79,7 +88,10 @@ class _Sites:
 
 
 class EntryLowering:
-    """Builds the entry function. A target with another way to run kernels overrides the last part."""
+    """Builds the entry function.
+
+    A target with another way to run kernels overrides the last part.
+    """
 
     def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
         self.module = module
@@ -141,14 +153,11 @@ class EntryLowering:
         attributes = self.function.arg_attrs
         if attributes is None:
             return False
-        entry = attributes.data[argument]
-        return isinstance(entry, DictionaryAttr) and entry.data.get("mlc.layout") == StringAttr(
-            "general"
-        )
+        return attributes.data[argument].data.get("mlc.layout") == StringAttr("general")
 
-    def _base_type(self, type: Attribute, strided: bool) -> MemRefType[Attribute]:
-        size = product(shape_of(type)).constant
-        element = memory_type(dtype_of(type.element_type))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    def _base_type(self, kind: Attribute, strided: bool) -> MemRefType[Attribute]:
+        size = product(shape_of(kind)).constant
+        element = memory_type(dtype_of(as_tensor(kind).element_type))
         return buffer_type(element, (-1 if size is None or strided else size,))
 
     def _reserve(self) -> None:
@@ -199,8 +208,6 @@ class EntryLowering:
         dtype = op.dtype
         name = f"constant{len(self.globals)}"
         kind = buffer_type(memory_type(dtype), (array.size,))
-        from xdsl.dialects.builtin import BytesAttr
-
         stored = array.astype("uint8") if dtype is BOOL else array
         data = DenseIntOrFPElementsAttr(_tensor_like(kind), BytesAttr(stored.tobytes()))  # pyright: ignore[reportArgumentType]
         self.globals.append(
@@ -227,9 +234,9 @@ class EntryLowering:
             return self.outputs[number]
         return self._arena(self.slots[number], op.outs[k].type)
 
-    def _arena(self, offset: Index, type: Attribute) -> SSAValue:
-        kind = self._base_type(type, False)
-        count = self.b.dim(product(shape_of(type)))
+    def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
+        kind = self._base_type(tensor, False)
+        count = self.b.dim(product(shape_of(tensor)))
         sizes = [] if isinstance(count, int) else [count]
         return self.b.value(par.ArenaOp.of(self.context, self.b.index(offset), sizes, kind))
 
@@ -283,37 +290,35 @@ class EntryLowering:
                 b.compare("eq", b.dim(count), 0),
                 b.compare("ne", b.dim(product(sizes[c] for c in result)), 0),
             )
-            number = self.sites.number(inner, f"empty {inner.combiner().name}")
-            zero = b.index(0)
-            b.when(empty, lambda: b.add_op(par.FailOp.of(self.context, number, zero, zero)))
+            site = self.sites.number(inner, f"empty {inner.combiner().name}")
+            b.when(empty, partial(self._fail, site, b.index(0)))
             b.add_op(par.CheckOp.of(self.context))
 
+    def _fail(self, site: int, zero: SSAValue) -> None:
+        self.b.add_op(par.FailOp.of(self.context, site, zero, zero))
+
     def _for(self, op: ForOp) -> None:
-        """Carried buffers rotate: each trip reads one and writes the other of two arena slots; nothing is copied."""
+        """Carried buffers rotate: a trip reads one and writes another; nothing is copied."""
         b = self.b
         carried = _array(op, "mlc.carried")
         if not carried:
             raise CompilerBug(
                 "plan to loops: mlc.for has no mlc.carried: run mlc-plan-buffers first"
             )
-        slots = [
-            [_integer(x) for x in pair.data] for pair in carried if isinstance(pair, ArrayAttr)
-        ]
+        slots = [[_integer(x) for x in _elements(pair)] for pair in carried]
         inits: list[SSAValue] = []
-        for init, pair in zip(op.inits, slots, strict=False):
+        for init, pair in zip(op.inits, slots, strict=True):
             home = self.homes[init]
             assert home.strides is None
             inits += [home.base, *(self._arena(self.slots[s], init.type) for s in pair)]
-        inits = [
-            self._same_type(x, t)
-            for x, t in zip(inits, [t for x in op.inits for t in [x.type] * 3], strict=False)
-        ]
+        types = [x.type for x in op.inits for _ in range(3)]
+        inits = [self._same_type(x, t) for x, t in zip(inits, types, strict=True)]
         results = b.loop(0, self._count(op.count), 1, lambda i, *c: self._trip(op, i, c), inits)
-        for out, base in zip(op.outs, results[::3], strict=False):
+        for out, base in zip(op.outs, results[::3], strict=True):
             self.homes[out] = Home(base)
 
-    def _same_type(self, base: SSAValue, type: Attribute) -> SSAValue:
-        wanted = self._base_type(type, False)
+    def _same_type(self, base: SSAValue, tensor: Attribute) -> SSAValue:
+        wanted = self._base_type(tensor, False)
         if base.type == wanted:
             return base
         return self.b.value(memref.CastOp.create(operands=[base], result_types=[wanted]))
@@ -324,7 +329,7 @@ class EntryLowering:
             self.homes[number] = Home(self._trip_number(index))
         following: list[SSAValue] = []
         writes: dict[SSAValue, SSAValue] = {}
-        for k, (argument, value) in enumerate(zip(arguments, op.yielded.values, strict=False)):
+        for k, (argument, value) in enumerate(zip(arguments, op.yielded.values, strict=True)):
             current, target, spare = carried[3 * k : 3 * k + 3]
             self.homes[argument] = Home(current)
             writes[value] = target
@@ -372,7 +377,7 @@ class EntryLowering:
 
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
-        numbers = {
+        numbers: dict[Operation, int] = {
             o: self.sites.number(o, "index") for o in op.block.ops if isinstance(o, GatherOp)
         }
         key = structure(op, strided, list(numbers.values()))
@@ -394,7 +399,7 @@ class EntryLowering:
     def _functions(
         self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
-        """The functions that do a kernel's work one after the other, all with the same arguments."""
+        """The functions that do a kernel's work in turn, all with the same arguments."""
         scratch = self._scratch(op)
         return (
             lower_kernel(
@@ -409,6 +414,7 @@ class EntryLowering:
 
     def _trip_number(self, index: Index) -> SSAValue:
         """A buffer that holds the number of a loop's trip, as i64."""
+        b = self.b
         cell = b.value(
             memref.AllocaOp.create(
                 result_types=[buffer_type(i64, (1,))],
@@ -436,7 +442,13 @@ def write_kernel(s: KernelScope) -> None:
 
 def _array(op: Operation, name: str) -> Sequence[Attribute]:
     found = op.attributes.get(name)
-    return found.data if isinstance(found, ArrayAttr) else ()
+    return () if found is None else _elements(found)
+
+
+def _elements(attribute: Attribute) -> Sequence[Attribute]:
+    if not isinstance(attribute, ArrayAttr):
+        return ()
+    return cast("ArrayAttr[Attribute]", attribute).data
 
 
 def _integer(attribute: Attribute) -> int:
@@ -445,8 +457,6 @@ def _integer(attribute: Attribute) -> int:
 
 
 def _segments(*sizes: int) -> Attribute:
-    from xdsl.dialects.builtin import DenseArrayBase, i32
-
     return DenseArrayBase.from_list(i32, list(sizes))
 
 
@@ -457,6 +467,4 @@ def _as_i64(b: LoopBuilder, index: Index) -> SSAValue:
 
 
 def _tensor_like(kind: MemRefType[Attribute]) -> Attribute:
-    from xdsl.dialects.builtin import TensorType
-
     return TensorType(kind.element_type, kind.get_shape())
