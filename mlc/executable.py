@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from mlc import knobs
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
@@ -289,7 +290,9 @@ def build(
     program = Levels(str(module), name, signature, options, sizes)
     key = _key(program, function)
     report = Report()
-    artifact = object_cache().get(key)
+    # a dump shows the passes, so they have to run
+    lookup = knobs.current().dump is None
+    artifact = object_cache().get(key) if lookup else None
     known = artifact is not None
     if known:
         program.fresh = module
@@ -343,12 +346,13 @@ def _compile(module: ModuleOp, program: Levels, target: CpuTarget, report: Repor
 
 def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | None) -> ModuleOp:
     """The module at the loops level; the plan is kept."""
-    if dump is not None:
-        dump.write("trace", module, 0.0)
+    options = program.options
     if level_of(module) == "loops":
+        if dump is not None:
+            dump.write("trace", module, 0.0)
         return module
-    program.planned = run_pipeline(module, program.options, until="plan", report=report, dump=dump)
-    return run_pipeline(program.planned, program.options, until="loops", report=report, dump=dump)
+    program.planned = run_pipeline(module, options, until="plan", report=report, dump=dump)
+    return run_pipeline(program.planned, options, done="plan", report=report, dump=dump)
 
 
 def emit_units(loops: ModuleOp, target: CpuTarget) -> list[CodeUnit]:

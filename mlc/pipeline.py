@@ -123,11 +123,14 @@ def run_pipeline(
     options: Options,
     *,
     until: Level = "loops",
+    done: Level | None = None,
     report: Report | None = None,
     dump: Dump | None = None,
 ) -> ModuleOp:
     """
     The module at the end of the stage `until`, from whatever level it is at now.
+
+    `done`: the stage whose end it stands at already; without it the level's stage runs again.
 
     The module is rewritten in place, until its loops-level successor replaces it. Nothing is
     printed, parsed or verified on the way, unless MLC_VERIFY or a dump asks for it.
@@ -135,9 +138,10 @@ def run_pipeline(
     prepare(module, options)
     context = Context()
     verify = knobs.current().verify
-    if dump is not None:
+    if dump is not None and done is None:
         dump.write("trace", module, 0.0)
-    for stage in STAGES[LEVELS.index(level_of(module)) :]:
+    first = LEVELS.index(level_of(module)) if done is None else LEVELS.index(done) + 1
+    for stage in STAGES[first:]:
         for step in stage.steps:
             before = str(module) if verify else ""
             start = time.perf_counter()
