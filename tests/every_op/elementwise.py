@@ -1,0 +1,119 @@
+"""Cases of the elementwise ops, and of the ops that make tensors out of nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, Shape, tensor_type
+from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, I32, I64, DType
+from mlc.dialects.tensor.comparison import (
+    PREDICATES,
+    CompareOp,
+    ConvertOp,
+    Extremum,
+    SelectOp,
+)
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
+from mlc.dialects.tensor.elementwise import Elementwise, ExpOp, LogOp, TanhOp, Unary
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.registry import OPS
+from tests.every_op.cases import Build, Case, Operand
+from tests.every_op.native import Array
+from tests.every_op.shapes import ShapeClass
+from tests.every_op.values import Exact, Fill, Tolerance, Ulps, anything, specials
+
+ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
+
+# bounds: docstrings of passes/loop/elementary.py
+ULPS: dict[type[TensorOp], dict[DType, Ulps]] = {
+    ExpOp: {F32: Ulps(1.62, np.exp), F64: Ulps(1.55, np.exp)},
+    LogOp: {F32: Ulps(0.84, np.log), F64: Ulps(0.88, np.log)},
+    TanhOp: {F32: Ulps(1.55, np.tanh), F64: Ulps(1.55, np.tanh)},
+}
+
+
+def plain(op: type[TensorOp], **properties: object) -> Build:
+    """The op on its operands."""
+    return lambda b, x: b(op, *x, declared=None, **properties)
+
+
+def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
+    if op in ULPS:
+        return ULPS[op][dtype]
+    # IEEE 754-2019 leaves max(0.0, -0.0) open; NumPy's depends on the length of the array
+    return Exact(signed_zero=not issubclass(op, Extremum))
+
+
+def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -> Iterator[Case]:
+    """Every elementwise op on every dtype it is defined for, over one shape."""
+    for op in ELEMENTWISE:
+        if op in (CompareOp, SelectOp, ConvertOp):
+            continue
+        for dtype in DTYPES:
+            if dtype.kind in op.KINDS:
+                operands = tuple(Operand(dtype, shape, fill) for fill in fills)
+                used = operands[:1] if issubclass(op, Unary) else operands
+                yield Case(op, "", used, plain(op), _tolerance(op, dtype))
+    for dtype in DTYPES:
+        x, y = (Operand(dtype, shape, fill) for fill in fills)
+        yield from (Case(CompareOp, p, (x, y), plain(CompareOp, predicate=p)) for p in PREDICATES)
+        yield Case(SelectOp, "", (Operand(BOOL, shape), x, y), plain(SelectOp))
+        for target in DTYPES:
+            declared = tensor_type(target.ir, shape)
+            yield Case(ConvertOp, f"to {target.name}", (x,), _declared(ConvertOp, declared))
+
+
+def _declared(op: type[Elementwise], declared: object) -> Build:
+    return lambda b, x: b(op, *x, declared=declared)  # pyright: ignore[reportArgumentType]
+
+
+def ranks(c: ShapeClass) -> Iterator[Case]:
+    """Ranks other than two: three ops with one, two and three operands."""
+    for shape in (c.dims(), c.dims("n"), c.dims("m", "k", "n"), c.dims("m", 1, "n", 1)):
+        label = f"rank {len(shape)}"
+        x, flag = Operand(F32, shape, anything), Operand(BOOL, shape)
+        yield Case(ExpOp, label, (x,), plain(ExpOp), _tolerance(ExpOp, F32))
+        yield Case(SelectOp, label, (flag, x, x), plain(SelectOp))
+
+
+def creation(c: ShapeClass) -> Iterator[Case]:
+    """constant, iota and size."""
+    shape = c.dims("m", "n")
+    for dtype in (I32, I64, F32, F64):
+        for axis in (0, 1):
+            kind = tensor_type(dtype.ir, shape)
+            yield Case(IotaOp, f"{axis} {dtype.name}", (), _iota(axis, kind))
+    for dim in c.dims("m", "2*m*n + 1", "(n + 1) // 2"):
+        yield Case(SizeOp, str(dim), (), plain(SizeOp, dims=(dim,)))
+    if c.symbolic:
+        return
+    rng = np.random.default_rng(0)
+    sizes = tuple(dim.evaluate({}) for dim in shape)
+    for dtype in DTYPES:
+        value = dense(anything(rng, dtype, sizes), dtype)
+        yield Case(ConstantOp, dtype.name, (), plain(ConstantOp, value=value))
+        splat = dense(np.full(sizes, 1, dtype.numpy), dtype)
+        yield Case(ConstantOp, f"splat {dtype.name}", (), plain(ConstantOp, value=splat))
+
+
+def _iota(axis: int, kind: object) -> Callable[[OpBuilder, Sequence[SSAValue]], SSAValue]:
+    return lambda b, x: b(IotaOp, axis=axis, declared=kind)  # pyright: ignore[reportArgumentType]
+
+
+def _first(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+    values = specials(dtype)
+    return np.resize(np.repeat(values, len(values)), shape)
+
+
+def _second(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+    values = specials(dtype)
+    return np.resize(np.tile(values, len(values)), shape)
+
+
+def special_pairs() -> Iterator[Case]:
+    """Every special value against every other, in each elementwise op."""
+    most = max(len(specials(dtype)) for dtype in DTYPES)
+    yield from elementwise((Dim.const(most * most),), (_first, _second))

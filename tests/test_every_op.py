@@ -1,0 +1,294 @@
+"""
+Every op of `OPS` on every dtype and shape class: its text reads back, `infer` says what `reference`
+gives, and compiled code gives it too, within a stated tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, I64, DType
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.registry import OPS
+from mlc.runtime.interpret import interpret
+from mlc.text import parse_text, verify_text
+from tests.every_op.cases import Case
+from tests.every_op.elementwise import creation, elementwise, ranks, special_pairs
+from tests.every_op.facts import raw_references
+from tests.every_op.moving import moving
+from tests.every_op.native import (
+    Argument,
+    Array,
+    compile_plan,
+    evaluate,
+    function_module,
+    signature_of,
+    to_plan,
+)
+from tests.every_op.reducing import contraction, contractions, reductions
+from tests.every_op.shapes import LAYOUTS, SHAPE_CLASSES, SIZES, SYMBOLS, ShapeClass, sizes
+
+Family = Callable[[ShapeClass], Iterator[Case]]
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "elementwise": lambda c: elementwise(c.dims("m", "n")),
+        "ranks": ranks,
+        "creation": creation,
+        "moving": moving,
+        "reductions": reductions,
+        "contractions": contractions,
+    }
+)
+ODD = next(c for c in SHAPE_CLASSES if c.name == "odd")
+CASES_PER_FUNCTION = 60
+
+
+# One function per batch of cases
+
+
+def _batches(family: str, c: ShapeClass) -> list[tuple[list[Case], tuple[str, ...]]]:
+    """Cases that one function can hold, with the sizes at which all of them are defined."""
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in FAMILIES[family](c):
+        runs = tuple(run for run in c.runs if case.defined(SIZES[run]))
+        groups.setdefault(runs, []).append(case)
+    return [
+        (cases[k : k + CASES_PER_FUNCTION], runs)
+        for runs, cases in groups.items()
+        for k in range(0, len(cases), CASES_PER_FUNCTION)
+        if runs
+    ]
+
+
+def _module(cases: Sequence[Case], c: ShapeClass) -> ModuleOp:
+    """One function that gives the result of every case."""
+    arguments: list[Argument] = []
+    for case in cases:
+        arguments += case.arguments(c.strided)
+
+    def body(b: OpBuilder, values: Sequence[SSAValue]) -> list[SSAValue]:
+        rest = iter(values)
+        return [case.build(b, [next(rest) for _ in case.operands]) for case in cases]
+
+    if not c.symbolic:
+        return function_module(arguments, body)
+    # one argument more, which names the sizes
+    named = Argument(BOOL, c.dims(*SYMBOLS))
+    return function_module([*arguments, named], body, SYMBOLS)
+
+
+def _arrays(cases: Sequence[Case], c: ShapeClass, run: str, layout: str) -> list[list[Array]]:
+    """The arguments of each case, and last those of the function itself."""
+    rng = np.random.default_rng([list(SIZES).index(run), list(LAYOUTS).index(layout)])
+    arrays = [case.draw(rng, SIZES[run], layout) for case in cases]
+    named = [np.zeros([SIZES[run][s] for s in SYMBOLS], bool)] if c.symbolic else []
+    return [*arrays, named]
+
+
+def _flat(arrays: Sequence[Sequence[Array]]) -> list[Array]:
+    return [x for group in arrays for x in group]
+
+
+# Compiled code
+
+
+@pytest.mark.parametrize("c", SHAPE_CLASSES, ids=lambda c: c.name)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_compiled_gives_the_reference(family: str, c: ShapeClass) -> None:
+    faults: list[str] = []
+    for cases, runs in _batches(family, c):
+        faults += _compare(cases, c, runs)
+    assert not faults, "\n".join(faults)
+
+
+def _compare(cases: Sequence[Case], c: ShapeClass, runs: Sequence[str]) -> list[str]:
+    """What differs between compiled code and reference, one line per case and run."""
+    module = _module(cases, c)
+    judge = module.clone()
+    call = compile_plan(to_plan(module), signature_of(judge))
+    faults: list[str] = []
+    for run in runs:
+        for layout in LAYOUTS if c.strided else ("contiguous",):
+            arrays = _arrays(cases, c, run, layout)
+            flat = _flat(arrays)
+            wanted = interpret(judge, flat, SIZES[run] if c.symbolic else {})
+            found = call(*flat)
+            for case, inputs, got, want in zip(cases, arrays, found, wanted, strict=False):
+                if fault := _fault(case, got, want, inputs):
+                    faults.append(f"{case} [{run}, {layout}]: {fault}")
+    return faults
+
+
+def _fault(case: Case, got: Array, want: Array, inputs: Sequence[Array]) -> str:
+    if (got.dtype, got.shape) != (want.dtype, want.shape):
+        return f"{got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
+    try:
+        case.tolerance.check(got, want, inputs)
+    except AssertionError as error:
+        return " ".join(str(error).split())[:300]
+    return ""
+
+
+def test_special_values_meet_special_values() -> None:
+    cases = list(special_pairs())
+    faults = [
+        fault
+        for k in range(0, len(cases), CASES_PER_FUNCTION)
+        for fault in _compare(cases[k : k + CASES_PER_FUNCTION], ODD, ("odd",))
+    ]
+    assert not faults, "\n".join(faults)
+
+
+# Packed contractions: sizes around the edges of register tiles and blocks
+
+PACKED = {
+    "square": sizes(64, 64, 64),
+    "odd": sizes(51, 70, 53),
+    "deep": sizes(37, 40, 531),  # more than one block of the summed axis
+    "wide": sizes(9, 1100, 29),
+    "few_rows": sizes(4, 300, 130),
+}
+PACKED_LETTERS = (
+    "mk,kn->mn",
+    "km,kn->mn",
+    "mk,nk->mn",
+    "mk,kn->nm",
+    "bmk,bkn->bmn",
+    "bmk,kn->bmn",
+    "mk,kbn->mbn",
+    "mk,bkn->mbn",
+    "mk,kbn->bmn",
+    "mkl,kln->mn",
+    "mkl,lkn->mn",
+    "mkb,kbn->mbn",
+)
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
+def test_packed_contractions(symbolic: bool, strided: bool) -> None:
+    faults: list[str] = []
+    dtypes = (F32, F64, I64) if not strided else (F32,)
+    groups = [tuple(PACKED)] if symbolic else [(run,) for run in PACKED]
+    for runs in groups:
+        c = ShapeClass("packed", runs, symbolic, strided)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tests.every_op.shapes.SIZES", {**SIZES, **PACKED})
+            patch.setitem(globals(), "SIZES", {**SIZES, **PACKED})
+            cases = [contraction(c, text, d) for d in dtypes for text in PACKED_LETTERS]
+            faults += _compare(cases, c, runs)
+    assert not faults, "\n".join(faults)
+
+
+# Facts
+
+
+@pytest.mark.parametrize("c", SHAPE_CLASSES, ids=lambda c: c.name)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_text_reads_back_and_infer_says_what_reference_gives(family: str, c: ShapeClass) -> None:
+    for cases, runs in _batches(family, c):
+        module = _module(cases, c)
+        text = str(module)
+        _reads_back(text)
+        for run in runs:
+            known: Mapping[str, int] = SIZES[run] if c.symbolic else {}
+            flat = _flat(_arrays(cases, c, run, "contiguous"))
+            for op, raw, value in raw_references(module, flat, known):
+                assert value.shape == evaluate(op.shape, known), op
+                assert raw.shape == value.shape, op
+                assert raw.dtype == op.dtype.numpy, f"{op}: its reference gives {raw.dtype}"
+        _reads_back(str(to_plan(module)))
+
+
+def _reads_back(text: str) -> None:
+    module = parse_text(text, "module.mlir")
+    verify_text(module, text, "module.mlir")
+    assert str(module) == text
+
+
+def test_every_op_and_dtype_has_a_case(capsys: pytest.CaptureFixture[str]) -> None:
+    total = runs_total = 0
+    for c in SHAPE_CLASSES:
+        covered: set[tuple[type[TensorOp], DType]] = set()
+        cases = runs = 0
+        for family in FAMILIES:
+            for batch, sizes_ in _batches(family, c):
+                covered |= {(case.op, _dtype(case)) for case in batch}
+                cases += len(batch)
+                runs += len(batch) * len(sizes_) * (len(LAYOUTS) if c.strided else 1)
+        missing = [f"{op.name} {d.name}" for op, d in _defined(c) if (op, d) not in covered]
+        assert not missing, f"{c.name}: no case for {', '.join(missing)}"
+        total, runs_total = total + cases, runs_total + runs
+        with capsys.disabled():
+            print(f"\n{c.name:>18}: {cases:5} cases, {runs:6} comparisons", end="")
+    with capsys.disabled():
+        print(f"\n{'all':>18}: {total:5} cases, {runs_total:6} comparisons")
+
+
+def _dtype(case: Case) -> DType:
+    """The dtype that a case stands for: of its last operand that is no index, or of its result."""
+    kinds = [x.dtype for x in case.operands if x.indexes is None]
+    if kinds:
+        return kinds[-1]
+    return next((d for d in DTYPES if d.name in case.label.split()), I64)
+
+
+def _defined(c: ShapeClass) -> Iterator[tuple[type[TensorOp], DType]]:
+    """Every op with every dtype that it must take."""
+    for op in OPS:
+        for dtype in DTYPES:
+            kinds: Sequence[str] = getattr(op, "KINDS", ("float", "int", "bool"))
+            if op.name in ("mlc.select", "mlc.convert"):
+                kinds = ("float", "int", "bool")
+            if op.name == "mlc.iota":
+                kinds = ("float", "int")
+            if op.name == "mlc.constant" and c.symbolic:
+                continue
+            if op.name == "mlc.size" and dtype is not I64:
+                continue
+            if c.strided and op.name in ("mlc.constant", "mlc.iota", "mlc.size"):
+                continue
+            if dtype.kind in kinds:
+                yield op, dtype
+
+
+# What must raise
+
+
+@pytest.mark.parametrize("index", [7, -8, 2**62, -(2**63)])
+def test_an_index_out_of_range_raises_and_reads_nothing(index: int) -> None:
+    c = ShapeClass("symbolic", ("odd",), symbolic=True)
+    case = next(x for x in moving(c) if x.op.name == "mlc.gather" and x.label == "n0,k->nk")
+    # "n0": rows of n, columns of m; m is 3 in "odd", so 7 and -8 lie outside
+    module = _module([case], c)
+    call = compile_plan(to_plan(module), signature_of(_module([case], c)))
+    rng = np.random.default_rng(0)
+    source, positions = case.draw(rng, SIZES["odd"], "contiguous")
+    named = np.zeros([SIZES["odd"][s] for s in SYMBOLS], bool)
+    call(source, positions, named)
+    positions[-1] = index
+    with pytest.raises(IndexError, match=f"index {index} .* size 3"):
+        call(source, positions, named)
+    positions[-1] = 0
+    call(source, positions, named)  # the next call is not affected
+
+
+@pytest.mark.parametrize("monoid", ["max", "min", "argmax", "argmin"])
+def test_the_largest_of_nothing_raises(monoid: str) -> None:
+    c = ShapeClass("symbolic", ("odd",), symbolic=True)
+    label = f"{monoid} mn->m"
+    case = next(x for x in reductions(c) if x.label == label and x.operands[0].dtype is F32)
+    module = _module([case], c)
+    call = compile_plan(to_plan(module), signature_of(_module([case], c)))
+    named = np.zeros((3, 0, 1), bool)
+    with pytest.raises(IndexError):  # the harness raises one error for every site
+        call(np.zeros((3, 0), np.float32), named)
+    (empty,) = call(np.zeros((0, 0), np.float32), np.zeros((0, 0, 1), bool))
+    assert empty.shape == (0,)

@@ -1,0 +1,270 @@
+"""The facts of each op that derivatives, batching and costs rest on, against `reference`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import shape_of, tensor_type
+from mlc.dialects.dtypes import BOOL, F32, F64, I64
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.comparison import SelectOp
+from mlc.dialects.tensor.elementwise import AddOp, ExpOp, SubOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of
+from mlc.dialects.tensor.registry import OPS
+from mlc.dialects.tensor.shape import SliceOp
+from tests.every_op.cases import Case
+from tests.every_op.elementwise import ELEMENTWISE, creation, elementwise
+from tests.every_op.facts import around, batched, op_of, result_argument, values_of
+from tests.every_op.moving import moving
+from tests.every_op.native import Argument, Array, function_module
+from tests.every_op.reducing import UNUSUAL, contraction, contractions, reductions
+from tests.every_op.shapes import SHAPE_CLASSES, ShapeClass
+
+ODD = next(c for c in SHAPE_CLASSES if c.name == "odd")
+COUNT = 3  # size of the new axis in batching
+
+# their transposes write where others add up: scatter and pad, which are ops of a later family
+NO_TRANSPOSE_YET = (GatherOp, SliceOp)
+
+
+def _cases(c: ShapeClass) -> list[Case]:
+    families = (moving, reductions, contractions, creation)
+    found = [*elementwise(c.dims("m", "n")), *(case for f in families for case in f(c))]
+    return [*found, *(contraction(c, text, F64) for text in UNUSUAL)]
+
+
+CASES = _cases(ODD)
+FLOAT = [case for case in CASES if all(x.dtype is F64 or x.indexes for x in case.operands)]
+
+
+def _smooth(rng: np.random.Generator, case: Case) -> list[Array]:
+    """Operands in (0.5, 2), where every op is differentiable, and the case's own indices."""
+    drawn = case.draw(rng, {}, "contiguous")
+    return [x if x.dtype != np.float64 else rng.uniform(0.5, 2, x.shape) for x in drawn]
+
+
+# ⟨u, J v⟩ = ⟨Jᵀ u, v⟩
+
+
+def _linear() -> list[tuple[Case, int]]:
+    pairs: list[tuple[Case, int]] = []
+    for case in CASES:
+        op = op_of(case)
+        floats = [k for k, x in enumerate(case.operands) if x.dtype is F64]
+        if op.dtype is F64:
+            pairs += [(case, k) for k in op.linear_operands() if k in floats]
+    return pairs
+
+
+def test_transpose_is_the_adjoint() -> None:
+    rng = np.random.default_rng(0)
+    checked = 0
+    for case, operand in _linear():
+        u_type = result_argument(case)
+
+        def transposed(
+            b: OpBuilder, op: TensorOp, extra: Sequence[SSAValue], k: int = operand
+        ) -> Sequence[SSAValue]:
+            return [op.transpose(b, extra[0], k)]
+
+        if case.op in NO_TRANSPOSE_YET:
+            with pytest.raises(NotImplementedError, match=f"{case.op.name} does not state"):
+                around(case, transposed, [u_type])
+            continue
+        arrays = _smooth(rng, case)
+        u = rng.standard_normal([dim.evaluate({}) for dim in u_type.dims])
+        v = rng.standard_normal(arrays[operand].shape)
+        module = around(case, lambda b, op, extra: [op.results[0]])
+        image, origin = (
+            values_of(module, [w if k == operand else x for k, x in enumerate(arrays)], {})[0]
+            for w in (v, np.zeros_like(v))
+        )
+        (back,) = values_of(around(case, transposed, [u_type]), [*arrays, u], {})
+        assert back.shape == v.shape, case
+        np.testing.assert_allclose(
+            np.vdot(u, image - origin), np.vdot(back, v), rtol=1e-11, atol=1e-11, err_msg=str(case)
+        )
+        checked += 1
+    print(f"{checked} transposes")
+    assert checked > 50
+
+
+def test_ops_are_linear_where_they_say_so() -> None:
+    """f(a x + y) = a f(x) + f(y) in each; select is affine instead: the other value stays."""
+    rng = np.random.default_rng(1)
+    for case, operand in _linear():
+        if case.op is SelectOp:
+            continue
+        arrays = _smooth(rng, case)
+        x, y = (rng.standard_normal(arrays[operand].shape) for _ in range(2))
+        module = around(case, lambda b, op, extra: [op.results[0]])
+        at = [
+            values_of(module, [v if k == operand else z for k, z in enumerate(arrays)], {})[0]
+            for v in (x, y, 2.5 * x + y)
+        ]
+        np.testing.assert_allclose(at[2], 2.5 * at[0] + at[1], rtol=1e-11, atol=1e-11)
+
+
+# Partial derivatives
+
+
+@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+def test_partials_are_the_central_differences(op: type[TensorOp]) -> None:
+    cases = [case for case in FLOAT if case.op is op]
+    cases += [case for case in CASES if case.op is op and op.name == "mlc.select"]
+    rng = np.random.default_rng(2)
+    for case in cases:
+        if op_of(case).dtype is not F64 or case.operands[-1].dtype is not F64:
+            continue
+        arrays = _smooth(rng, case)
+        module = around(case, lambda b, o, extra: [o.results[0]])
+        for k, found in enumerate(_partial_values(case, arrays)):
+            if found is None:
+                continue
+            step = 1e-6
+            ends = [
+                values_of(module, [x + s if i == k else x for i, x in enumerate(arrays)], {})[0]
+                for s in (step, -step)
+            ]
+            np.testing.assert_allclose(
+                found, (ends[0] - ends[1]) / (2 * step), rtol=1e-7, atol=1e-8, err_msg=str(case)
+            )
+
+
+def _partials_of(case: Case) -> tuple[SSAValue | None, ...]:
+    found: list[tuple[SSAValue | None, ...]] = []
+
+    def keep(b: OpBuilder, op: TensorOp, extra: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        found.append(op.partials(b))
+        return [op.results[0]]
+
+    around(case, keep)
+    return found[0]
+
+
+def _partial_values(case: Case, arrays: Sequence[Array]) -> list[Array | None]:
+    """The values of the partials; None where the op says that there is none."""
+    present = [p is not None for p in _partials_of(case)]
+
+    def partials(b: OpBuilder, op: TensorOp, extra: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        return [p for p in op.partials(b) if p is not None]
+
+    values = iter(values_of(around(case, partials), arrays, {}))
+    return [next(values) if there else None for there in present]
+
+
+def test_the_larger_of_equal_numbers_shares_its_derivative() -> None:
+    for case in FLOAT:
+        if case.op.name in ("mlc.max", "mlc.min"):
+            x = np.full((3, 7), 1.5)
+            halves = _partial_values(case, [x, x])
+            assert all(half is not None and (half == 0.5).all() for half in halves)
+
+
+# Batching
+
+
+def test_batch_is_a_loop_over_the_op() -> None:
+    rng = np.random.default_rng(3)
+    checked = 0
+    for case in CASES:
+        if not case.operands or op_of(case).dtype.kind == "bool":
+            continue
+        for flags in itertools.product((False, True), repeat=len(case.operands)):
+            if any(flags):
+                _check_batch(case, flags, rng)
+                checked += 1
+    print(f"{checked} batchings")
+    assert checked > 500
+
+
+def _check_batch(case: Case, flags: Sequence[bool], rng: np.random.Generator) -> None:
+    draws = [case.draw(rng, {}, "contiguous") for _ in range(COUNT)]
+    arguments = [
+        np.stack([draw[k] for draw in draws]) if flag else draws[0][k]
+        for k, flag in enumerate(flags)
+    ]
+    (found,) = values_of(batched(case, flags, COUNT), arguments, {})
+    single = around(case, lambda b, op, extra: [op.results[0]])
+    rows = [
+        values_of(single, [x[i] if f else x for x, f in zip(arguments, flags, strict=True)], {})[0]
+        for i in range(COUNT)
+    ]
+    np.testing.assert_allclose(
+        found, np.stack(rows), rtol=1e-5, atol=1e-5, err_msg=f"{case} {flags}"
+    )
+
+
+def test_ops_without_operands_have_nothing_to_batch() -> None:
+    for case in CASES:
+        if not case.operands:
+            (batch,) = values_of(
+                function_module([], lambda b, v, c=case: [op_of(c).batch(b, [], [])]), [], {}
+            )
+            (alone,) = values_of(around(case, lambda b, op, extra: [op.results[0]]), [], {})
+            np.testing.assert_array_equal(batch, alone)
+
+
+# Costs and errors
+
+
+def test_bytes_are_those_of_operands_and_result() -> None:
+    for case in CASES:
+        op = op_of(case)
+        cost = op.cost()
+        assert cost.bytes_read == sum(
+            (bytes_of(x.type) for x in op.operands), bytes_of(tensor_type(F64.ir, ODD.dims(0)))
+        )
+        assert cost.bytes_written == bytes_of(op.results[0].type)
+        assert (cost.flops.constant or 0) >= 0
+
+
+def test_a_sum_of_products_counts_both() -> None:
+    case = next(c for c in CASES if c.label == "mk,kn->mn" and c.operands[0].dtype is F64)
+    assert op_of(case).cost().flops.constant in (3 * 7 * 5, 2 * 3 * 7 * 5)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_every_op_names_its_source_and_shows_its_text(op: type[TensorOp]) -> None:
+    assert op.SOURCE
+    assert op.__doc__
+
+
+def test_an_op_that_lacks_a_fact_says_which() -> None:
+    block = around_add()
+    with pytest.raises(NotImplementedError, match=r"mlc\.add does not state its `transpose`"):
+        block.transpose(OpBuilder(lambda op: op), block.results[0], 0)
+
+
+def around_add() -> TensorOp:
+    """x + y on f64."""
+    case = next(c for c in CASES if c.op is AddOp and c.operands[0].dtype is F64)
+    return op_of(case)
+
+
+def _wrong(
+    build: Callable[[OpBuilder, Sequence[SSAValue]], SSAValue], *arguments: Argument
+) -> None:
+    function_module(arguments, lambda b, v: [build(b, v)])
+
+
+def test_messages_say_what_differs_and_what_to_do() -> None:
+    m, n = ODD.dims("m", "n")
+    x, y = Argument(F64, (m, n)), Argument(F64, (n, m))
+    with pytest.raises(ShapeError, match=r"mlc.add: shapes \(3, 7\) and \(7, 3\) differ"):
+        _wrong(lambda b, v: b(AddOp, *v), x, y)
+    with pytest.raises(DTypeError, match="f64 and f32 differ; expected one dtype"):
+        _wrong(lambda b, v: b(AddOp, *v), x, Argument(F32, (m, n)))
+    with pytest.raises(DTypeError, match=r"mlc\.exp is not defined for i64; expected float"):
+        _wrong(lambda b, v: b(ExpOp, *v), Argument(I64, (m, n)))
+    with pytest.raises(DTypeError, match=r"use np.logical_xor for bool"):
+        _wrong(lambda b, v: b(SubOp, *v), Argument(BOOL, (m, n)), Argument(BOOL, (m, n)))
+    with pytest.raises(DTypeError, match=r"the condition is f64; expected bool"):
+        _wrong(lambda b, v: b(SelectOp, v[0], v[0], v[0]), x)
+    assert shape_of(around_add().results[0].type) == (m, n)
