@@ -1,7 +1,8 @@
-"""Large contractions: blocked for the caches, the rhs packed, a register tile of vector accumulators, the epilogue on it.
+"""Large contractions: blocked for the caches, the rhs packed, a register tile of accumulators.
 
-Loop order and roles of the caches: Goto & van de Geijn, ACM TOMS 34(3), 2008. The lhs is read in place, one broadcast
-element per row and step; only the rhs is packed, by all threads together, one block of `block_k` x `block_n` at a time.
+Loop order and roles of the caches: Goto & van de Geijn, ACM TOMS 34(3), 2008. The lhs is read in
+place, one broadcast element per row and step; only the rhs is packed, by all threads together, one
+block of `block_k` x `block_n` at a time. The epilogue is applied to the register tile.
 """
 
 from __future__ import annotations
@@ -17,17 +18,14 @@ from xdsl.ir import SSAValue
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import DType
+from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.roles import ContractionRoles, contraction_roles
+from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.lowering.loops.builder import Index
+from mlc.lowering.loops.builder import Index, LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 from mlc.lowering.loops.reduce import lower_reduction
-
-GUARD = (
-    48**3
-)  # multiplications below which a symbolic contraction takes the unpacked path; measured: docs/measurements.md
 
 
 def contraction_of(kernel: KernelOp) -> ContractOp | None:
@@ -68,25 +66,24 @@ class Extents:
     k: Index
 
 
-class TiledContraction:
-    """The loops of one packed contraction."""
+class ContractionNest:
+    """A contraction as matrix products: positions of the roles as positions of the letters."""
 
-    def __init__(self, s: KernelScope, op: ContractOp, roles: ContractionRoles) -> None:
-        assert s.nest is not None
-        assert s.scratch
-        self.s, self.b, self.op, self.roles = s, s.b, op, roles
+    def __init__(
+        self,
+        b: LoopBuilder,
+        nest: Nest,
+        strided: frozenset[int],
+        op: ContractOp,
+        roles: ContractionRoles,
+    ) -> None:
+        self.b, self.op, self.roles = b, op, roles
         self.dtype: DType = op.dtype
-        self.packed: SSAValue = s.scratch[0]
-        self.rows = s.schedule.tile_m
-        self.columns = s.schedule.tile_n
-        self.lanes = s.schedule.lanes
-        self.vectors = self.columns // self.lanes
-        self.letter_sizes = {c: s.b.dim(d) for c, d in op.sizes().items()}
-        self.in_result = accumulates_in_result(s.kernel)
+        self.letter_sizes = {c: b.dim(d) for c, d in op.sizes().items()}
         self.words, self.result_word, reduced = op.words()
         self.axis = {c: k for k, c in enumerate(self.result_word + reduced)}
-        self.groups = axes_of(s.b, s.nest, s.strided).groups
-        # lanes run along n: only letters that memory walks as one; the others are walked like batches
+        self.groups = axes_of(b, nest, strided).groups
+        # lanes run along n: only letters that memory walks as one; the others go with the batch
         self.n = next(roles.n[k:] for k in range(len(roles.n)) if self.joined(roles.n[k:]))
         self.batch = roles.batch + roles.n[: len(roles.n) - len(self.n)]
         self.size = Extents(*(self.extent(word) for word in (roles.m, self.n, roles.k)))
@@ -124,6 +121,28 @@ class TiledContraction:
     def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
         """An operand's element, prologue included."""
         return e.fetch(self.op.operands[which], tuple(at[c] for c in self.words[which]))
+
+    def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+        """x * y + z in the contraction's dtype."""
+        if self.dtype.kind == "float":
+            return e.fma(x, y, z)
+        return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
+
+
+class TiledContraction(ContractionNest):
+    """The loops of one packed contraction."""
+
+    def __init__(self, s: KernelScope, op: ContractOp, roles: ContractionRoles) -> None:
+        assert s.nest is not None
+        assert s.scratch
+        super().__init__(s.b, s.nest, s.strided, op, roles)
+        self.s = s
+        self.packed: SSAValue = s.scratch[0]
+        self.rows = s.schedule.tile_m
+        self.columns = s.schedule.tile_n
+        self.lanes = s.schedule.lanes
+        self.vectors = self.columns // self.lanes
+        self.in_result = accumulates_in_result(s.kernel)
 
     # the nest -------------------------------------------------------------------------------
 
@@ -173,7 +192,10 @@ class TiledContraction:
     def pack_panel(
         self, batch: dict[str, Position], j: Index, p: Index, inner: Index, panel: Index
     ) -> None:
-        """One panel of the rhs: for each step of the summed axis, `tile_n` columns side by side, zeros past the end."""
+        """One panel of the rhs: for each step of the summed axis, `tile_n` columns side by side.
+
+        Zeros past the end.
+        """
         b = self.b
         first = b.add(j, b.mul(panel, self.columns))
         start = b.mul(b.mul(panel, self.columns), inner)
@@ -207,7 +229,10 @@ class TiledContraction:
         threads: Index,
         by_columns: SSAValue | bool,
     ) -> None:
-        """A thread's tiles of the packed block: blocks of rows that stay in L2, panels, then tiles down the rows."""
+        """A thread's tiles of the packed block.
+
+        Blocks of rows that stay in L2, panels, then tiles down the rows.
+        """
         b, (j, panels) = self.b, columns
         tiles = b.ceil_div(self.size.m, self.rows)
         row_low, row_high = self.s.share(tiles, thread, threads)
@@ -239,7 +264,10 @@ class TiledContraction:
         column: tuple[Index, Index],
         depth: tuple[Index, Index],
     ) -> None:
-        """tile_m x tile_n results in registers; rows past the end repeat the last one and are not written."""
+        """tile_m x tile_n results in registers.
+
+        Rows past the end repeat the last one and are not written.
+        """
         b, (p, inner) = self.b, depth
         first_row = b.mul(tile, self.rows)
         last = b.sub(self.size.m, 1)
@@ -263,8 +291,10 @@ class TiledContraction:
                 narrow = self.s.lanes(1)
                 scalar = self.operand(narrow, self.lhs, {**batch, **row_at[r], **k_at})
                 lhs = b.splat(scalar, self.lanes)
-                for v in range(self.vectors):
-                    result.append(self.multiply_add(wide, lhs, rhs[v], sums[r * self.vectors + v]))
+                mine = sums[r * self.vectors : (r + 1) * self.vectors]
+                result += [
+                    self.multiply_add(wide, lhs, x, z) for x, z in zip(rhs, mine, strict=True)
+                ]
             return result
 
         count = self.rows * self.vectors
@@ -276,12 +306,6 @@ class TiledContraction:
                 inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine)
             )
 
-    def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
-        """x * y + z in the contraction's dtype."""
-        if self.dtype.kind == "float":
-            return e.fma(x, y, z)
-        return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
-
     def write_row(
         self,
         at: dict[str, Position],
@@ -289,31 +313,44 @@ class TiledContraction:
         depth: tuple[Index, Index],
         sums: Sequence[SSAValue],
     ) -> None:
-        """Adds what earlier blocks left, applies the epilogue after the last block, and writes."""
-        b, (p, inner) = self.b, depth
+        """Writes one row of a tile: its results, or sums that wait for the next block."""
+        b = self.b
         for v, total in enumerate(sums):
             column = b.add(first, v * self.lanes)
             mask = b.mask(b.sub(self.size.n, column), self.lanes)
             where = {**at, **self.split(self.n, Position(column, 1))}
             point = tuple(where[c] for c in self.result_word)
-            if not self.in_result:
-                self.finish(point, mask, total)
-                continue
-            e = self.s.lanes(self.lanes, mask)
-            add = arith.AddfOp if self.dtype.kind == "float" else arith.AddiOp
-            out = self.s.outputs[0]
-            earlier = partial(lambda e, t: e.apply(add, e.load(out, point), t), e, total)
-            first_block = b.compare("eq", p, 0)
-            if isinstance(first_block, bool):
-                total = total if first_block else earlier()
+            if self.in_result:
+                self.accumulate(point, mask, total, depth)
             else:
-                total = b.pick(first_block, partial(lambda t: t, total), earlier)
-            ends = b.compare("ge", b.add(p, inner), self.size.k)
-            b.when(
-                ends,
-                partial(self.finish, point, mask, total),
-                partial(e.store, total, out, point),
-            )
+                self.finish(point, mask, total)
+
+    def accumulate(
+        self,
+        point: tuple[Position, ...],
+        mask: SSAValue,
+        block: SSAValue,
+        depth: tuple[Index, Index],
+    ) -> None:
+        """Adds what earlier blocks left; the last block applies the epilogue."""
+        b, (p, inner) = self.b, depth
+        e = self.s.lanes(self.lanes, mask)
+        add = arith.AddfOp if self.dtype.kind == "float" else arith.AddiOp
+        out = self.s.outputs[0]
+
+        def alone() -> SSAValue:
+            return block
+
+        def with_earlier() -> SSAValue:
+            return e.apply(add, e.load(out, point), block)
+
+        first = b.compare("eq", p, 0)
+        if isinstance(first, bool):
+            total = alone() if first else with_earlier()
+        else:
+            total = b.pick(first, alone, with_earlier)
+        ends = b.compare("ge", b.add(p, inner), self.size.k)
+        b.when(ends, partial(self.finish, point, mask, total), partial(e.store, total, out, point))
 
     def finish(self, point: tuple[Position, ...], mask: SSAValue, total: SSAValue) -> None:
         """The epilogue and the store of one vector of results."""
@@ -322,7 +359,7 @@ class TiledContraction:
 
 
 def lower_contraction(s: KernelScope) -> None:
-    """A contraction kernel: packed where the schedule asks for it; a symbolic one decides when it runs."""
+    """A contraction kernel: packed where the schedule asks; a symbolic one decides when it runs."""
     op = contraction_of(s.kernel)
     assert op is not None
     roles = contraction_roles(op)
@@ -335,7 +372,7 @@ def lower_contraction(s: KernelScope) -> None:
         return
     b, size = s.b, tiled.size
     total = b.product([size.m, size.n, size.k])
-    large = b.compare("ge", total, GUARD)
+    large = b.compare("ge", total, SMALL_CONTRACTION)
     if not isinstance(large, bool):
         large = b.both(large, b.compare("ge", size.m, 4))
         b.when(large, tiled.lower, partial(lower_reduction, s))

@@ -6,17 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import nest_of
+from mlc.dialects.nest import Nest, nest_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.loops.builder import INDEX, LoopBuilder, buffer_type, memory_type
-from mlc.lowering.loops.element import buffer_of
+from mlc.lowering.loops.element import Buffer, buffer_of
 from mlc.lowering.loops.kernel import KernelScope, merged_axes
 
 NOALIAS = DictionaryAttr({"mlc.noalias": UnitAttr()})
@@ -34,7 +41,10 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A lowered kernel and what its caller passes: symbols, strides of strided inputs, inputs, scratch, outputs."""
+    """A lowered kernel, and what its caller passes.
+
+    In order: symbols, strides of strided inputs, inputs, scratch, outputs.
+    """
 
     name: str
     function: func.FuncOp
@@ -43,6 +53,105 @@ class Kernel:
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
     output_groups: tuple[tuple[int, ...], ...]
     scratch: tuple[Scratch, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Signature:
+    """The arguments of a kernel's function, known from dims alone."""
+
+    op: KernelOp
+    nest: Nest | None
+    symbols: tuple[str, ...]
+    strided: tuple[int, ...]
+    input_groups: tuple[tuple[tuple[int, ...], ...], ...]
+    output_groups: tuple[tuple[int, ...], ...]
+    scratch: tuple[Scratch, ...]
+
+    @staticmethod
+    def of(
+        op: KernelOp,
+        all_symbols: Sequence[str],
+        strided: tuple[int, ...],
+        scratch: tuple[Scratch, ...],
+    ) -> _Signature:
+        """The signature of a kernel whose inputs `strided` are not row-major."""
+        nest = nest_of(op)
+        used = _symbols_of(op)
+        if nest is None:
+            groups = ()
+            output_groups = tuple((axis,) for axis in range(len(shape_of(op.outs[0].type))))
+        else:
+            groups = nest.groups(frozenset(strided))
+            output_groups = tuple(group for group in groups if group[0] < nest.rank)
+        return _Signature(
+            op=op,
+            nest=nest,
+            symbols=tuple(s for s in all_symbols if s in used),
+            strided=strided,
+            input_groups=tuple(
+                tuple(merged_axes(nest, k, len(shape_of(x.type)), () if k in strided else groups))
+                for k, x in enumerate(op.inputs)
+            ),
+            output_groups=output_groups,
+            scratch=scratch,
+        )
+
+    def arguments(self) -> list[tuple[Attribute, DictionaryAttr]]:
+        """Type and attributes of each argument."""
+        strides = sum(len(shape_of(self.op.inputs[k].type)) for k in self.strided)
+        found: list[tuple[Attribute, DictionaryAttr]] = [(par.CONTEXT, NOTHING)]
+        found += [(INDEX, NOTHING)] * (len(self.symbols) + strides)
+        for k, x in enumerate(self.op.inputs):
+            kind = _view_type(x, self.input_groups[k], strided=k in self.strided)
+            found.append((kind, READONLY))
+        for buffer in self.scratch:
+            count = buffer.count.constant
+            found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
+        for x in self.op.outs:
+            found.append((_view_type(x, self.output_groups, strided=False), NOALIAS))
+        return found
+
+    def scope(self, b: LoopBuilder, block: Block, sites: dict[Operation, int]) -> KernelScope:
+        """The arguments as the kernel's body knows them."""
+        op, arguments = self.op, iter(block.args)
+        context = _named(next(arguments), "ctx")
+        for symbol in self.symbols:
+            b.symbols[symbol] = _named(next(arguments), symbol)
+        strides = {
+            k: tuple(next(arguments) for _ in shape_of(op.inputs[k].type)) for k in self.strided
+        }
+        inputs: dict[SSAValue, Buffer] = {}
+        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
+            memref = _named(next(arguments), x.name_hint)
+            groups = self.input_groups[k]
+            inputs[argument] = buffer_of(b, memref, argument, groups, strides.get(k))
+        scratch = tuple(_named(next(arguments), "scratch") for _ in self.scratch)
+        outputs = [
+            buffer_of(b, _named(next(arguments), "out"), x, self.output_groups, None)
+            for x in op.outs
+        ]
+        return KernelScope(
+            b=b,
+            kernel=op,
+            nest=self.nest,
+            schedule=op.schedule.data if op.schedule is not None else Schedule(),
+            context=context,
+            inputs=inputs,
+            outputs=outputs,
+            sites=sites,
+            strided=frozenset(self.strided),
+            scratch=scratch,
+        )
+
+
+def _view_type(
+    tensor: SSAValue, groups: Sequence[tuple[int, ...]], *, strided: bool
+) -> MemRefType[Attribute]:
+    """The memref of a tensor whose axes are walked in groups."""
+    shape = shape_of(tensor.type)
+    sizes = [product(shape[axis] for axis in group).constant for group in groups]
+    element = memory_type(dtype_of(tensor_of(tensor).element_type))
+    return buffer_type(element, tuple(-1 if s is None else s for s in sizes), strided)
 
 
 def lower_kernel(
@@ -57,84 +166,30 @@ def lower_kernel(
     builder: type[LoopBuilder] = LoopBuilder,
 ) -> Kernel:
     """One kernel as a function whose body `write` fills in."""
-    nest = nest_of(op)
-    groups = nest.groups(frozenset(strided)) if nest is not None else ()
-    used = _symbols_of(op)
-    symbols = tuple(s for s in all_symbols if s in used)
-    input_groups = tuple(
-        tuple(merged_axes(nest, k, len(shape_of(x.type)), () if k in strided else groups))
-        for k, x in enumerate(op.inputs)
-    )
-    rank = len(shape_of(op.outs[0].type))
-    output_groups = (
-        tuple((a,) for a in range(rank))
-        if nest is None
-        else tuple(g for g in groups if g[0] < nest.rank)
-    )
-
-    # the function's arguments: their types need sizes, which need the symbols, so types are computed from dims
-    def view_type(tensor: SSAValue, axes: Sequence[tuple[int, ...]], is_strided: bool) -> Attribute:
-        shape = shape_of(tensor.type)
-        sizes = [product(shape[a] for a in group).constant for group in axes]
-        element = memory_type(dtype_of(tensor_of(tensor).element_type))
-        return buffer_type(element, tuple(-1 if s is None else s for s in sizes), is_strided)
-
-    types: list[Attribute] = [par.CONTEXT, *[INDEX] * len(symbols)]
-    stride_count = sum(len(shape_of(op.inputs[k].type)) for k in strided)
-    types += [INDEX] * stride_count
-    marks: list[Attribute] = [NOTHING] * len(types)
-    for k, x in enumerate(op.inputs):
-        types.append(view_type(x, input_groups[k], k in strided))
-        marks.append(READONLY)
-    for buffer in scratch:
-        count = buffer.count.constant
-        types.append(buffer_type(buffer.element, (-1 if count is None else count,)))
-        marks.append(NOALIAS)
-    for x in op.outs:
-        types.append(view_type(x, output_groups, False))
-        marks.append(NOALIAS)
+    signature = _Signature.of(op, all_symbols, strided, scratch)
+    arguments = signature.arguments()
+    types = [kind for kind, _ in arguments]
     block = Block(arg_types=types)
     b = builder(block)
-    arguments = iter(block.args)
-    context = next(arguments)
-    context.name_hint = "ctx"
-    for symbol in symbols:
-        b.symbols[symbol] = value = next(arguments)
-        value.name_hint = symbol
-    strides = {k: tuple(next(arguments) for _ in shape_of(op.inputs[k].type)) for k in strided}
-    inputs = {
-        argument: buffer_of(
-            b, _named(next(arguments), x.name_hint), argument, input_groups[k], strides.get(k)
-        )
-        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=False))
-    }
-    packed = tuple(_named(next(arguments), "scratch") for _ in scratch)
-    outputs = [
-        buffer_of(b, _named(next(arguments), "out"), x, output_groups, None) for x in op.outs
-    ]
-    scope = KernelScope(
-        b=b,
-        kernel=op,
-        nest=nest,
-        schedule=op.schedule.data if op.schedule is not None else Schedule(),
-        context=context,
-        inputs=dict(inputs),
-        outputs=outputs,
-        sites=sites,
-        strided=frozenset(strided),
-        scratch=packed,
-    )
-    write(scope)
+    write(signature.scope(b, block, sites))
     b.block.add_op(func.ReturnOp.create())
     function = func.FuncOp.create(
         properties={
             "sym_name": StringAttr(name),
             "function_type": FunctionType.from_lists(types, []),
-            "arg_attrs": ArrayAttr(marks),
+            "arg_attrs": ArrayAttr([marks for _, marks in arguments]),
         },
         regions=[Region(block)],
     )
-    return Kernel(name, function, symbols, strided, input_groups, output_groups, scratch)
+    return Kernel(
+        name,
+        function,
+        signature.symbols,
+        strided,
+        signature.input_groups,
+        signature.output_groups,
+        scratch,
+    )
 
 
 def _named(value: SSAValue, name: str | None) -> SSAValue:

@@ -1,4 +1,4 @@
-"""Reductions: any monoid, any axes. The vector runs along a reduced axis or along the result's last axis.
+"""Reductions: any monoid, any axes. The vector runs along a reduced axis or the result's last one.
 
 The order of combination depends on the sizes alone, never on the number of threads (D1).
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i32, i64
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
@@ -21,9 +22,7 @@ from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 
 BLOCKS = 64  # a full reduction is cut into at most so many blocks, one partial state each
-BLOCK_ELEMENTS = (
-    8192  # and into blocks of at least so many elements: 32 KiB of f32, a first-level cache
-)
+BLOCK_ELEMENTS = 8192  # in each at least so many: 32 KiB of f32, a first-level cache
 
 
 class ReductionNest:
@@ -54,7 +53,7 @@ class ReductionNest:
         """`copies` neutral states."""
         values = [
             self.b.element(value, dtype, lanes)
-            for value, dtype in zip(self.monoid.identity(self.dtype), self.states, strict=False)
+            for value, dtype in zip(self.monoid.identity(self.dtype), self.states, strict=True)
         ]
         return values * copies
 
@@ -63,15 +62,14 @@ class ReductionNest:
         point = self.axes.point(at)
         guarded = e.mask is not None and self.vector in self.reduced
         if isinstance(self.op, ContractOp) and self.dtype.kind == "float" and not guarded:
-            left, right = (
-                e.fetch(x, p) for x, p in zip(self.op.operands, self.op.points(point), strict=False)
-            )
+            pairs = zip(self.op.operands, self.op.points(point), strict=True)
+            left, right = (e.fetch(x, p) for x, p in pairs)
             return (e.fma(left, right, state[0]),)
         element = self.op.element(e, point)
         lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))
         if guarded and e.mask is not None:
             neutral = self.identity(e.lanes, 1)
-            lifted = tuple(e.select(e.mask, x, n) for x, n in zip(lifted, neutral, strict=False))
+            lifted = tuple(e.select(e.mask, x, n) for x, n in zip(lifted, neutral, strict=True))
         return self.monoid.combine(e, self.dtype, state, lifted)
 
     def fold_sets(self, e: Lanes, sets: Sequence[State]) -> State:
@@ -95,7 +93,9 @@ class ReductionNest:
         return state
 
     def _part(self, x: SSAValue, start: int, count: int) -> SSAValue:
-        element = x.type.element_type  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        wide = x.type
+        assert isinstance(wide, VectorType)
+        element = cast(VectorType[Attribute], wide).element_type
         if count == 1:
             return self.b.value(
                 vector.ExtractOp.create(
@@ -116,7 +116,7 @@ class ReductionNest:
         """Finalises a state, applies the epilogue and writes the results of one point."""
         e.bound[self.op.results[0]] = self.monoid.finalise(e, state)
         positions: list[Position] = []
-        for group, position in zip((self.axes.groups[k] for k in self.kept), at, strict=False):
+        for group, position in zip((self.axes.groups[k] for k in self.kept), at, strict=True):
             positions += [Position(0)] * (len(group) - 1) + [position]
         self.s.store_results(e, tuple(positions))
 
@@ -196,7 +196,10 @@ class ReductionNest:
         self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))
 
     def in_blocks(self, order: Sequence[int]) -> None:
-        """A single result element: fixed blocks of the outermost reduced group, then the blocks in order."""
+        """A single result element: fixed blocks of the outermost reduced group.
+
+        Then the blocks' states in order.
+        """
         b, s = self.b, self.s
         fixed = dict.fromkeys(self.kept, Position(0))
         size = self.axes.sizes[order[0]]
@@ -225,8 +228,8 @@ class ReductionNest:
         def one(k: Index) -> None:
             low = b.mul(k, block)
             state = self.reduce_range(fixed, order, low, b.min(b.add(low, block), size))
-            for value, buffer, dtype in zip(state, partials, self.states, strict=False):
-                b.store(self._to_memory(value, dtype), buffer, [k])
+            for value, buffer, dtype in zip(state, partials, self.states, strict=True):
+                b.store(self.to_memory(value, dtype), buffer, [k])
 
         def share(thread: Index, threads: Index) -> None:
             low, high = s.share(count, thread, threads)
@@ -237,22 +240,24 @@ class ReductionNest:
         def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
             e = s.lanes(1)
             found = tuple(
-                self._from_memory(b.load(buffer, [k]), dtype)
-                for buffer, dtype in zip(partials, self.states, strict=False)
+                self.from_memory(b.load(buffer, [k]), dtype)
+                for buffer, dtype in zip(partials, self.states, strict=True)
             )
             return self.monoid.combine(e, self.dtype, carried, found)
 
         state = b.loop(0, count, 1, fold, self.identity(1, 1))
         self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
 
-    def _to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
+    def to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
+        """A value of a state as it is stored: bool is a byte."""
         return (
             self.s.lanes(1).cast("extui", value, memory_type(dtype))
             if dtype.kind == "bool"
             else value
         )
 
-    def _from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
+    def from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
+        """The inverse of `to_memory`."""
         return self.s.lanes(1).cast("trunci", value, dtype.ir) if dtype.kind == "bool" else value
 
     # the vector along the result's last axis ------------------------------------------------
