@@ -192,3 +192,12 @@ def link_library(
     for symbol in exports:
         builder.export_symbol(symbol)
     return cast(Linked, builder.link(jit_session, library))
+
+
+def emit_nvptx(text: str, sm: str, ptx_version: str, opt_level: int) -> str:
+    """PTX of `text` for an architecture such as "sm_90a", in a PTX ISA version such as "8.0"."""
+    features = f"+ptx{ptx_version.replace('.', '')}"
+    machine = target_machine("nvptx64-nvidia-cuda", sm, features, opt_level)
+    module = _parse(text)
+    _run_passes(module, machine, opt_level)
+    return machine.emit_assembly(module)

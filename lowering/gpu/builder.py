@@ -1,0 +1,164 @@
+"""Building a GPU kernel's loops: places in the grid, shared memory, accesses as wide as is safe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects import gpu
+from mlc.dialects.lanes import lanes_of
+from mlc.lowering.loops.builder import Index, LoopBuilder, item_bytes
+
+POINTER_ALIGNMENT = 16
+"""Bytes to which the runtime aligns every buffer that a kernel gets."""
+
+MAX_GRID_Y = 65_535
+"""Source: CUDA C++ Programming Guide, technical specifications; grid.x reaches 2^31 - 1."""
+
+Triple = tuple[Index, Index, Index]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a kernel is started: blocks of the grid, threads of a block."""
+
+    blocks: Triple
+    threads: Triple
+
+
+class GpuBuilder(LoopBuilder):
+    """Also knows of every index by what it is divisible, to find out how an access is aligned."""
+
+    def __init__(self, entry: Block) -> None:
+        super().__init__(entry)
+        self._divisors: dict[SSAValue, int] = {}
+        self.strides: dict[SSAValue, Sequence[Index]] = {}
+
+    # places -----------------------------------------------------------------------------------
+
+    def thread(self, axis: str = "x") -> SSAValue:
+        """This thread in its block."""
+        return self.value(gpu.ThreadIdOp.of(axis))
+
+    def block_number(self, axis: str = "x") -> SSAValue:
+        """This block in the grid."""
+        return self.value(gpu.BlockIdOp.of(axis))
+
+    def grid_size(self, axis: str = "x") -> SSAValue:
+        """Blocks of the grid."""
+        return self.value(gpu.GridDimOp.of(axis))
+
+    def block_size(self, axis: str = "x") -> SSAValue:
+        """Threads of the block."""
+        return self.value(gpu.BlockDimOp.of(axis))
+
+    def barrier(self) -> None:
+        """All threads of the block wait for each other."""
+        self.add_op(gpu.BarrierOp.create())
+
+    def shared(self, element: Attribute, shape: Sequence[int]) -> SSAValue:
+        """A buffer of the block."""
+        buffer = self.value(gpu.SharedOp.of(element, shape))
+        self.strides[buffer] = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
+        return buffer
+
+    def split(self, number: Index, sizes: Sequence[Index]) -> list[Index]:
+        """A position in row-major order as one index per size."""
+        found: list[Index] = []
+        for size in reversed(sizes[1:]):
+            quotient = self.div(number, size)
+            found.append(self.sub(number, self.mul(quotient, size)))
+            number = quotient
+        return [number, *reversed(found)] if sizes else []
+
+    # divisibility -----------------------------------------------------------------------------
+
+    def divisor(self, x: Index) -> int:
+        """A number by which x is divisible; 0 for x = 0."""
+        return abs(x) if isinstance(x, int) else self._divisors.get(x, 1)
+
+    @contextmanager
+    def divisible(self, x: Index, by: int) -> Iterator[None]:
+        """Inside, x is taken to be divisible: the caller has tested it."""
+        if isinstance(x, int):
+            yield
+            return
+        before = self._divisors.get(x, 1)
+        self._divisors[x] = math.lcm(before, by)
+        try:
+            yield
+        finally:
+            self._divisors[x] = before
+
+    def _note(self, x: Index, divisor: int) -> Index:
+        if not isinstance(x, int) and divisor != 1:
+            self._divisors[x] = math.lcm(self._divisors.get(x, 1), divisor or 1)
+        return x
+
+    def add(self, x: Index, y: Index) -> Index:
+        return self._note(super().add(x, y), math.gcd(self.divisor(x), self.divisor(y)))
+
+    def sub(self, x: Index, y: Index) -> Index:
+        return self._note(super().sub(x, y), math.gcd(self.divisor(x), self.divisor(y)))
+
+    def mul(self, x: Index, y: Index) -> Index:
+        return self._note(super().mul(x, y), self.divisor(x) * self.divisor(y))
+
+    def loop(
+        self,
+        low: Index,
+        high: Index,
+        step: Index,
+        body: Callable[..., Sequence[SSAValue] | None],
+        inits: Sequence[SSAValue] = (),
+        attributes: dict[str, Attribute] | None = None,
+    ) -> tuple[SSAValue, ...]:
+        divisor = math.gcd(self.divisor(low), self.divisor(step))
+
+        def noted(i: Index, *carried: SSAValue) -> Sequence[SSAValue] | None:
+            return body(self._note(i, divisor), *carried)
+
+        return super().loop(low, high, step, noted, inits, attributes)
+
+    # memory -----------------------------------------------------------------------------------
+
+    def load_vector(
+        self,
+        buffer: SSAValue,
+        at: Sequence[Index],
+        kind: VectorType[Attribute],
+        mask: SSAValue | None,
+        fill: SSAValue | None,
+    ) -> SSAValue:
+        value = super().load_vector(buffer, at, kind, mask, fill)
+        if mask is None and isinstance(value.owner, vector.LoadOp):
+            self._align(value.owner, buffer, at, lanes_of(kind) or 1)
+        return value
+
+    def store_vector(
+        self, value: SSAValue, buffer: SSAValue, at: Sequence[Index], mask: SSAValue | None
+    ) -> None:
+        super().store_vector(value, buffer, at, mask)
+        store = self.block.last_op
+        if mask is None and store is not None:
+            self._align(store, buffer, at, lanes_of(value.type) or 1)
+
+    def _align(self, op: Operation, buffer: SSAValue, at: Sequence[Index], lanes: int) -> None:
+        """States the alignment of an access where it is more than that of an element."""
+        strides = self.strides.get(buffer)
+        if strides is None:
+            return
+        assert isinstance(buffer.type, MemRefType)
+        item = item_bytes(buffer.type.element_type)
+        offset = math.gcd(
+            *(self.divisor(i) * self.divisor(s) for i, s in zip(at, strides, strict=True))
+        )
+        aligned = math.gcd(offset * item, POINTER_ALIGNMENT, lanes * item)
+        if aligned > item:
+            op.attributes["alignment"] = IntegerAttr(aligned, i64)

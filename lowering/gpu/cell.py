@@ -1,0 +1,149 @@
+"""Pointwise kernels: each thread computes the elements of one 16-byte access, rows side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.nest import Nest
+from mlc.dialects.plan import Schedule
+from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
+from mlc.lowering.gpu.phase import device_builder
+from mlc.lowering.loops.builder import Index, LoopBuilder
+from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.kernel import KernelScope, axes_of
+
+ROW_WIDTHS = (8, 32)
+"""Threads along a row that is short: the others of the block take further rows."""
+
+
+def walk_grid(b: LoopBuilder, sizes: Sequence[Index], schedule: Schedule) -> Grid:
+    """The grid for `walk`: x along the last axis, y along all others together."""
+    if not sizes:
+        return Grid((1, 1, 1), (1, 1, 1))
+    chunks, rows = b.ceil_div(sizes[-1], schedule.lanes), b.product(sizes[:-1])
+    width: Index = schedule.threads
+    if rows != 1:
+        for narrow in reversed(ROW_WIDTHS):
+            width = b.choose(b.compare("le", chunks, narrow), narrow, width)
+    height = b.div(schedule.threads, width) if rows != 1 else 1
+    across = b.ceil_div(chunks, width)
+    down = b.min(b.ceil_div(rows, height), MAX_GRID_Y)
+    return Grid((across, down, 1), (width, height, 1))
+
+
+def walk(
+    b: GpuBuilder,
+    sizes: Sequence[Index],
+    lanes: int,
+    body: Callable[[int, list[Position]], None],
+) -> None:
+    """`body(lanes, point)` for this thread's elements: vectors, and single ones at a row's end."""
+    if not sizes:
+        body(1, [])
+        return
+    inner, rows = sizes[-1], b.product(sizes[:-1])
+    column = b.mul(b.add(b.mul(b.block_number(), b.block_size()), b.thread()), lanes)
+
+    def chunk(row: Index) -> None:
+        fixed = [Position(i) for i in b.split(row, sizes[:-1])]
+        whole = b.compare("le", b.add(column, lanes), inner)
+
+        def one(i: Index) -> None:
+            body(1, [*fixed, Position(i, 1)])
+
+        def tail() -> None:
+            b.loop(column, inner, 1, one)
+
+        if lanes == 1:
+            b.when(whole, lambda: one(column))
+        else:
+            b.when(whole, lambda: body(lanes, [*fixed, Position(column, 1)]), tail)
+
+    def every_row() -> None:
+        if rows == 1:
+            chunk(0)
+            return
+        height = b.block_size("y")
+        first = b.add(b.mul(b.block_number("y"), height), b.thread("y"))
+        b.loop(first, rows, b.mul(b.grid_size("y"), height), chunk)
+
+    def aligned_rows() -> None:
+        if rows == 1 or lanes == 1 or b.divisor(inner) % lanes == 0:
+            every_row()
+            return
+        if isinstance(inner, int):
+            every_row()  # rows begin anywhere: single accesses
+            return
+        remainder = b.sub(inner, b.mul(b.div(inner, lanes), lanes))
+
+        def promised() -> None:
+            with b.divisible(inner, lanes):
+                every_row()
+
+        b.when(b.compare("eq", remainder, 0), promised, every_row)
+
+    b.when(b.compare("lt", column, inner), aligned_rows)
+
+
+@dataclass(frozen=True)
+class CellPhase:
+    """A pointwise kernel."""
+
+    nest: Nest
+    schedule: Schedule
+    strided: frozenset[int]
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return self.schedule.threads
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """One thread per vector of results."""
+        return walk_grid(b, axes_of(b, self.nest, self.strided).sizes, self.schedule)
+
+    def write(self, s: KernelScope) -> None:
+        """Every yielded value at this thread's points."""
+        b = device_builder(s)
+        axes = axes_of(b, self.nest, self.strided)
+
+        def point(lanes: int, at: list[Position]) -> None:
+            s.store_results(s.lanes(lanes), axes.point(at))
+
+        walk(b, axes.sizes, self.schedule.lanes, point)
+
+
+@dataclass(frozen=True)
+class PiecePhase:
+    """One operand of a concatenation, written where it belongs."""
+
+    part: SSAValue
+    axis: int
+    offset: Dim
+    schedule: Schedule
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return self.schedule.threads
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """One thread per vector of the piece."""
+        return walk_grid(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule)
+
+    def write(self, s: KernelScope) -> None:
+        """The piece's elements, shifted along the axis."""
+        b = device_builder(s)
+        start = b.dim(self.offset)
+
+        def point(lanes: int, at: list[Position]) -> None:
+            e = s.lanes(lanes)
+            value = e.fetch(self.part, tuple(at))
+            moved = Position(b.add(at[self.axis].base, start), at[self.axis].step)
+            e.store(value, s.outputs[0], (*at[: self.axis], moved, *at[self.axis + 1 :]))
+
+        walk(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule.lanes, point)

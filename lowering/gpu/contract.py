@@ -1,0 +1,213 @@
+"""Contractions: a block stages tiles of both operands in shared memory, a thread keeps a small tile.
+
+The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear algebra", SC 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import SSAValue
+
+from mlc.dialects.lanes import vector_type
+from mlc.dialects.nest import Nest
+from mlc.dialects.plan import Schedule
+from mlc.dialects.roles import ContractionRoles
+from mlc.dialects.tensor.reduce import ContractOp
+from mlc.lowering.gpu.builder import GpuBuilder, Grid
+from mlc.lowering.gpu.phase import device_builder
+from mlc.lowering.loops.builder import Index, LoopBuilder
+from mlc.lowering.loops.contract import ContractionNest
+from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.kernel import KernelScope
+
+LANES = 4  # elements of one access to shared memory
+PADDING = 4  # elements by which rows of a staged tile are longer: fewer bank conflicts
+
+
+@dataclass(frozen=True)
+class TilePhase:
+    """A tiled contraction with its prologue and epilogue."""
+
+    nest: Nest
+    schedule: Schedule
+    strided: frozenset[int]
+    op: ContractOp
+    roles: ContractionRoles
+
+    def tiles(self, c: ContractionNest) -> tuple[Index, Index, list[Index]]:
+        """Tiles down the rows, along the columns, and the sizes of the batch."""
+        down = c.b.ceil_div(c.size.m, self.schedule.block_m)
+        across = c.b.ceil_div(c.size.n, self.schedule.block_n)
+        return down, across, [c.letter_sizes[letter] for letter in c.batch]
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return self.schedule.threads
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """One block for each tile of each batch, all along x."""
+        c = ContractionNest(b, self.nest, self.strided, self.op, self.roles)
+        down, across, batch = self.tiles(c)
+        return Grid((b.product([*batch, down, across]), 1, 1), (self.schedule.threads, 1, 1))
+
+    def write(self, s: KernelScope) -> None:
+        """One tile."""
+        c = ContractionNest(device_builder(s), self.nest, self.strided, self.op, self.roles)
+        _Tile(s, c, self).write()
+
+
+class _Tile:
+    """The work of one thread on the tile of its block."""
+
+    def __init__(self, s: KernelScope, c: ContractionNest, phase: TilePhase) -> None:
+        assert isinstance(s.b, GpuBuilder)
+        self.s, self.c, self.schedule = s, c, s.schedule
+        self.b: GpuBuilder = s.b
+        self.thread = self.b.thread()
+        down, across, batch = phase.tiles(c)
+        *batch_at, row, column = self.b.split(self.b.block_number(), [*batch, down, across])
+        self.batch = {k: Position(i) for k, i in zip(c.batch, batch_at, strict=True)}
+        self.first_row = self.b.mul(row, self.schedule.block_m)
+        self.first_column = self.b.mul(column, self.schedule.block_n)
+        depth, item = self.schedule.block_k, c.dtype.ir
+        self.lhs = self.b.shared(item, (depth, self.schedule.block_m + PADDING))
+        self.rhs = self.b.shared(item, (depth, self.schedule.block_n + PADDING))
+        columns_of_threads = self.schedule.block_n // self.schedule.tile_n
+        self.y = self.b.div(self.thread, columns_of_threads)
+        self.x = self.b.sub(self.thread, self.b.mul(self.y, columns_of_threads))
+
+    def rows_of(self, u: int) -> Index:
+        """The first of four adjacent rows of this thread, within the tile."""
+        return self._spread(self.y, u, self.schedule.block_m, self.schedule.tile_m)
+
+    def columns_of(self, v: int) -> Index:
+        """The first of four adjacent columns of this thread, within the tile."""
+        return self._spread(self.x, v, self.schedule.block_n, self.schedule.tile_n)
+
+    def _spread(self, place: Index, part: int, block: int, tile: int) -> Index:
+        """A thread's elements come in fours, spread evenly, so that neighbours read neighbours."""
+        return self.b.add(self.b.mul(place, LANES), part * (block * LANES // tile))
+
+    def write(self) -> None:
+        """Tiles along the summed axis, then the epilogue."""
+        b, schedule = self.b, self.schedule
+        rows, vectors = schedule.tile_m, schedule.tile_n // LANES
+        zero = b.element(0, self.c.dtype, LANES)
+
+        def step(k: Index, *sums: SSAValue) -> Sequence[SSAValue]:
+            lhs = self.read(self.c.lhs, self.c.roles.m, self.first_row, self.c.size.m, k)
+            rhs = self.read(self.c.rhs, self.c.n, self.first_column, self.c.size.n, k)
+            b.barrier()
+            self.stage(lhs, self.lhs)
+            self.stage(rhs, self.rhs)
+            b.barrier()
+            return b.loop(0, schedule.block_k, 1, self.multiply, sums)
+
+        sums = b.loop(0, self.c.size.k, schedule.block_k, step, [zero] * (rows * vectors))
+        for r in range(rows):
+            row = b.add(self.first_row, b.add(self.rows_of(r // LANES), r % LANES))
+            mine = sums[r * vectors : (r + 1) * vectors]
+            inside = b.compare("lt", row, self.c.size.m)
+            b.when(inside, partial(self.write_row, row, mine))
+
+    def read(
+        self, which: int, word: str, first: Index, size: Index, k: Index
+    ) -> list[tuple[Index, Index, SSAValue]]:
+        """This thread's share of an operand's tile: (step, place, element); zero past the edges.
+
+        Neighbouring threads walk the axis along which memory does.
+        """
+        b, schedule = self.b, self.schedule
+        depth = schedule.block_k
+        length = schedule.block_m if which == self.c.lhs else schedule.block_n
+        along_k = self.c.words[which][-1] in self.c.roles.k
+        found: list[tuple[Index, Index, SSAValue]] = []
+        for part in range(depth * length // schedule.threads):
+            number = b.add(self.thread, part * schedule.threads)
+            if along_k:
+                place = b.div(number, depth)
+                step = b.sub(number, b.mul(place, depth))
+            else:
+                step = b.div(number, length)
+                place = b.sub(number, b.mul(step, length))
+            at_k, at = b.add(k, step), b.add(first, place)
+            inside = b.both(b.compare("lt", at_k, self.c.size.k), b.compare("lt", at, size))
+            assert not isinstance(inside, bool)
+            value = b.pick(
+                inside,
+                partial(self.element, which, word, at, at_k),
+                partial(b.element, 0, self.c.dtype, 1),
+            )
+            found.append((step, place, value))
+        return found
+
+    def element(self, which: int, word: str, at: Index, at_k: Index) -> SSAValue:
+        """An operand's element, prologue included."""
+        letters = {
+            **self.batch,
+            **self.c.split(word, Position(at)),
+            **self.c.split(self.c.roles.k, Position(at_k)),
+        }
+        return self.c.operand(self.s.lanes(1), which, letters)
+
+    def stage(self, tile: Sequence[tuple[Index, Index, SSAValue]], buffer: SSAValue) -> None:
+        """Writes a share of a tile to shared memory."""
+        for step, place, value in tile:
+            self.b.store(value, buffer, [step, place])
+
+    def multiply(self, k: Index, *sums: SSAValue) -> list[SSAValue]:
+        """One step of the summed axis: an outer product of this thread's rows and columns."""
+        b, e, kind = self.b, self.s.lanes(LANES), vector_type(self.c.dtype.ir, LANES)
+        vectors = self.schedule.tile_n // LANES
+        rhs = [
+            b.load_vector(self.rhs, [k, self.columns_of(v)], kind, None, None)
+            for v in range(vectors)
+        ]
+        found: list[SSAValue] = []
+        for u in range(self.schedule.tile_m // LANES):
+            lhs = b.load_vector(self.lhs, [k, self.rows_of(u)], kind, None, None)
+            for r in range(LANES):
+                row = b.splat(self._lane(lhs, r), LANES)
+                first = (u * LANES + r) * vectors
+                found += [
+                    self.c.multiply_add(e, row, rhs[v], sums[first + v]) for v in range(vectors)
+                ]
+        return found
+
+    def _lane(self, values: SSAValue, lane: int) -> SSAValue:
+        return self.b.value(
+            vector.ExtractOp.create(
+                operands=[values],
+                result_types=[self.c.dtype.ir],
+                properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
+            )
+        )
+
+    def write_row(self, row: Index, sums: Sequence[SSAValue]) -> None:
+        """The epilogue and the store of one row of this thread's tile."""
+        b = self.b
+        for v, total in enumerate(sums):
+            column = b.add(self.first_column, self.columns_of(v))
+            at = {
+                **self.batch,
+                **self.c.split(self.c.roles.m, Position(row)),
+                **self.c.split(self.c.n, Position(column, 1)),
+            }
+            whole = b.compare("le", b.add(column, LANES), self.c.size.n)
+            b.when(
+                whole,
+                partial(self.finish, at, column, total, False),
+                partial(self.finish, at, column, total, True),
+            )
+
+    def finish(self, at: dict[str, Position], column: Index, total: SSAValue, masked: bool) -> None:
+        """Four results side by side; those past the edge are neither computed from nor written."""
+        mask = self.b.mask(self.b.sub(self.c.size.n, column), LANES) if masked else None
+        e = self.s.lanes(LANES, mask, bound={self.c.op.results[0]: total})
+        self.s.store_results(e, tuple(at[c] for c in self.c.result_word))

@@ -1,0 +1,125 @@
+"""Loops level of a GPU program to LLVM IR text for NVPTX, one module per kernel, and its launch plan."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.ir import Attribute, Operation
+
+from mlc.dialects import gpu, par
+from mlc.dialects.launch import GpuKernel, GpuProgram
+from mlc.dialects.target import GpuTarget
+from mlc.lowering.emit import arith, memref, scf, vector, write_function
+from mlc.lowering.emit import math as emit_math
+from mlc.lowering.emit import par as emit_par
+from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
+from mlc.lowering.emit.types import is_float, item_bytes, symbol
+from mlc.lowering.gpu.entry import launch_plan
+
+TRIPLE = "nvptx64-nvidia-cuda"
+_ALL_THREADS = -1
+_WARP_CLAMP = 31  # shfl's c operand: a segment is the whole warp. Source: PTX ISA, shfl.sync
+_PLACES: dict[type[Operation], str] = {
+    gpu.ThreadIdOp: "tid",
+    gpu.BlockIdOp: "ctaid",
+    gpu.BlockDimOp: "ntid",
+    gpu.GridDimOp: "nctaid",
+}
+
+
+def emit_gpu(module: ModuleOp, target: GpuTarget) -> GpuProgram:
+    """A loops-level module from `lower_to_gpu`, exp, log and tanh expanded, as a program."""
+    functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+    kernels = [f for f in functions if gpu.KERNEL_ATTRIBUTE in f.attributes]
+    (entry,) = [f for f in functions if "mlc.entry" in f.attributes]
+    texts = [GpuKernel(k.sym_name.data, emit_gpu_kernel(k, target)) for k in kernels]
+    fails = any(isinstance(op, par.FailOp) for k in kernels for op in k.walk())
+    return GpuProgram(entry.sym_name.data, tuple(texts), launch_plan(entry, module, fails=fails))
+
+
+def emit_gpu_kernel(kernel: func.FuncOp, target: GpuTarget) -> str:
+    """The LLVM module with one kernel; its parameters are 64 bits each (see `write_function`)."""
+    threads = cast("IntegerAttr[IntegerType]", kernel.attributes[gpu.KERNEL_ATTRIBUTE]).value.data
+    words = ["nounwind", f'"target-cpu"="{target.sm}"', f'"nvvm.maxntid"="{threads}"']
+    module = ModuleText(kernel.sym_name.data, TRIPLE, " ".join(words), vector_bits=128)
+    write_function(kernel, module, GPU_RULES, linkage="define ptx_kernel")
+    return module.text()
+
+
+def _place(e: FunctionText, op: Operation) -> None:
+    axis = cast("gpu.AxisAttr", op.properties["axis"]).data
+    word = e.put(f"call i32 @llvm.nvvm.read.ptx.sreg.{_PLACES[type(op)]}.{axis}()")
+    e.define(op.results[0], f"zext i32 {word} to i64")
+
+
+def _barrier(e: FunctionText, op: gpu.BarrierOp) -> None:
+    e.do("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+
+
+def _shared(e: FunctionText, op: gpu.SharedOp) -> None:
+    result = op.results[0]
+    buffer = cast("MemRefType[Attribute]", result.type)
+    shape = buffer.get_shape()
+    name = f"{e.name}.shared{len(e.module.constants)}"
+    element = e.type(buffer.element_type)
+    e.module.constants[name] = (
+        f"{symbol(name)} = internal addrspace({gpu.SHARED_SPACE}) global "
+        f"[{math.prod(shape)} x {element}] poison, align 16"
+    )
+    e.bind_row_major(result, symbol(name), [str(size) for size in shape])
+
+
+_SHUFFLES = {gpu.ShuffleKind.XOR: "bfly", gpu.ShuffleKind.DOWN: "down"}
+
+
+def _shuffle(e: FunctionText, op: gpu.ShuffleOp) -> None:
+    value, result = op.operands[0], op.results[0]
+    kind = _SHUFFLES[op.kind.data]
+    offset = cast("IntegerAttr[IntegerType]", op.properties["offset"]).value.data
+    spelled = e.type(value.type)
+    bits = 1 if spelled == "i1" else 8 * item_bytes(value.type)
+    word = e[value]
+    if is_float(value.type):
+        word = e.put(f"bitcast {spelled} {word} to i{bits}")
+    if bits < 32:
+        word = e.put(f"zext i{bits} {word} to i32")
+    parts = [word]
+    if bits == 64:
+        high = e.put(f"lshr i64 {word}, 32")
+        parts = [e.put(f"trunc i64 {part} to i32") for part in (word, high)]
+    moved = [
+        e.put(
+            f"call i32 @llvm.nvvm.shfl.sync.{kind}.i32"
+            f"(i32 {_ALL_THREADS}, i32 {part}, i32 {offset}, i32 {_WARP_CLAMP})"
+        )
+        for part in parts
+    ]
+    found = moved[0]
+    if bits == 64:
+        low, high = (e.put(f"zext i32 {part} to i64") for part in moved)
+        found = e.put(f"or i64 {low}, {e.put(f'shl i64 {high}, 32')}")
+    elif bits < 32:
+        found = e.put(f"trunc i32 {found} to i{bits}")
+    if is_float(value.type):
+        e.define(result, f"bitcast i{bits} {found} to {spelled}")
+    else:
+        e[result] = found
+
+
+def _return(e: FunctionText, op: func.ReturnOp) -> None:
+    e.do("ret void")
+
+
+GPU_RULES = Rules()
+for _table in (arith.RULES, emit_math.RULES, memref.RULES, vector.RULES, scf.RULES):
+    GPU_RULES.update(_table)
+GPU_RULES[par.FailOp] = emit_par.RULES[par.FailOp]
+for _op in _PLACES:
+    GPU_RULES[_op] = _place
+GPU_RULES.on(gpu.BarrierOp, _barrier)
+GPU_RULES.on(gpu.SharedOp, _shared)
+GPU_RULES.on(gpu.ShuffleOp, _shuffle)
+GPU_RULES.on(func.ReturnOp, _return)

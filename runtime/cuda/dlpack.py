@@ -1,0 +1,231 @@
+"""
+Arrays on the device in and out: the DLPack protocol, and __cuda_array_interface__ beside it.
+
+SOURCE: dlpack.h (version 0.8 structs, which every producer and consumer still speaks).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mlc.dialects.dtypes import DTYPES, DType
+from mlc.runtime.cuda.driver import Block, Device
+
+CUDA = 2  # DLDeviceType
+CUDA_MANAGED = 13
+LEGACY_STREAM = 1  # what __dlpack__(stream=) calls the default stream
+_CODES = {"int": 0, "float": 2, "bool": 6}  # DLDataTypeCode
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter))
+
+
+_PYTHON = ctypes.pythonapi
+_NAME, _USED = b"dltensor", b"used_dltensor"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceArray:
+    """An array on the device, whoever owns it: where it is, `strides` in elements."""
+
+    pointer: int
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    owner: object
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is row-major without gaps."""
+        if 0 in self.shape:
+            return True
+        pairs = zip(self.shape, self.strides, row_major(self.shape), strict=True)
+        return all(n == 1 or have == want for n, have, want in pairs)
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of an array without gaps."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def on_device(value: object) -> bool:
+    """Whether an argument lies on a CUDA device."""
+    place = getattr(value, "__dlpack_device__", None)
+    if callable(place):
+        kind, _ = place()  # pyright: ignore[reportGeneralTypeIssues]
+        return int(kind) in (CUDA, CUDA_MANAGED)
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def device_array(value: Any, where: str) -> DeviceArray:
+    """An argument on the device, in place. TypeError for a dtype that the compiler has not."""
+    if hasattr(value, "__dlpack__"):
+        try:
+            capsule = value.__dlpack__(stream=LEGACY_STREAM)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise TypeError(
+                f"{where} cannot be shared: {error}; pass a plain array, such as x.detach()"
+            ) from error
+        return _from_capsule(capsule, where)
+    return _from_interface(value, where)
+
+
+def _from_capsule(capsule: object, where: str) -> DeviceArray:
+    get = _PYTHON.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    managed = _Managed.from_address(get(capsule, _NAME))
+    tensor = managed.tensor
+    shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
+    strides = row_major(shape)
+    if tensor.strides:
+        strides = tuple(tensor.strides[k] for k in range(tensor.ndim))
+    code, bits = tensor.dtype.code, tensor.dtype.bits
+    dtype = next((d for d in DTYPES if _CODES[d.kind] == code and 8 * d.bytes == bits), None)
+    if dtype is None or tensor.dtype.lanes != 1:
+        raise TypeError(f"{where} has a dtype of code {code} and {bits} bits; {_expected()}")
+    # the capsule stays unconsumed: when it dies, its producer takes the array back
+    return DeviceArray(
+        pointer=(tensor.data or 0) + tensor.byte_offset,
+        dtype=dtype,
+        shape=shape,
+        strides=strides,
+        owner=capsule,
+    )
+
+
+def _from_interface(value: Any, where: str) -> DeviceArray:
+    import numpy as np
+
+    found: dict[str, Any] = value.__cuda_array_interface__
+    kind = np.dtype(found["typestr"])
+    dtype = next((d for d in DTYPES if d.numpy == kind), None)
+    if dtype is None:
+        raise TypeError(f"{where} has dtype {kind}; {_expected()}")
+    shape = tuple(int(n) for n in found["shape"])
+    strides = row_major(shape)
+    if found.get("strides") is not None:
+        strides = tuple(int(s) // dtype.bytes for s in found["strides"])
+    return DeviceArray(
+        pointer=int(found["data"][0]), dtype=dtype, shape=shape, strides=strides, owner=value
+    )
+
+
+def _expected() -> str:
+    return f"expected one of {', '.join(str(d.numpy) for d in DTYPES)}"
+
+
+class Result:
+    """A result on the device, for any library that speaks DLPack or the CUDA array interface."""
+
+    def __init__(self, device: Device, block: Block, dtype: DType, shape: tuple[int, ...]) -> None:
+        self._device = device
+        self._block = block
+        self.dtype = dtype
+        self.shape = shape
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA, 0
+
+    def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
+        if stream is not None and stream > 2:
+            self._device.let_wait(stream)
+        return _to_capsule(self._block, self.dtype, self.shape)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.numpy.str,
+            "data": (self._block.pointer, False),
+            "strides": None,
+            "version": 3,
+            "stream": LEGACY_STREAM,
+        }
+
+
+_exported: dict[int, tuple[object, ...]] = {}
+"""Address of a managed tensor -> what it needs alive."""
+
+
+@_Deleter
+def _release(address: int) -> None:
+    _exported.pop(address, None)
+
+
+@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+def _drop_capsule(capsule: int) -> None:
+    """A capsule that nobody took: its tensor goes with it."""
+    valid = _PYTHON.PyCapsule_IsValid
+    valid.restype, valid.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_char_p]
+    if valid(capsule, _NAME):
+        get = _PYTHON.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
+        _exported.pop(get(capsule, _NAME), None)
+
+
+def _to_capsule(block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
+    rank = len(shape)
+    sizes = (ctypes.c_int64 * max(1, rank))(*shape)
+    strides = (ctypes.c_int64 * max(1, rank))(*row_major(shape))
+    tensor = _Tensor(
+        block.pointer,
+        CUDA,
+        0,
+        rank,
+        _DataType(_CODES[dtype.kind], 8 * dtype.bytes, 1),
+        ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
+        0,
+    )
+    managed = _Managed(tensor, None, _release)
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, sizes, strides, block)
+    new = _PYTHON.PyCapsule_New
+    new.restype, new.argtypes = (
+        ctypes.py_object,
+        [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p],
+    )
+    return new(address, _NAME, ctypes.cast(_drop_capsule, ctypes.c_void_p))
+
+
+def exporter(origin: object) -> Callable[[Result], object]:
+    """What makes an array of `origin`'s library from a result, sharing memory."""
+    root = type(origin).__module__.partition(".")[0].removesuffix("lib")
+    namespace = getattr(origin, "__array_namespace__", None)
+    candidates: list[object] = [namespace()] if callable(namespace) else []
+    candidates += [sys.modules.get(name) for name in (f"{root}.numpy", root, f"{root}.dlpack")]
+    for candidate in candidates:
+        function: object = getattr(candidate, "from_dlpack", None)
+        if callable(function):
+            return function
+    return lambda result: result

@@ -1,0 +1,110 @@
+"""The launch plan, step by step, on plain integers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from mlc.dialects import launch
+
+
+class Machine(Protocol):
+    """What steps ask of the device."""
+
+    def reserve(self, size_bytes: int) -> int:
+        """The arena's address, with at least so many bytes."""
+        ...
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[int],
+    ) -> None:
+        """Starts a kernel."""
+        ...
+
+    def read_number(self, address: int) -> int:
+        """The i64 at an address."""
+        ...
+
+    def write_number(self, address: int, value: int) -> None:
+        """Stores an i64."""
+        ...
+
+
+class ProgramError(Exception):
+    """A run-time error that the entry itself has found."""
+
+    def __init__(self, site: int, value: int, extent: int) -> None:
+        super().__init__(f"site {site}: {value} against {extent}")
+        self.site, self.value, self.extent = site, value, extent
+
+
+def _select(condition: int, x: int, y: int) -> int:
+    return x if condition else y
+
+
+_OPERATIONS: dict[launch.Arithmetic, Callable[..., int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.floordiv,
+    "min": min,
+    "max": max,
+    "and": operator.and_,
+    "select": _select,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+def run_steps(steps: Sequence[launch.Step], registers: list[int], machine: Machine) -> None:
+    """Runs the steps; `registers` hold what is known before. ProgramError ends them early."""
+    for step in steps:
+        match step:
+            case launch.Compute():
+                operands = [registers[r] for r in step.operands]
+                registers[step.result] = int(_OPERATIONS[step.op](*operands))
+            case launch.Launch():
+                _launch(step, registers, machine)
+            case launch.Branch():
+                chosen = step.then if registers[step.condition] else step.otherwise
+                run_steps(chosen, registers, machine)
+            case launch.Loop():
+                _loop(step, registers, machine)
+            case launch.Reserve():
+                registers[launch.ARENA] = machine.reserve(registers[step.arena_bytes])
+            case launch.ReadNumber():
+                registers[step.result] = machine.read_number(registers[step.address])
+            case launch.WriteNumber():
+                machine.write_number(registers[step.address], registers[step.value])
+            case launch.Fail():
+                raise ProgramError(step.site, registers[step.value], registers[step.extent])
+
+
+def _launch(step: launch.Launch, registers: list[int], machine: Machine) -> None:
+    x, y, z = (registers[r] for r in step.grid)
+    if x <= 0 or y <= 0 or z <= 0:
+        return
+    tx, ty, tz = (registers[r] for r in step.block)
+    arguments = [registers[r] for r in step.arguments]
+    machine.launch(step.kernel, (x, y, z), (tx, ty, tz), arguments)
+
+
+def _loop(step: launch.Loop, registers: list[int], machine: Machine) -> None:
+    for register, value in zip(step.carried, [registers[r] for r in step.inits], strict=True):
+        registers[register] = value
+    low, high, stride = registers[step.low], registers[step.high], registers[step.step]
+    for number in range(low, high, stride):
+        registers[step.induction] = number
+        run_steps(step.body, registers, machine)
+        following = [registers[r] for r in step.yields]
+        for register, value in zip(step.carried, following, strict=True):
+            registers[register] = value

@@ -1,0 +1,335 @@
+"""A GPU program as a callable: arguments onto the device, the launch plan, results back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mlc.dialects import abi
+from mlc.dialects.dtypes import DType, named_dtype
+from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, GpuProgram
+from mlc.dialects.signature import ArgSpec, BindSymbol, EntrySignature, solve
+from mlc.dialects.target.gpu import GpuTarget
+from mlc.runtime.cuda.dlpack import (
+    DeviceArray,
+    Result,
+    device_array,
+    exporter,
+    on_device,
+    row_major,
+)
+from mlc.runtime.cuda.driver import Block, Device, GpuError, device
+from mlc.runtime.cuda.interpret import ProgramError, run_steps
+from mlc.runtime.ptx import emit_ptx
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.generic]
+
+OnError = Callable[[int, int, int], NoReturn]
+"""(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
+
+POINTER_ALIGNMENT = 16  # bytes; what kernels take for granted of every buffer
+_PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
+
+
+class _NotTakenError(Exception):
+    """The arguments are for the slow callable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Argument:
+    """An argument that fits its spec: on the host or on the device."""
+
+    host: Array | None
+    device: DeviceArray | None
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def load_program(
+    program: GpuProgram,
+    signature: EntrySignature,
+    target: GpuTarget,
+    *,
+    slow: Callable[..., object],
+    on_error: OnError,
+) -> LoadedProgram:
+    """
+    The program on this process's GPU. GpuError where there is none, or another one than the
+    program is for.
+
+    `slow` gets the arguments that the program does not take. `on_error` raises for a run-time error
+    of the kernels.
+    """
+    found = device()
+    have, want = found.compute_capability, target.compute_capability
+    if have < want or (target.arch_specific and have != want):
+        raise GpuError(
+            f"the program is compiled for {target.sm}, the GPU ({found.name}) has compute "
+            f'capability {have}; compile it with target="cuda"'
+        )
+    ptx = {kernel.name: emit_ptx(kernel.llvm, target) for kernel in program.kernels}
+    return LoadedProgram(found, program, ptx, signature, slow=slow, on_error=on_error)
+
+
+class LoadedProgram:
+    """A callable that runs a program."""
+
+    def __init__(
+        self,
+        on: Device,
+        program: GpuProgram,
+        ptx: dict[str, str],
+        signature: EntrySignature,
+        *,
+        slow: Callable[..., object],
+        on_error: OnError,
+    ) -> None:
+        self._device, self._plan, self._signature = on, program.plan, signature
+        self._solution = solve(signature)
+        self._slow, self._on_error = slow, on_error
+        self._arena: Block | None = None
+        with on.active():
+            self._functions = {name: on.load(text, name) for name, text in ptx.items()}
+            self._error_word = on.pool.take(abi.CTX_BYTES)
+            on.fill_words(self._error_word.pointer, 0, abi.CTX_BYTES // 4)
+            self._constants = [self._upload(data) for data in self._plan.constants]
+
+    def _upload(self, data: bytes) -> Block:
+        block = self._device.pool.take(len(data))
+        if data:
+            self._device.to_device(block.pointer, data)
+        return block
+
+    def set_slow(self, slow: Callable[..., object]) -> None:
+        """Replace the callable that takes what this program does not."""
+        self._slow = slow
+
+    @property
+    def builtin(self) -> Callable[..., object]:
+        """The callable, under the name that a CPU entry has for it."""
+        return self
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run the program, or the slow callable when it does not take the arguments."""
+        try:
+            arguments, symbols = self._checked(args, kwargs)
+        except _NotTakenError:
+            return self._slow(*args, **kwargs)
+        with self._device.active():
+            return self._run(args, arguments, symbols)
+
+    # arguments --------------------------------------------------------------------------------
+
+    def _checked(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[list[_Argument], dict[str, int]]:
+        specs = self._signature.args
+        if kwargs or len(args) != len(specs):
+            raise _NotTakenError
+        found = [_argument(s, x, k) for k, (s, x) in enumerate(zip(specs, args, strict=True))]
+        symbols: dict[str, int] = {}
+        for step in self._solution:
+            size = found[step.arg].shape[step.axis]
+            if isinstance(step, BindSymbol):
+                value, rest = divmod(size - step.offset.evaluate(symbols), step.scale)
+                if rest or value < 0:
+                    raise _NotTakenError
+                symbols[step.symbol] = value
+            elif size != step.expected.evaluate(symbols):
+                raise _NotTakenError
+        return found, symbols
+
+    def _place(self, argument: _Argument, keep: list[Block]) -> int:
+        """Where an argument is on the device; copied there if it must be."""
+        if argument.host is not None:
+            block = self._device.pool.take(argument.host.nbytes)
+            keep.append(block)
+            if argument.host.nbytes:
+                self._device.to_device(block.pointer, argument.host)
+            return block.pointer
+        array = argument.device
+        assert array is not None
+        if array.pointer % POINTER_ALIGNMENT == 0 or not array.contiguous:
+            return array.pointer
+        size_bytes = array.dtype.bytes
+        for size in array.shape:
+            size_bytes *= size
+        block = self._device.pool.take(size_bytes)
+        keep.append(block)
+        self._device.copy(block.pointer, array.pointer, size_bytes)
+        return block.pointer
+
+    # one call ---------------------------------------------------------------------------------
+
+    def _run(
+        self, args: Sequence[object], arguments: list[_Argument], symbols: dict[str, int]
+    ) -> object:
+        plan, signature = self._plan, self._signature
+        keep: list[Block] = []
+        registers = [0] * plan.registers
+        for register, value in plan.known:
+            registers[register] = value
+        sizes = [symbols[name] for name in signature.symbols]
+        sizes += [arguments[k].strides[axis] for k, axis in signature.strided]
+        registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
+        inputs = [self._place(argument, keep) for argument in arguments]
+        registers[plan.first_input : plan.first_input + len(inputs)] = inputs
+        outs = [self._result(spec.dtype, spec.shape, symbols) for spec in signature.results]
+        for k, (block, _, _) in enumerate(outs):
+            registers[plan.first_output + k] = block.pointer
+        for k, block in enumerate(self._constants):
+            registers[plan.first_constant + k] = block.pointer
+        registers[ERROR_WORD] = self._error_word.pointer
+        if self._arena is not None:
+            registers[ARENA] = self._arena.pointer
+        try:
+            run_steps(plan.steps, registers, self)
+        except ProgramError as error:
+            self._on_error(error.site, error.value, error.extent)
+        self._check_error_word()
+        return self._results(args, arguments, outs)
+
+    def _result(
+        self, dtype: str, shape: Sequence[Any], symbols: dict[str, int]
+    ) -> tuple[Block, DType, tuple[int, ...]]:
+        kind = named_dtype(dtype)
+        sizes = tuple(dim.evaluate(symbols) for dim in shape)
+        size_bytes = kind.bytes
+        for size in sizes:
+            size_bytes *= size
+        return self._device.pool.take(size_bytes), kind, sizes
+
+    def _check_error_word(self) -> None:
+        """Raises for the first run-time error that a kernel has recorded."""
+        if not self._plan.fails:
+            return
+        words = (ctypes.c_int64 * (abi.CTX_BYTES // 8))()
+        self._device.to_host(words, self._error_word.pointer)
+        site = words[abi.CTX_ERROR_SITE // 8]
+        if site:
+            self._device.fill_words(self._error_word.pointer, 0, abi.CTX_BYTES // 4)
+            value, extent = words[abi.CTX_ERROR_VALUE // 8], words[abi.CTX_ERROR_EXTENT // 8]
+            self._on_error(site, value, extent)
+
+    def _results(
+        self,
+        args: Sequence[object],
+        arguments: list[_Argument],
+        outs: list[tuple[Block, DType, tuple[int, ...]]],
+    ) -> object:
+        origin = next((a for a, x in zip(args, arguments, strict=True) if x.device), None)
+        make = None if origin is None else exporter(origin)
+        results: list[object] = []
+        for spec, (block, dtype, shape) in zip(self._signature.results, outs, strict=True):
+            if spec.alias_of is not None:
+                self._write_back(arguments[spec.alias_of], block)
+                results.append(args[spec.alias_of])
+            elif make is not None:
+                results.append(make(Result(self._device, block, dtype, shape)))
+            else:
+                results.append(self._to_host(block, dtype, shape))
+        if self._signature.as_tuple:
+            return tuple(results)
+        return results[0] if results else None
+
+    def _to_host(self, block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
+        import numpy as np
+
+        array = np.empty(shape, dtype.numpy)
+        if array.nbytes:
+            self._device.to_host(array, block.pointer)
+        return array if shape else array[()]
+
+    def _write_back(self, argument: _Argument, block: Block) -> None:
+        """A donated argument gets its result."""
+        if argument.device is not None:
+            size_bytes = argument.device.dtype.bytes
+            for size in argument.shape:
+                size_bytes *= size
+            self._device.copy(argument.device.pointer, block.pointer, size_bytes)
+        elif argument.host is not None and argument.host.nbytes:
+            self._device.to_host(argument.host, block.pointer)
+
+    # what the launch plan asks for --------------------------------------------------------------
+
+    def reserve(self, size_bytes: int) -> int:
+        """The arena's address, with at least so many bytes."""
+        if self._arena is None or self._arena.size_bytes < size_bytes:
+            self._arena = None
+            self._arena = self._device.pool.take(size_bytes)
+        return self._arena.pointer
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[int],
+    ) -> None:
+        """Starts a kernel."""
+        function = self._functions[kernel]
+        if not hasattr(function, "arg_format"):
+            function.prepare("q" * len(arguments))
+        self._device.launch(function, grid, block, arguments)
+
+    def read_number(self, address: int) -> int:
+        """The i64 at an address on the device."""
+        word = (ctypes.c_int64 * 1)()
+        self._device.to_host(word, address)
+        return int(word[0])
+
+    def write_number(self, address: int, value: int) -> None:
+        """Stores an i64 on the device, in order with the launches."""
+        self._device.fill_words(address, value & 0xFFFFFFFF, 1)
+        self._device.fill_words(address + 4, (value >> 32) & 0xFFFFFFFF, 1)
+
+
+def _argument(spec: ArgSpec, value: object, position: int) -> _Argument:
+    if spec.kind == "array" and on_device(value):
+        array = device_array(value, f"argument {position}")
+        taken = (
+            array.dtype.name == spec.dtype
+            and len(array.shape) == len(spec.dims)
+            and (spec.layout == "general" or array.contiguous)
+        )
+        if not taken:
+            raise _NotTakenError
+        return _Argument(host=None, device=array, shape=array.shape, strides=array.strides)
+    host = _scalar(spec, value) if spec.kind != "array" else _host_array(spec, value)
+    return _Argument(host=host, device=None, shape=host.shape, strides=row_major(host.shape))
+
+
+def _host_array(spec: ArgSpec, value: object) -> Array:
+    """The array itself, or a copy without gaps."""
+    import numpy as np
+
+    if type(value) is not np.ndarray:
+        raise _NotTakenError
+    array: Array = value
+    if array.dtype != named_dtype(spec.dtype).numpy or array.ndim != len(spec.dims):
+        raise _NotTakenError
+    if spec.donated and not (array.flags.c_contiguous and array.flags.writeable):
+        raise _NotTakenError
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+
+def _scalar(spec: ArgSpec, value: object) -> Array:
+    import numpy as np
+
+    if type(value) is not _PYTHON_TYPES[spec.kind]:
+        raise _NotTakenError
+    try:
+        with np.errstate(over="ignore"):
+            wide = np.array(value, "int64") if spec.kind == "int" else np.array(value)
+            narrow = wide.astype(named_dtype(spec.dtype).numpy)
+    except OverflowError:
+        raise _NotTakenError from None
+    if spec.kind == "int" and narrow.dtype.kind == "i" and int(narrow) != value:
+        raise _NotTakenError
+    return narrow
