@@ -1,4 +1,7 @@
-"""Pass `mlc-schedule`: how each kernel's loop nest is cut, chosen by pure functions of the problem and the target."""
+"""Pass `mlc-schedule`: how each kernel's loop nest is cut.
+
+Chosen by pure functions of the problem and the target.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,29 @@ from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import Nest, contiguous_votes, nest_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
-from mlc.dialects.roles import contraction_roles
+from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 
 GRAIN_SECONDS = 8e-6  # least work that repays waking a thread: 4x the fork and join of 2 us (D15)
-SMALL_CONTRACTION = 48**3  # below, packing costs more than it saves; measured: docs/measurements.md
 
 
 @cache
 def choose_register_tile(target: CpuTarget, element_bytes: int) -> tuple[int, int]:
-    """(rows, vectors per row) of the accumulator tile: fewest loads per FMA that the registers hold.
+    """(rows, vectors per row) of the accumulator tile: fewest loads per FMA.
 
-    Rows x vectors accumulators, one rhs vector per column and one broadcast lhs element. Source: Goto & van de Geijn,
-    ACM TOMS 34(3), 2008, with load instructions counted instead of scalars.
+    The registers hold rows x vectors accumulators, one rhs vector per column and one broadcast lhs
+    element. Source: Goto & van de Geijn, ACM TOMS 34(3), 2008, with load instructions counted
+    instead of scalars.
     """
     best, best_loads = (1, 1), float("inf")
     for vectors in (1, 2, 3, 4):
@@ -44,7 +47,11 @@ def choose_register_tile(target: CpuTarget, element_bytes: int) -> tuple[int, in
 
 @cache
 def choose_blocks(target: CpuTarget, element_bytes: int) -> tuple[int, int, int]:
-    """(block_m, block_n, block_k): an rhs panel streams through L1, an lhs block stays in L2, the rhs block in L3."""
+    """(block_m, block_n, block_k).
+
+    An rhs panel streams through L1, an lhs block stays in L2, the rhs block in L3. Source: Goto &
+    van de Geijn, ACM TOMS 34(3), 2008.
+    """
     rows, vectors = choose_register_tile(target, element_bytes)
     columns = vectors * target.lanes(8 * element_bytes)
     depth = target.l1d_bytes // (columns * element_bytes) // 64 * 64
@@ -92,7 +99,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
 
 
 def _vector_axis(nest: Nest) -> int:
-    """The reduced axis or the last result axis that most reads walk with unit stride; -1: no axis."""
+    """The reduced axis or the last result axis that most reads walk with unit stride; else -1."""
     if not nest.sizes:
         return -1
     votes = contiguous_votes(nest)
@@ -104,11 +111,10 @@ def _vector_axis(nest: Nest) -> int:
 
 
 def _repays_packing(op: ContractOp, lanes: int) -> bool:
-    """Whether the tiled path is worth having: it must fit a matrix product that is large, or may be."""
-    if contraction_roles(op) is None or op.dtype.kind == "bool":
-        return False
+    """Whether the tiled path is worth having: for a matrix product that is large, or may be."""
     sizes, roles = op.sizes(), contraction_roles(op)
-    assert roles is not None
+    if roles is None or op.dtype.kind == "bool":
+        return False
 
     def extent(letters: str) -> int | None:
         total = 1
@@ -128,21 +134,20 @@ def _repays_packing(op: ContractOp, lanes: int) -> bool:
 def _widest(kernel: KernelOp, nest: Nest | None) -> int:
     """Bytes of the widest element that the inner loop touches."""
 
-    def bytes_of(value_type: DType) -> int:
-        return value_type.bytes
+    def element_bytes(value: SSAValue) -> int:
+        return dtype_of(tensor_of(value).element_type).bytes
 
     inner = (
         {a.argument for a in nest.accesses if not a.per_result}
         if nest
         else set(range(len(kernel.inputs)))
     )
-    found = [bytes_of(dtype_of(tensor_of(kernel.inputs[k]).element_type)) for k in inner]
+    found = [element_bytes(kernel.inputs[k]) for k in inner]
     if nest is None or nest.reduction is None or nest.reduction.name == "mlc.contract":
-        found += [bytes_of(dtype_of(tensor_of(x).element_type)) for x in kernel.outs]
-    for op in kernel.block.ops:
-        for result in op.results:
-            if shape_of(result.type) == (nest.sizes if nest else ()):
-                found.append(bytes_of(dtype_of(tensor_of(result).element_type)))
+        found += [element_bytes(x) for x in kernel.outs]
+    space = nest.sizes if nest else ()
+    results = [result for op in kernel.block.ops for result in op.results]
+    found += [element_bytes(x) for x in results if shape_of(x.type) == space]
     return max(found, default=4)
 
 
