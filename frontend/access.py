@@ -10,18 +10,27 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from mlc.frontend.containers import children_of, rebuilt
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.kinds import is_array, is_dict, is_series, is_slice, is_tuple
 from mlc.frontend.numpy.registry import BY_FUNCTION, RANDOM_REMEDY, spelled, unsupported
+from mlc.frontend.paths import (
+    Guard,
+    HiddenInput,
+    Path,
+    cell_path,
+    contents_of,
+    global_path,
+    object_path,
+    outline,
+)
 from mlc.frontend.symbolic import SymbolicDim
-from mlc.frontend.trace import Guard, HiddenInput, here, lift_size
+from mlc.frontend.trace import here, lift_size
 from mlc.frontend.tracer import Tracer
 from mlc.frontend.transform import transformed
 
@@ -29,22 +38,6 @@ _SCALARS = (bool, int, float, complex, str, bytes, np.generic)
 _LIBRARIES = frozenset(sys.stdlib_module_names) | {"numpy", "mlc", "xdsl", "ml_dtypes"}
 MAX_DEPTH = 8
 """Containers nested deeper than this are not searched for arrays."""
-
-
-@dataclass(frozen=True)
-class Path:
-    """A way from the call's arguments, a global or a cell to a Python object."""
-
-    read: Callable[[Sequence[object]], object]
-    text: str
-
-    def attr(self, name: str) -> Path:
-        """To an attribute."""
-        return Path(lambda arguments: getattr(self.read(arguments), name), f"{self.text}.{name}")
-
-    def item(self, key: Any) -> Path:
-        """To an item."""
-        return Path(lambda arguments: self.read(arguments)[key], f"{self.text}[{key!r}]")  # pyright: ignore[reportIndexIssue, reportUnknownLambdaType]
 
 
 class Paths:
@@ -72,34 +65,44 @@ def paths() -> Paths:
     return trace.staging
 
 
+def is_constant(value: object) -> TypeGuard[Any]:
+    """A value that is part of the program, and guarded."""
+    return value is None or isinstance(value, _SCALARS)
+
+
 def captured(value: Any, path: Path) -> Any:
     """A value from outside, as the traced function shall see it."""
-    if isinstance(value, Tracer | SymbolicDim | ModuleType | FunctionType | BuiltinFunctionType | type):
+    if isinstance(
+        value, Tracer | SymbolicDim | ModuleType | FunctionType | BuiltinFunctionType | type
+    ):
         return value
-    if isinstance(value, np.ndarray):
-        return here().hidden_argument(value, HiddenInput(path.read, path.text))
-    if value is None or isinstance(value, _SCALARS):
-        _guard(Guard(path.read, value, path.text))
+    if is_array(value):
+        return here().hidden_argument(value, HiddenInput(path))
+    if is_constant(value):
+        _guard(Guard("value", path, value))
         return value
-    if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    if type(value) in (list, tuple, dict) or (is_tuple(value) and hasattr(value, "_fields")):
         return _captured_container(value, path)
     if paths().of(value) is None:
         paths().remember(value, path)
-        _guard(Guard(lambda arguments: type(path.read(arguments)), type(value), f"the type of {path.text}"))
+        _guard(Guard("type", path, type(value)))
     return value
 
 
 def _captured_part(value: Any, path: Path) -> Any:
     """As `captured`; functions and classes are guarded too, because the object may be another one."""
     if isinstance(value, FunctionType | BuiltinFunctionType | type):
-        _guard(Guard(path.read, value, path.text))
+        _guard(Guard("same", path, value))
         return value
     return captured(value, path)
 
 
 def _guard(guard: Guard) -> None:
     trace = here()
-    if all(g.text != guard.text or g.value is not guard.value for g in trace.guards):
+    if all(
+        g.kind != guard.kind or g.text != guard.text or g.value is not guard.value
+        for g in trace.guards
+    ):
         trace.guards.append(guard)
 
 
@@ -113,9 +116,9 @@ def _captured_container(value: Any, path: Path) -> Any:
     assert parts is not None
     kind, keys, children = parts
     if all(child is None or isinstance(child, _SCALARS) for child in children):
-        _guard(Guard(lambda a: _contents(path.read(a)), _contents(value), f"the contents of {path.text}"))
+        _guard(Guard("contents", path, contents_of(value)))
         return value
-    _guard(Guard(lambda a: _outline(path.read(a)), _outline(value), f"the structure of {path.text}"))
+    _guard(Guard("outline", path, outline(value)))
     made = rebuilt(
         kind,
         keys,
@@ -131,21 +134,12 @@ def _captured_container(value: Any, path: Path) -> Any:
     return made
 
 
-def _outline(value: Any) -> tuple[object, ...]:
-    parts = children_of(value)
-    return () if parts is None else (parts[0].__name__, len(parts[2]), *map(str, parts[1]))
-
-
-def _contents(value: Any) -> tuple[object, ...]:
-    return tuple(value.items()) if isinstance(value, dict) else tuple(value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportUnknownVariableType]
-
-
 def _holds_arrays(value: Any, depth: int) -> bool:
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return True
     if depth == 0 or not isinstance(value, list | tuple | dict):
         return False
-    inside: Any = value.values() if isinstance(value, dict) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    inside: Any = value.values() if is_dict(value) else value
     return any(_holds_arrays(child, depth - 1) for child in inside)
 
 
@@ -160,13 +154,11 @@ class Access:
 
     def name(self, name: str, value: Any) -> Any:
         """A global."""
-        space = self._globals
-        return captured(value, Path(lambda _: space[name], name))
+        return captured(value, global_path(self._globals, name))
 
     def cell(self, name: str, value: Any) -> Any:
         """A variable of an enclosing function."""
-        cell = self._cells[name]
-        return captured(value, Path(lambda _: cell.cell_contents, name))
+        return captured(value, cell_path(self._cells[name], name))
 
     def attr(self, obj: Any, name: str) -> Any:
         """obj.name"""
@@ -176,19 +168,21 @@ class Access:
         if isinstance(obj, ModuleType):
             if obj.__name__.partition(".")[0] in _LIBRARIES:
                 return value
-            return captured(value, Path(lambda _: getattr(obj, name), f"{obj.__name__}.{name}"))
+            return captured(value, object_path(obj, obj.__name__).attr(name))
         path = paths().of(obj)
         if path is not None:
-            return value if isinstance(value, MethodType) else _captured_part(value, path.attr(name))
-        if isinstance(value, np.ndarray):
-            return captured(value, Path(lambda _: getattr(obj, name), f"{type(obj).__name__}.{name}"))
+            return (
+                value if isinstance(value, MethodType) else _captured_part(value, path.attr(name))
+            )
+        if is_array(value):
+            return captured(value, object_path(obj, type(obj).__name__).attr(name))
         return value
 
     def item(self, obj: Any, key: Any) -> Any:
         """obj[key]"""
         if isinstance(obj, Tracer):
             return obj[key]
-        if isinstance(obj, np.ndarray) and _holds_tracer(key):
+        if is_array(obj) and _holds_tracer(key):
             from mlc.frontend.numpy.values import lift
 
             return lift(obj)[key]
@@ -204,9 +198,9 @@ class Access:
 
 
 def _holds_tracer(value: Any) -> bool:
-    if isinstance(value, tuple | list):
-        return any(map(_holds_tracer, value))  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(value, slice):
+    if is_series(value):
+        return any(map(_holds_tracer, value))
+    if is_slice(value):
         return any(map(_holds_tracer, (value.start, value.stop, value.step)))
     return isinstance(value, Tracer)
 
@@ -224,12 +218,16 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
         return call_function(function, args, kwargs)
     if isinstance(function, FunctionType):
-        return transformed(function)(*args, **kwargs) if is_users(function) else function(*args, **kwargs)
+        return (
+            transformed(function)(*args, **kwargs)
+            if is_users(function)
+            else function(*args, **kwargs)
+        )
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
         if is_users(function.__func__):
             return transformed(function.__func__)(function.__self__, *args, **kwargs)
         return function(*args, **kwargs)
-    if isinstance(function, functools.partial):
+    if is_partial(function):
         return call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
     if isinstance(function, type):
         return _construct(function, args, kwargs)
@@ -240,6 +238,11 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(own, FunctionType) and is_users(own):
         return transformed(own)(function, *args, **kwargs)
     return function(*args, **kwargs)
+
+
+def is_partial(value: object) -> TypeGuard[functools.partial[Any]]:
+    """A functools.partial."""
+    return isinstance(value, functools.partial)
 
 
 def is_users(function: FunctionType) -> bool:
@@ -257,17 +260,31 @@ _READERS = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fr
 def _check_library(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises for what must not run at trace time: random numbers, files, unknown functions of arrays."""
     owner = getattr(function, "__self__", None)
-    module = getattr(function, "__module__", None) or (type(owner).__module__ if owner is not None else "")
+    module = getattr(function, "__module__", None) or (
+        type(owner).__module__ if owner is not None else ""
+    )
     if type(owner).__module__.startswith("numpy.random") or module.startswith("numpy.random"):
         name = getattr(function, "__name__", "random")
-        raise located(NotSupportedError, f"np.random ({name}) inside a compiled function", remedy=RANDOM_REMEDY)
-    if type(owner).__module__ == "random" and isinstance(function, MethodType | BuiltinFunctionType):
-        raise located(NotSupportedError, f"random.{function.__name__} inside a compiled function", remedy=RANDOM_REMEDY)
+        raise located(
+            NotSupportedError,
+            f"np.random ({name}) inside a compiled function",
+            remedy=RANDOM_REMEDY,
+        )
+    if type(owner).__module__ == "random" and isinstance(
+        function, MethodType | BuiltinFunctionType
+    ):
+        raise located(
+            NotSupportedError,
+            f"random.{function.__name__} inside a compiled function",
+            remedy=RANDOM_REMEDY,
+        )
     if not module.startswith("numpy") or isinstance(owner, np.ndarray | np.generic):
         return
     if getattr(function, "__name__", "") in _READERS:
         remedy = "Read the file before the call and pass the array as an argument."
-        raise located(NotSupportedError, f"{spelled(function)} inside a compiled function", remedy=remedy)
+        raise located(
+            NotSupportedError, f"{spelled(function)} inside a compiled function", remedy=remedy
+        )
     if not isinstance(owner, np.ufunc) and _holds_tracer([*args, *kwargs.values()]):
         raise unsupported(function)
 
@@ -275,12 +292,18 @@ def _check_library(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 def _construct(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A class as a function: np.float32(x) converts, np.random.default_rng() is refused."""
     if kind.__module__.startswith("numpy.random"):
-        raise located(NotSupportedError, f"np.random ({kind.__name__}) inside a compiled function", remedy=RANDOM_REMEDY)
-    if issubclass(kind, np.generic) and args and isinstance(args[0], Tracer | SymbolicDim):
+        raise located(
+            NotSupportedError,
+            f"np.random ({kind.__name__}) inside a compiled function",
+            remedy=RANDOM_REMEDY,
+        )
+    value: Any = args[0] if args else None
+    if issubclass(kind, np.generic) and isinstance(value, Tracer | SymbolicDim):
         from mlc.frontend.numpy import astype
 
-        return astype(args[0], kind)
-    return kind(*args, **kwargs)
+        return astype(value, kind)
+    made: Any = kind(*args, **kwargs)
+    return made
 
 
 # Builtins that ask a value for what a traced one cannot say
@@ -298,7 +321,9 @@ def _to_number(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         value = lift_size(value)
     if value.ndim and value.size != 1:
         return kind(value)
-    made = astype(value.reshape(()) if value.ndim else value, np.float64 if kind is float else np.int64)  # pyright: ignore[reportAttributeAccessIssue]
+    made = astype(
+        value.reshape(()) if value.ndim else value, np.float64 if kind is float else np.int64
+    )
     made.weak, made.origins = True, value.origins
     return made
 
@@ -306,7 +331,7 @@ def _to_number(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Tracer):
-        several: Any = kinds if isinstance(kinds, tuple) else (kinds,)
+        several = kinds if is_tuple(kinds) else (kinds,)
         python = {"int": int, "float": float, "bool": bool}[value.row.kind] if value.weak else None
         wanted = {np.ndarray} if not value.weak else {python}
         return isinstance(value, kinds) or any(kind in wanted for kind in several)
@@ -322,7 +347,7 @@ def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     from mlc.frontend import numpy as names
     from mlc.frontend.numpy.values import operator_result
 
-    values = list(args if len(args) > 1 else args[0])
+    values: list[Any] = list(args) if len(args) > 1 else list(*args)
     if kwargs or not any(isinstance(v, Tracer) for v in values):
         return builtin(*args, **kwargs)
     function = names.maximum if builtin is max else names.minimum

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +14,9 @@ from numpy.typing import NDArray
 
 from mlc.dialects.dtypes import DTYPES, DType, numpy_dtype
 from mlc.dialects.errors import DTypeError
+from mlc.dialects.signature import Layout
 from mlc.frontend.containers import LEAF, Structure, flatten, leaf_names
+from mlc.frontend.kinds import is_array, is_scalar, is_slice
 from mlc.frontend.spec import TensorSpec
 from mlc.runtime.interop import as_array
 
@@ -29,6 +33,7 @@ class Leaf:
     value: Any
     key: Hashable
     given: Any = None  # the caller's object where `value` is made from it
+    layout: Layout = "c"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,6 +50,16 @@ class Call:
     leaves: list[Leaf]
 
 
+_STATIC = frozenset({bool, str, bytes, complex})
+_STATIC_FAMILIES = (
+    type,
+    np.dtype,
+    FunctionType,
+    BuiltinFunctionType,
+    MethodType,
+    partial,
+    np.ufunc,
+)
 _ROWS: dict[np.dtype[Any], DType] = {row.numpy: row for row in DTYPES}
 
 
@@ -59,6 +74,9 @@ class Parameters:
         self.count = len(self.names)
         simple = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self.plain = all(p.kind in simple for p in self.parameters)
+        self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
+        self._orders: dict[tuple[int | str, ...], Sequence[str] | Literal[False]] = {}
+        self._by_keyword = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
         if unknown := sorted(self.static - set(self.names)):
             known = ", ".join(self.names)
             message = f"static={unknown[0]!r}: {getattr(function, '__name__', 'the function')} has no such parameter"
@@ -71,6 +89,25 @@ class Parameters:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return list(bound.arguments.values())
+
+    def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
+        """One value for each parameter, quickly; None where `bind` must decide."""
+        key = (len(args), *kwargs)
+        names = self._orders.get(key)
+        if names is None:
+            names = self._orders[key] = self._order(len(args), kwargs)
+        if names is False:
+            return None
+        return (*args, *[kwargs[n] if n in kwargs else self._defaults[n] for n in names])
+
+    def _order(self, count: int, kwargs: dict[str, Any]) -> Sequence[str] | Literal[False]:
+        """The parameters after the first `count`, when the call gives or defaults each of them."""
+        rest = self.names[count:]
+        given = kwargs.keys()
+        fits = (
+            self.plain and count <= self.count and given <= self._by_keyword and given <= set(rest)
+        )
+        return rest if fits and set(rest) <= given | self._defaults.keys() else False
 
     def invoke(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """The function called with one value for each parameter."""
@@ -124,7 +161,9 @@ def static_leaf(name: str, value: Any) -> Leaf:
     except TypeError:
         kind = type(value).__name__
         remedy = "pass a tuple for a list, or the array as an ordinary argument"
-        raise DTypeError(f"static argument {name} is a {kind}, which cannot be hashed; {remedy}") from None
+        raise DTypeError(
+            f"static argument {name} is a {kind}, which cannot be hashed; {remedy}"
+        ) from None
     return Leaf(name, "static", value, ("static", type(value), value))
 
 
@@ -141,11 +180,11 @@ def leaf_of(name: str, value: Any) -> Leaf:
         return Leaf(name, "int", value, "int")
     if isinstance(value, TensorSpec):
         return Leaf(name, "spec", value, ("array", value.dtype.name, len(value.dims), "c"))
-    if isinstance(value, np.generic | np.ndarray):
+    if is_scalar(value) or is_array(value):
         return _array_leaf(name, _supported(name, value), given=value)
-    if value is None or kind in (bool, str, bytes, slice, complex) or isinstance(value, type | np.dtype) or callable(value):
-        if kind is slice:
-            return Leaf(name, "static", value, ("slice", value.start, value.stop, value.step))
+    if is_slice(value):
+        return Leaf(name, "static", value, ("slice", value.start, value.stop, value.step))
+    if value is None or kind in _STATIC or isinstance(value, _STATIC_FAMILIES):
         return static_leaf(name, value)
     if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
         return _array_leaf(name, _supported(name, value), given=value)
@@ -158,13 +197,13 @@ def _array_leaf(name: str, array: NDArray[Any], given: Any = None) -> Leaf:
         array = _supported(name, array)
     flags = array.flags
     if flags.c_contiguous and flags.aligned:
-        layout = "c"
+        layout: Layout = "c"
     elif flags.aligned and not any(stride % array.itemsize for stride in array.strides):
         layout = "general"
     else:
         array, layout = np.ascontiguousarray(array), "c"
-    key = ("array", _ROWS[array.dtype].name, array.ndim, layout)
-    return Leaf(name, "array", array, key, original)
+    key: Hashable = ("array", _ROWS[array.dtype].name, array.ndim, layout)
+    return Leaf(name, "array", array, key, original, layout)
 
 
 def _supported(name: str, value: object) -> NDArray[Any]:

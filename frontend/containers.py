@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 
@@ -25,17 +25,18 @@ Structure = Leaf | Node
 LEAF = Leaf()
 
 
-def children_of(value: object) -> tuple[type, tuple[Hashable, ...], Sequence[Any]] | None:
+def children_of(value: Any) -> tuple[type, tuple[Hashable, ...], Sequence[Any]] | None:
     """Class, keys and parts of a container; None for a leaf."""
-    kind = type(value)
+    kind: type = type(value)
     if kind is tuple or kind is list:
-        return kind, (), value  # pyright: ignore[reportReturnType]
+        return kind, (), value
     if kind is dict:
-        return kind, tuple(value), list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType, reportAttributeAccessIssue, reportUnknownMemberType, reportArgumentType]
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return kind, kind._fields, value  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type) and not hasattr(kind, "__mlc_leaf__"):
-        names = tuple(f.name for f in dataclasses.fields(value))
+        return kind, tuple(value), list(value.values())
+    if issubclass(kind, tuple):
+        fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
+        return None if fields is None else (kind, fields, value)
+    if dataclasses.is_dataclass(kind) and not hasattr(kind, "__mlc_leaf__"):
+        names = tuple(f.name for f in dataclasses.fields(kind))
         return kind, names, [getattr(value, name) for name in names]
     return None
 
@@ -63,7 +64,9 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, Leaf):
         return next(leaves)
-    return rebuilt(structure.kind, structure.keys, [_unflatten(c, leaves) for c in structure.children])
+    return rebuilt(
+        structure.kind, structure.keys, [_unflatten(c, leaves) for c in structure.children]
+    )
 
 
 def rebuilt(kind: type, keys: Sequence[Hashable], children: Sequence[Any]) -> Any:
@@ -75,7 +78,8 @@ def rebuilt(kind: type, keys: Sequence[Hashable], children: Sequence[Any]) -> An
     if kind is dict:
         return dict(zip(keys, children, strict=True))
     if issubclass(kind, tuple):
-        return tuple.__new__(kind, children)
+        made: Any = tuple.__new__(kind, children)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
+        return made
     made = object.__new__(kind)  # without __init__: the fields may hold traced values now
     for name, child in zip(keys, children, strict=True):
         object.__setattr__(made, str(name), child)
@@ -96,6 +100,3 @@ def leaf_names(value: object, name: str) -> list[str]:
             part = f"{name}.{keys[k]}" if keys else f"{name}[{k}]"
         names.extend(leaf_names(child, part))
     return names
-
-
-Read = Callable[[Sequence[object]], object]

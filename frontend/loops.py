@@ -7,14 +7,13 @@ from typing import Any, TypeVar
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import I64, DType
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.errors import located
-from mlc.frontend.numpy.values import common_dtype, convert, lift, number
+from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.trace import current, here
 from mlc.frontend.tracer import Tracer
 
@@ -44,7 +43,9 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, C], C], init: C) -> C
         dtypes = _joined_dtypes(carried, body, structure, first, init)
         if all(x.row is dtype for x, dtype in zip(carried, dtypes, strict=True)):
             break
-        carried = [Tracer(here(), convert(x.value, d)) for x, d in zip(carried, dtypes, strict=True)]
+        carried = [
+            Tracer(here(), convert(x.value, d)) for x, d in zip(carried, dtypes, strict=True)
+        ]
     loop, results = _loop(carried, body, structure, first, init, trips)
     here().b.insert(loop)
     return unflatten(structure, [Tracer(here(), r) for r in results])
@@ -52,18 +53,27 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, C], C], init: C) -> C
 
 def _integer(count: Tracer) -> SSAValue:
     if count.row.kind == "float" or count.ndim:
-        message = f"fori_loop: the bounds are {count.row.numpy} {spell(count.dims)}; expected integers."
+        message = (
+            f"fori_loop: the bounds are {count.row.numpy} {spell(count.dims)}; expected integers."
+        )
         raise located(DTypeError, message)
     return count.value
 
 
 def _loop(
-    carried: list[Tracer], body: Callable[[Any, Any], Any], structure: Structure, first: Tracer, init: Any, trips: SSAValue
+    carried: list[Tracer],
+    body: Callable[[Any, Any], Any],
+    structure: Structure,
+    first: Tracer,
+    init: Any,
+    trips: SSAValue,
 ) -> tuple[ForOp, list[SSAValue]]:
     values = [x.value for x in carried]
     region, outcome = _traced_body(carried, body, structure, first)
-    returned = [convert_inside(region, x, c, name) for x, c, name in zip(
-        outcome, carried, leaf_names(init, "carry"), strict=True)]
+    returned = [
+        convert_inside(region, x, c, name)
+        for x, c, name in zip(outcome, carried, leaf_names(init, "carry"), strict=True)
+    ]
     region.block.add_op(YieldOp.create(operands=returned))
     loop = ForOp(trips, values, region)
     return loop, list(loop.outs)
@@ -72,7 +82,10 @@ def _loop(
 def convert_inside(region: Any, x: Tracer, start: Tracer, name: str) -> SSAValue:
     """A body's result in the dtype of the carried value; ShapeError where its shape is another."""
     if x.dims != start.dims:
-        message = f"fori_loop: {name} starts as {spell(start.dims)} and the body returns {spell(x.dims)}; expected one shape."
+        message = (
+            f"fori_loop: {name} starts as {spell(start.dims)} and the body returns"
+            f" {spell(x.dims)}; expected one shape."
+        )
         raise located(ShapeError, message)
     with here().inside(region.block):
         return convert(x.value, start.row)
@@ -88,11 +101,13 @@ def _traced_body(
     index, *arguments = region.block.args
     index.name_hint = "i"
     with trace.inside(region.block):
-        i = Tracer(trace, index, weak=True) + first  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
+        i = Tracer(trace, index, weak=True) + first
         values = [Tracer(trace, a, weak=x.weak) for a, x in zip(arguments, carried, strict=True)]
         outcome, found = flatten(call(body, (i, unflatten(structure, values)), {}))
         if found != structure:
-            message = "fori_loop: the body returns another structure than it gets; expected the carry's."
+            message = (
+                "fori_loop: the body returns another structure than it gets; expected the carry's."
+            )
             raise located(ShapeError, message)
         traced = [lift(x) for x in outcome]
         for x in traced:
@@ -101,7 +116,11 @@ def _traced_body(
 
 
 def _joined_dtypes(
-    carried: list[Tracer], body: Callable[[Any, Any], Any], structure: Structure, first: Tracer, init: Any
+    carried: list[Tracer],
+    body: Callable[[Any, Any], Any],
+    structure: Structure,
+    first: Tracer,
+    init: Any,
 ) -> list[DType]:
     """The dtypes in which the carry can stay, by tracing the body once to see what it returns."""
     _, outcome = _traced_body(carried, body, structure, first)
@@ -109,10 +128,14 @@ def _joined_dtypes(
     for start, end, name in zip(carried, outcome, leaf_names(init, "carry"), strict=True):
         dtype = common_dtype("fori_loop", (start, end))
         if not start.weak and dtype is not start.row and dtype.kind != start.row.kind:
-            message = f"fori_loop: {name} starts as {start.row.numpy} and the body returns {end.row.numpy}."
-            raise located(DTypeError, message, remedy=f"Start it as {end.row.numpy}, or convert it at the body's end.")
+            message = (
+                f"fori_loop: {name} starts as {start.row.numpy} and the body returns"
+                f" {end.row.numpy}."
+            )
+            raise located(
+                DTypeError,
+                message,
+                remedy=f"Start it as {end.row.numpy}, or convert it at the body's end.",
+            )
         joined.append(dtype)
     return joined
-
-
-__all__ = ["Dim", "fori_loop", "number"]

@@ -22,7 +22,9 @@ _LEVELS: tuple[Level, ...] = ("trace", "tensor", "plan", "loops", "code")
 class Lowered:
     """The program for given argument types."""
 
-    def __init__(self, program: Program, settings: Settings, call: Call, shapes: tuple[Shape, ...]) -> None:
+    def __init__(
+        self, program: Program, settings: Settings, call: Call, shapes: tuple[Shape, ...]
+    ) -> None:
         self._program = program
         self._settings = settings
         self.call = call
@@ -77,4 +79,6 @@ def executable_of(program: Program, settings: Settings, *, slow: Callable[..., A
     from mlc.pipeline import compile_module
 
     # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
-    return compile_module(program.module.clone(), program.signature, options_of(settings), slow=slow)
+    return compile_module(
+        program.module.clone(), program.signature, options_of(settings), slow=slow
+    )

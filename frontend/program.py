@@ -16,14 +16,16 @@ from xdsl.dialects.builtin import ModuleOp
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
-from mlc.frontend.access import Path, Paths
+from mlc.frontend.access import Paths
 from mlc.frontend.arguments import Call, Parameters, row_of
 from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Node, Structure, flatten, unflatten
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.kinds import is_array
 from mlc.frontend.numpy.values import lift
+from mlc.frontend.paths import Guard, HiddenInput, Path
 from mlc.frontend.symbolic import SymbolicDim
-from mlc.frontend.trace import Assumption, Guard, HiddenInput, Trace, tracing
+from mlc.frontend.trace import Assumption, Trace, tracing
 from mlc.frontend.tracer import Tracer
 from mlc.frontend.transform import transformed
 
@@ -74,7 +76,9 @@ class Program:
 
     def assumptions_hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether the symbols' values are such as tracing relied on."""
-        return all(a.dim.evaluate(sizes) >= 0 for a in self.assumptions if a.dim.symbols() <= sizes.keys())
+        return all(
+            a.dim.evaluate(sizes) >= 0 for a in self.assumptions if a.dim.symbols() <= sizes.keys()
+        )
 
     def fits_outside(self, values: Sequence[object]) -> bool:
         """Whether guarded values and the types of captured arrays are those of tracing."""
@@ -90,7 +94,7 @@ class Program:
                 array = source.read(values)
             except (LookupError, AttributeError, ValueError):
                 return None
-            if not isinstance(array, np.ndarray) or _hidden_type(array) != expected:
+            if not is_array(array) or _hidden_type(array) != expected:
                 return None
             arrays.append(array)
         return arrays
@@ -137,7 +141,8 @@ def trace_program(
         ssa += [leaves[k].value for k in written]
         module = trace.finish(ssa, numerics=numerics)
     specs += [
-        ArgSpec("array", *_spec_parts(value)) for value in (trace.arrays[id(a)] for a in trace.hidden_arrays)
+        ArgSpec("array", *_spec_parts(value))
+        for value in (trace.arrays[id(a)] for a in trace.hidden_arrays)
     ]
     specs = [
         ArgSpec(s.kind, s.dtype, s.dims, "general" if layout == "general" else "c")
@@ -191,8 +196,7 @@ def _arguments(
             value = trace.argument(leaf.name, row, ())
             leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
         else:
-            layout = leaf.key[3] if isinstance(leaf.key, tuple) else "c"
-            value = trace.argument(leaf.name, row_of(leaf), shape, layout=str(layout))
+            value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout)
             leaves.append(Tracer(trace, value))
         specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
     return leaves, specs, inputs
@@ -207,7 +211,7 @@ def _remember_objects(trace: Trace, call: Call) -> None:
         if isinstance(structure, StructureLeaf):
             leaf = call.leaves[position]
             if leaf.kind == "opaque":
-                memory.remember(leaf.value, Path(lambda values, k=k: values[k], leaf.name))
+                memory.remember(leaf.value, Path("argument", k, (), leaf.name))
         position += _leaf_count(structure)
 
 
@@ -233,7 +237,9 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             tracer = lift(value)
             leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
             values.append(tracer.value)
-        elif value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
+        elif value is None or isinstance(
+            value, bool | int | float | complex | str | bytes | np.generic
+        ):
             leaves.append(ResultLeaf("constant", value))
         elif callable(value):
             message = f"{trace.name} returns a function, which may hold traced values; return arrays and numbers."

@@ -10,7 +10,7 @@ import numpy as np
 
 from mlc.dialects.dims import Shape
 from mlc.frontend.arguments import Call
-from mlc.frontend.dispatch import match_sizes
+from mlc.frontend.policy import match_sizes
 from mlc.frontend.program import Program
 from mlc.runtime.interop import result_maker
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Ready:
     """A program that calls can be sent to."""
 
-    def __init__(self, program: Program, shapes: tuple[Shape, ...], call: Call) -> None:
+    def __init__(self, program: Program, shapes: tuple[Shape, ...]) -> None:
         self.program = program
         self.shapes = shapes
         self.compile_s = 0.0
@@ -30,9 +30,8 @@ class Ready:
         self.native_entry: LoadedEntry | None = None
         self.executable: Any = None
         self.entry: Callable[..., Any] | None = None
-        del call
 
-    def build(self, settings: Settings, slow: Callable[..., Any]) -> None:
+    def build(self, settings: Settings, *, slow: Callable[..., Any]) -> None:
         """Compiles the program."""
         from mlc.frontend.lowered import executable_of
 
@@ -53,7 +52,9 @@ class Ready:
         def run(*arrays: Any) -> Any:
             from mlc.dialects.dtypes import named_dtype
 
-            typed = [np.asarray(a, named_dtype(n).numpy) for a, n in zip(arrays, names, strict=True)]
+            typed = [
+                np.asarray(a, named_dtype(n).numpy) for a, n in zip(arrays, names, strict=True)
+            ]
             results = [r if r.ndim else r[()] for r in interpret(module, typed)]
             return tuple(results) if signature.as_tuple else results[0]
 
@@ -134,7 +135,7 @@ def describe(call: Call, shapes: Sequence[Shape]) -> str:
     for leaf, shape in zip(call.leaves, shapes, strict=True):
         if leaf.kind in ("array", "spec"):
             sizes = ", ".join(map(str, shape))
-            strided = " strided" if isinstance(leaf.key, tuple) and leaf.key[3] == "general" else ""
+            strided = " strided" if leaf.layout == "general" else ""
             parts.append(f"{row_of(leaf).name}[{sizes}]{strided}")
         elif leaf.kind == "static":
             parts.append(f"{leaf.name}={leaf.value!r}"[:40])

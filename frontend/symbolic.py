@@ -1,16 +1,16 @@
-"""A symbolic size as a Python object: what ``x.shape[0]`` gives where the axis has no fixed size."""
+"""A symbolic size as a Python object: ``x.shape[0]`` of an axis that has no fixed size."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlc.dialects.dims import Dim
 from mlc.frontend.errors import SpecialiseSignal
 from mlc.frontend.source import shown_path, user_site
 
 if TYPE_CHECKING:
-    from mlc.frontend.trace import Tracer
+    pass
 
 
 class SymbolicDim:
@@ -59,8 +59,8 @@ class SymbolicDim:
         return self._number("__floordiv__", other)
 
     def __mod__(self, other: object) -> object:
-        quotient = self // other  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
-        return self - quotient * other  # pyright: ignore[reportOperatorIssue, reportUnknownVariableType]
+        quotient: Any = self // other
+        return self - quotient * other
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -172,9 +172,9 @@ def as_dim(value: object) -> Dim | None:
     """The dim of an int or a size; None for anything else."""
     if isinstance(value, SymbolicDim):
         return value.dim
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return Dim.const(int(value))
-    return None
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return None
+    return Dim.const(int(value))
 
 
 def bounds(dim: Dim) -> tuple[int | None, int | None]:
@@ -207,10 +207,21 @@ def _not(outcome: bool | None) -> bool | None:
     return None if outcome is None else not outcome
 
 
-_OUTCOMES = {
-    "==": _equal,
-    "<": lambda low, high: _below(low, high, 0),
-    "<=": lambda low, high: _below(low, high, 1),
-    ">=": lambda low, high: _not(_below(low, high, 0)),
-    ">": lambda low, high: _not(_below(low, high, 1)),
-}
+def _less(low: int | None, high: int | None) -> bool | None:
+    return _below(low, high, 0)
+
+
+def _less_equal(low: int | None, high: int | None) -> bool | None:
+    return _below(low, high, 1)
+
+
+def _greater_equal(low: int | None, high: int | None) -> bool | None:
+    return _not(_below(low, high, 0))
+
+
+def _greater(low: int | None, high: int | None) -> bool | None:
+    return _not(_below(low, high, 1))
+
+
+_OUTCOMES = {"==": _equal, "<": _less, "<=": _less_equal, ">=": _greater_equal, ">": _greater}
+"""Comparisons of a difference with 0, given its bounds."""

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -25,6 +24,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.paths import Guard, HiddenInput
 from mlc.frontend.source import Site, user_site
 
 if TYPE_CHECKING:
@@ -32,37 +32,6 @@ if TYPE_CHECKING:
     from mlc.frontend.tracer import Tracer
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class HiddenInput:
-    """An array that the function reads without getting it as an argument."""
-
-    read: Callable[[Sequence[object]], object]  # from the call's bound arguments
-    text: str  # how the user wrote it: `W`, `self.weights[0]`
-
-
-@dataclass(frozen=True)
-class Guard:
-    """A Python value that tracing relied on: `read` must give `value` again, else trace anew."""
-
-    read: Callable[[Sequence[object]], object]
-    value: object
-    text: str
-
-    def holds(self, arguments: Sequence[object]) -> bool:
-        """Whether the value is what it was."""
-        try:
-            found = self.read(arguments)
-        except (LookupError, AttributeError, ValueError, TypeError):
-            return False
-        if found is self.value:
-            return True
-        same_type = type(found) is type(self.value)
-        return same_type and isinstance(found, _PLAIN) and bool(found == self.value)
-
-
-_PLAIN = (bool, int, float, complex, str, bytes, tuple, np.generic)
 
 
 @dataclass
@@ -105,7 +74,11 @@ class Trace:
         self.scopes[-1].add_op(op)
 
     def emit(
-        self, op: type[TensorOp], *operands: SSAValue, declared: Tensor | None = None, **props: object
+        self,
+        op: type[TensorOp],
+        *operands: SSAValue,
+        declared: Tensor | None = None,
+        **props: object,
     ) -> SSAValue:
         """The result of a new op here; errors carry the user's line."""
         try:
@@ -250,7 +223,7 @@ class Value:
     scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
     """
 
-    __slots__ = ("_value", "_version", "_seen", "captured", "origins", "trace", "view", "weak")
+    __slots__ = ("_seen", "_value", "_version", "captured", "origins", "trace", "view", "weak")
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal, located
+from mlc.frontend.kinds import is_series
 from mlc.frontend.source import name_of, shown_path, user_site
 from mlc.frontend.symbolic import Size, as_size
 from mlc.frontend.trace import Value
@@ -29,6 +30,21 @@ class Tracer(Value):
     """An array (or number) of the compiled function. Operations on it are recorded, not run."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:  # made below, one line each
+
+        def __add__(self, other: Any) -> Tracer: ...
+        def __radd__(self, other: Any) -> Tracer: ...
+        def __sub__(self, other: Any) -> Tracer: ...
+        def __rsub__(self, other: Any) -> Tracer: ...
+        def __mul__(self, other: Any) -> Tracer: ...
+        def __rmul__(self, other: Any) -> Tracer: ...
+        def __truediv__(self, other: Any) -> Tracer: ...
+        def __rtruediv__(self, other: Any) -> Tracer: ...
+        def __gt__(self, other: Any) -> Tracer: ...
+        def __ge__(self, other: Any) -> Tracer: ...
+        def reshape(self, *shape: Any) -> Tracer: ...
+        def astype(self, dtype: Any) -> Tracer: ...
 
     def __repr__(self) -> str:
         dims = ", ".join(str(dim) for dim in self.dims)
@@ -121,10 +137,14 @@ class Tracer(Value):
         )
 
     def __int__(self) -> int:
-        self._concrete("the integer value", "Use {name}.astype(np.int64) to convert it in the compiled code.")
+        self._concrete(
+            "the integer value", "Use {name}.astype(np.int64) to convert it in the compiled code."
+        )
 
     def __float__(self) -> float:
-        self._concrete("the float value", "Use {name}.astype(np.float64) to convert it in the compiled code.")
+        self._concrete(
+            "the float value", "Use {name}.astype(np.float64) to convert it in the compiled code."
+        )
 
     def __complex__(self) -> complex:
         self._concrete("the complex value", "Complex numbers are not supported yet.")
@@ -149,7 +169,9 @@ class Tracer(Value):
 
     # NumPy's protocols
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: Any) -> object:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: Any
+    ) -> object:
         from mlc.frontend.numpy.registry import call_ufunc
 
         return call_ufunc(ufunc, method, inputs, kwargs)
@@ -261,9 +283,27 @@ def _method_of(name: str, function: str) -> None:
     setattr(Tracer, name, call)
 
 
-for _name in (
-    "sum prod max min any all argmax argmin mean var std clip dot ravel squeeze swapaxes take astype copy"
-).split():
+for _name in [
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "any",
+    "all",
+    "argmax",
+    "argmin",
+    "mean",
+    "var",
+    "std",
+    "clip",
+    "dot",
+    "ravel",
+    "squeeze",
+    "swapaxes",
+    "take",
+    "astype",
+    "copy",
+]:
     _method_of(_name, _name)
 _method_of("flatten", "ravel_copy")
 
@@ -272,7 +312,8 @@ def _several(name: str) -> None:
     """Methods that take the new axes or sizes one by one or as one tuple."""
 
     def call(self: Tracer, *args: object, **kwargs: object) -> object:
-        only = args[0] if len(args) == 1 and (args[0] is None or isinstance(args[0], tuple | list)) else args
+        alone = len(args) == 1 and (args[0] is None or is_series(args[0]))
+        only = args[0] if alone else args
         return getattr(_names(), name)(self, only if args else None, **kwargs)
 
     call.__name__ = name

@@ -45,13 +45,17 @@ def transformed(function: FunctionType) -> FunctionType:
 def _build(function: FunctionType) -> FunctionType:
     from mlc.frontend.access import Access
 
-    code = _rewritten_code(function.__code__, _class_name(function), frozenset(function.__globals__))
+    code = _rewritten_code(
+        function.__code__, _class_name(function), frozenset(function.__globals__)
+    )
     if code is None:
         return function
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
     cells[RUNTIME] = CellType(Access(function, dict(cells)))
     closure = tuple(cells[name] for name in code.co_freevars)
-    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    made = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
     made.__kwdefaults__ = function.__kwdefaults__
     made.__qualname__ = function.__qualname__
     return made
@@ -63,7 +67,9 @@ def _class_name(function: FunctionType) -> str | None:
     return None if holder == "<locals>" else holder
 
 
-def _rewritten_code(code: CodeType, class_name: str | None, known: frozenset[str]) -> CodeType | None:
+def _rewritten_code(
+    code: CodeType, class_name: str | None, known: frozenset[str]
+) -> CodeType | None:
     node = definition_of(code)
     if node is None:
         return None
@@ -164,7 +170,9 @@ def _bound_names(node: ast.AST) -> set[str]:
     return names - outer
 
 
-def _collect(nodes: list[ast.AST], names: set[str], outer: set[str], *, inside_comprehension: bool) -> None:
+def _collect(
+    nodes: list[ast.AST], names: set[str], outer: set[str], *, inside_comprehension: bool
+) -> None:
     for node in nodes:
         inner = inside_comprehension
         match node:
@@ -200,9 +208,13 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 class _Rewriter(ast.NodeTransformer):
     """Sends loads and calls through `__mlc__`."""
 
-    def __init__(self, cells: frozenset[str], class_name: str | None, known: frozenset[str]) -> None:
+    def __init__(
+        self, cells: frozenset[str], class_name: str | None, known: frozenset[str]
+    ) -> None:
         self.cells = cells
-        self.known = known  # globals there are now: names that are neither these nor builtins come later
+        self.known = (
+            known  # globals there are now: names that are neither these nor builtins come later
+        )
         self.class_name = class_name
         self.scopes: list[set[str]] = []
 
@@ -211,7 +223,9 @@ class _Rewriter(ast.NodeTransformer):
         node = _copy(node)
         arguments = node.args
         arguments.defaults = [_at(ast.Constant(None), node) for _ in arguments.defaults]
-        arguments.kw_defaults = [None if d is None else _at(ast.Constant(None), node) for d in arguments.kw_defaults]
+        arguments.kw_defaults = [
+            None if d is None else _at(ast.Constant(None), node) for d in arguments.kw_defaults
+        ]
         for parameter in ast.walk(arguments):
             if isinstance(parameter, ast.arg):
                 parameter.annotation = None
@@ -231,7 +245,9 @@ class _Rewriter(ast.NodeTransformer):
     def _nested(self, node: Any) -> Any:
         """A function inside: its defaults and decorators belong to the scope around it."""
         node.args.defaults = [self.visit(d) for d in node.args.defaults]
-        node.args.kw_defaults = [None if d is None else self.visit(d) for d in node.args.kw_defaults]
+        node.args.kw_defaults = [
+            None if d is None else self.visit(d) for d in node.args.kw_defaults
+        ]
         if not isinstance(node, ast.Lambda):
             node.decorator_list = [self.visit(d) for d in node.decorator_list]
             node.returns = None
@@ -243,11 +259,11 @@ class _Rewriter(ast.NodeTransformer):
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _nested  # noqa: N815 - ast's names
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> Any:  # noqa: N802 - ast's name
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """A class body is a scope of its own that functions in it do not see; left as it is."""
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:  # noqa: N802 - ast's name
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         """Annotations of variables are not evaluated in functions; the values are."""
         node.target = self.visit(node.target)
         node.value = None if node.value is None else self.visit(node.value)
@@ -273,7 +289,7 @@ class _Rewriter(ast.NodeTransformer):
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815
 
-    def visit_Name(self, node: ast.Name) -> Any:  # noqa: N802 - ast's name
+    def visit_Name(self, node: ast.Name) -> Any:
         """A name from outside the function, unless it is a builtin."""
         if not isinstance(node.ctx, ast.Load) or any(node.id in scope for scope in self.scopes):
             return node
@@ -283,21 +299,21 @@ class _Rewriter(ast.NodeTransformer):
             return node
         return self._runtime("name", node, ast.Constant(node.id), _copy(node))
 
-    def visit_Attribute(self, node: ast.Attribute) -> Any:  # noqa: N802 - ast's name
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         """obj.name, where it is read."""
         node.value = self.visit(node.value)
         if not isinstance(node.ctx, ast.Load):
             return node
         return self._runtime("attr", node, node.value, ast.Constant(self._mangled(node.attr)))
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:  # noqa: N802 - ast's name
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
         """obj[key], where it is read."""
         node.value, node.slice = self.visit(node.value), self.visit(node.slice)
         if not isinstance(node.ctx, ast.Load):
             return node
         return self._runtime("item", node, node.value, _key_expression(node.slice))
 
-    def visit_Call(self, node: ast.Call) -> Any:  # noqa: N802 - ast's name
+    def visit_Call(self, node: ast.Call) -> Any:
         """f(…)."""
         raw = isinstance(node.func, ast.Name) and node.func.id in RAW_CALLS
         function = node.func if raw else self.visit(node.func)
@@ -325,7 +341,10 @@ def _key_expression(key: ast.expr) -> ast.expr:
     """A subscript's slices as an expression: `1:2` is slice(1, 2)."""
     if isinstance(key, ast.Slice):
         ends = [ast.Constant(None) if e is None else e for e in (key.lower, key.upper, key.step)]
-        return _at(ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "slice", ast.Load()), ends, []), key)
+        return _at(
+            ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "slice", ast.Load()), ends, []),
+            key,
+        )
     if isinstance(key, ast.Tuple):
         return _at(ast.Tuple([_key_expression(e) for e in key.elts], ast.Load()), key)
     return key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-import numpy as _numpy
+import numpy as np
 from numpy import (
     bool_,
     dtype,
@@ -101,7 +101,10 @@ from mlc.frontend.numpy.elementwise import (
     true_divide,
     where,
 )
-from mlc.frontend.numpy.indexing import getitem, setitem, take, take_along_axis, write_all
+from mlc.frontend.numpy.indexing import getitem as getitem  # for Tracer
+from mlc.frontend.numpy.indexing import setitem as setitem
+from mlc.frontend.numpy.indexing import take, take_along_axis
+from mlc.frontend.numpy.indexing import write_all as write_all
 from mlc.frontend.numpy.reductions import all_ as all  # noqa: A004 - NumPy's name
 from mlc.frontend.numpy.reductions import (
     amax,
@@ -135,7 +138,6 @@ from mlc.frontend.numpy.shaping import (
     matrix_transpose,
     moveaxis,
     ravel,
-    ravel_copy,
     repeat,
     reshape,
     split,
@@ -146,18 +148,144 @@ from mlc.frontend.numpy.shaping import (
     transpose,
     vstack,
 )
+from mlc.frontend.numpy.shaping import (
+    ravel_copy as ravel_copy,
+)
 
-permute_dims, pow = transpose, power
+permute_dims = transpose
+pow = power  # noqa: A001 - NumPy's name
 
-_INTERNAL = {"getitem", "setitem", "write_all", "ravel_copy"}
-
-__all__ = sorted(
-    name for name in globals() if not name.startswith("_") and name not in _INTERNAL | {"annotations"}
-)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = [
+    "abs",
+    "absolute",
+    "add",
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "array",
+    "asarray",
+    "astype",
+    "atleast_1d",
+    "average",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bool_",
+    "broadcast_arrays",
+    "broadcast_to",
+    "clip",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "copy",
+    "count_nonzero",
+    "divide",
+    "dot",
+    "dtype",
+    "e",
+    "einsum",
+    "empty",
+    "empty_like",
+    "equal",
+    "exp",
+    "expand_dims",
+    "eye",
+    "finfo",
+    "flip",
+    "float32",
+    "float64",
+    "floor_divide",
+    "full",
+    "full_like",
+    "greater",
+    "greater_equal",
+    "hstack",
+    "identity",
+    "iinfo",
+    "inf",
+    "inner",
+    "int32",
+    "int64",
+    "invert",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "linspace",
+    "log",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "matmul",
+    "matrix_transpose",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "mod",
+    "moveaxis",
+    "multiply",
+    "nan",
+    "ndarray",
+    "ndim",
+    "negative",
+    "newaxis",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "outer",
+    "permute_dims",
+    "pi",
+    "positive",
+    "pow",
+    "power",
+    "prod",
+    "ravel",
+    "reciprocal",
+    "remainder",
+    "repeat",
+    "reshape",
+    "shape",
+    "sign",
+    "size",
+    "split",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "subtract",
+    "sum",
+    "swapaxes",
+    "take",
+    "take_along_axis",
+    "tanh",
+    "tensordot",
+    "tile",
+    "trace",
+    "transpose",
+    "tri",
+    "tril",
+    "triu",
+    "true_divide",
+    "var",
+    "vdot",
+    "vstack",
+    "where",
+    "zeros",
+    "zeros_like",
+]
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name.startswith("_") or not hasattr(_numpy, name):
+    if name.startswith("_") or not hasattr(np, name):
         raise AttributeError(f"mlc.numpy has no name {name!r}, and neither has NumPy")
     raise _NotYetError(name)
 

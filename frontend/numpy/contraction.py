@@ -17,7 +17,15 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.elementwise import multiply
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import permuted, ravel, reshaped
-from mlc.frontend.numpy.values import ONE, broadcast_shapes, common_dtype, convert, dtype_row, lift, result
+from mlc.frontend.numpy.values import (
+    ONE,
+    broadcast_shapes,
+    common_dtype,
+    convert,
+    dtype_row,
+    lift,
+    result,
+)
 from mlc.frontend.source import name_of
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
@@ -31,7 +39,9 @@ def _pair(function: str, a: Operand, b: Operand) -> tuple[Tracer, Tracer, DType]
 
 
 def _contract(x: Tracer, y: Tracer, letters: str, dtype: DType) -> Tracer:
-    return result(here().emit(ContractOp, convert(x.value, dtype), convert(y.value, dtype), letters=letters))
+    return result(
+        here().emit(ContractOp, convert(x.value, dtype), convert(y.value, dtype), letters=letters)
+    )
 
 
 @public(np.matmul)
@@ -40,12 +50,18 @@ def matmul(x1: Operand, x2: Operand, /) -> Tracer:
     x, y, dtype = _pair("matmul", x1, x2)
     if not x.ndim or not y.ndim:
         which = "lhs" if not x.ndim else "rhs"
-        raise located(ShapeError, f"matmul: {which} is a number; expected an array (use * to scale).")
+        raise located(
+            ShapeError, f"matmul: {which} is a number; expected an array (use * to scale)."
+        )
     inner = y.dims[-2] if y.ndim > 1 else y.dims[0]
     if x.dims[-1] != inner:
         raise _inner_error("matmul", x, y, -1, -2 if y.ndim > 1 else 0)
     lead_x, lead_y = x.dims[:-2], y.dims[:-2]
-    lead = broadcast_shapes("matmul (leading axes)", (lead_x, lead_y)) if lead_x and lead_y else lead_x or lead_y
+    lead = (
+        broadcast_shapes("matmul (leading axes)", (lead_x, lead_y))
+        if lead_x and lead_y
+        else lead_x or lead_y
+    )
     batch = ALPHABET[: len(lead)]
     m, k, n = ALPHABET[len(lead) : len(lead) + 3]
     core_x = (m if x.ndim > 1 else "") + k
@@ -76,9 +92,7 @@ def _inner_error(function: str, x: Tracer, y: Tracer, axis_x: int, axis_y: int) 
     names = [name_of(v) for v in (x, y)]
     lhs, rhs = (f"{side} {spell(v.dims)}" for side, v in zip(("lhs", "rhs"), (x, y)))
     where_x, where_y = axis_x % x.ndim, axis_y % y.ndim
-    message = (
-        f"{function}: inner dimensions differ: {lhs}, {rhs}; expected lhs[{where_x}] == rhs[{where_y}]."
-    )
+    message = f"{function}: inner dimensions differ: {lhs}, {rhs}; expected lhs[{where_x}] == rhs[{where_y}]."
     return located(ShapeError, message, remedy=_did_you_mean(function, x, y, names))
 
 
@@ -86,7 +100,10 @@ def _did_you_mean(function: str, x: Tracer, y: Tracer, names: Sequence[str | Non
     if x.ndim != 2 or y.ndim != 2:
         return ""
     a, b = (name or side for name, side in zip(names, ("lhs", "rhs")))
-    write = (lambda p, q: f"{p} @ {q}") if function == "matmul" else (lambda p, q: f"np.{function}({p}, {q})")
+
+    def write(p: str, q: str) -> str:
+        return f"{p} @ {q}" if function == "matmul" else f"np.{function}({p}, {q})"
+
     if x.dims[1] == y.dims[1]:
         return f"Did you mean {write(a, f'{b}.T')} ?"
     if x.dims[0] == y.dims[0]:
@@ -149,7 +166,10 @@ def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Tracer:
         left, right = axes
     axes_x, axes_y = normal_axes(left, x.ndim, "tensordot"), normal_axes(right, y.ndim, "tensordot")
     if len(axes_x) != len(axes_y):
-        raise located(ShapeError, f"tensordot: {len(axes_x)} axes of a and {len(axes_y)} of b; expected pairs.")
+        raise located(
+            ShapeError,
+            f"tensordot: {len(axes_x)} axes of a and {len(axes_y)} of b; expected pairs.",
+        )
     word_x = ALPHABET[: x.ndim]
     word_y = list(ALPHABET[x.ndim : x.ndim + y.ndim])
     for p, q in zip(axes_x, axes_y):
@@ -169,7 +189,9 @@ def trace(a: Operand, offset: int = 0) -> Tracer:
 
     x = lift(a)
     if x.ndim != 2:
-        raise located(NotSupportedError, f"trace: of {x.ndim} axes is not supported yet; expected a matrix.")
+        raise located(
+            NotSupportedError, f"trace: of {x.ndim} axes is not supported yet; expected a matrix."
+        )
     from mlc.frontend.numpy.elementwise import where
 
     return total(where(eye(x.shape[0], x.shape[1], offset, dtype=bool), x, 0))
@@ -179,10 +201,14 @@ def trace(a: Operand, offset: int = 0) -> Tracer:
 
 
 @public(np.einsum)
-def einsum(subscripts: str, /, *operands: Operand, dtype: Any = None, optimize: Any = False) -> Tracer:
+def einsum(
+    subscripts: str, /, *operands: Operand, dtype: Any = None, optimize: Any = False
+) -> Tracer:
     """Einstein summation with letters, e.g. "bik,bkj->bij"; operands are combined from left to right."""
     if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise located(NotSupportedError, "einsum: expected subscripts as a string such as 'ij,jk->ik'.")
+        raise located(
+            NotSupportedError, "einsum: expected subscripts as a string such as 'ij,jk->ik'."
+        )
     arrays = [lift(x, "einsum") for x in operands]
     words, out = _subscripts(subscripts.replace(" ", ""), arrays)
     row = common_dtype("einsum", arrays) if dtype is None else dtype_row(dtype)
@@ -192,7 +218,9 @@ def einsum(subscripts: str, /, *operands: Operand, dtype: Any = None, optimize: 
         needed = set(out).union(*words[k + 1 :])
         both = word + "".join(c for c in other if c not in word)
         kept = out if k == len(words) - 1 else "".join(c for c in both if c in needed)
-        value = here().emit(ContractOp, value, convert(x.value, row), letters=f"{word},{other}->{kept}")
+        value = here().emit(
+            ContractOp, value, convert(x.value, row), letters=f"{word},{other}->{kept}"
+        )
         word = kept
     return result(_single(value, word, out))
 
@@ -226,19 +254,32 @@ def _subscripts(text: str, arrays: Sequence[Tracer]) -> tuple[list[str], str]:
     left, arrow, out = text.partition("->")
     words = left.split(",")
     if len(words) != len(arrays):
-        raise located(ShapeError, f"einsum {text!r}: names {len(words)} operands, found {len(arrays)}.")
+        raise located(
+            ShapeError, f"einsum {text!r}: names {len(words)} operands, found {len(arrays)}."
+        )
     if "." in text:
         words, out = _without_ellipsis(words, out if arrow else None, arrays, text)
     elif not arrow:
         out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
     for word, x in zip(words, arrays):
         if not is_letters(word):
-            message = f"einsum {text!r}: a letter twice in one operand ({word!r}) is not supported yet."
-            raise located(NotSupportedError, message, remedy="Use np.trace, or take the diagonal before the call.")
+            message = (
+                f"einsum {text!r}: a letter twice in one operand ({word!r}) is not supported yet."
+            )
+            raise located(
+                NotSupportedError,
+                message,
+                remedy="Use np.trace, or take the diagonal before the call.",
+            )
         if len(word) != x.ndim:
-            raise located(ShapeError, f"einsum {text!r}: {word!r} names {len(word)} axes of an array {spell(x.dims)}.")
+            raise located(
+                ShapeError,
+                f"einsum {text!r}: {word!r} names {len(word)} axes of an array {spell(x.dims)}.",
+            )
     if unknown := [c for c in out if c not in left and not any(c in word for word in words)]:
-        raise located(ShapeError, f"einsum {text!r}: the result's letter {unknown[0]!r} is in no operand.")
+        raise located(
+            ShapeError, f"einsum {text!r}: the result's letter {unknown[0]!r} is in no operand."
+        )
     return words, out
 
 
@@ -247,7 +288,10 @@ def _without_ellipsis(
 ) -> tuple[list[str], str]:
     """The ellipsis written out as letters, aligned at its last axis."""
     spare = [c for c in ALPHABET if c not in text]
-    ranks = [x.ndim - len(word.replace("...", "")) if "..." in word else 0 for word, x in zip(words, arrays)]
+    ranks = [
+        x.ndim - len(word.replace("...", "")) if "..." in word else 0
+        for word, x in zip(words, arrays)
+    ]
     rest = "".join(spare[: max(ranks)])
     full = [word.replace("...", rest[len(rest) - rank :]) for word, rank in zip(words, ranks)]
     if out is None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
 from mlc.dialects.dtypes import BOOL, F64, I64, DType
@@ -13,18 +14,18 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.create import IotaOp
 from mlc.frontend.errors import located
+from mlc.frontend.kinds import is_array, is_number, is_series
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
     constant,
     convert,
     dtype_row,
-    is_plain_number,
     lift,
     number,
     result,
     spread,
 )
-from mlc.frontend.symbolic import Size, SymbolicDim, as_dim
+from mlc.frontend.symbolic import SymbolicDim, as_dim
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
@@ -32,8 +33,8 @@ Operand = Any
 
 
 def shape_argument(shape: object, function: str) -> Shape:
-    """A shape as the user gives it: one size or several; traced numbers are asked for their value."""
-    sizes: Sequence[object] = shape if isinstance(shape, tuple | list) else (shape,)  # pyright: ignore[reportUnknownVariableType]
+    """A shape as the user gives it: one size or several; traced numbers are asked for a value."""
+    sizes = shape if is_series(shape) else (shape,)
     return tuple(_size_argument(size, function) for size in sizes)
 
 
@@ -52,17 +53,23 @@ def _size_argument(size: object, function: str) -> Dim:
 def full(shape: object, fill_value: Operand, dtype: Any = None, **_: object) -> Tracer:
     """An array of one repeated value."""
     dims = shape_argument(shape, "full")
-    if is_plain_number(fill_value):
+    if is_number(fill_value):
         row = dtype_row(np.asarray(fill_value).dtype if dtype is None else dtype, "full")
         return result(number(fill_value, row, dims))
     value = lift(fill_value)
-    return result(spread(convert(value.value, value.row if dtype is None else dtype_row(dtype)), dims))
+    return result(
+        spread(convert(value.value, value.row if dtype is None else dtype_row(dtype)), dims)
+    )
 
 
 @public(np.zeros)
 def zeros(shape: object, dtype: Any = float, **_: object) -> Tracer:
     """An array of zeros."""
-    return result(number(0, dtype_row(float if dtype is None else dtype, "zeros"), shape_argument(shape, "zeros")))
+    return result(
+        number(
+            0, dtype_row(float if dtype is None else dtype, "zeros"), shape_argument(shape, "zeros")
+        )
+    )
 
 
 @public(np.empty)
@@ -74,7 +81,11 @@ def empty(shape: object, dtype: Any = float, **_: object) -> Tracer:
 @public(np.ones)
 def ones(shape: object, dtype: Any = None, **_: object) -> Tracer:
     """An array of ones."""
-    return result(number(1, dtype_row(float if dtype is None else dtype, "ones"), shape_argument(shape, "ones")))
+    return result(
+        number(
+            1, dtype_row(float if dtype is None else dtype, "ones"), shape_argument(shape, "ones")
+        )
+    )
 
 
 @public(np.full_like)
@@ -115,7 +126,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **_: 
     bounds = [_range_bound(x) for x in (start, stop, step)]
     if any(isinstance(x, SymbolicDim) for x in bounds):
         return _symbolic_arange(bounds, dtype)
-    values = np.arange(*bounds)
+    values: NDArray[Any] = np.arange(*bounds)
     row = dtype_row(values.dtype if dtype is None else dtype, "arange")
     shape = (Dim.const(values.size),)
     if values.dtype.kind != "i":
@@ -152,20 +163,30 @@ def _line(start: int | Dim, step: int, row: DType, shape: Shape) -> Tracer:
         from mlc.frontend.trace import lift_size
 
         first = Dim.of(start)
-        offset = number(first.constant, counted, shape) if first.constant is not None else spread(
-            convert(lift_size(first).value, counted), shape
+        offset = (
+            number(first.constant, counted, shape)
+            if first.constant is not None
+            else spread(convert(lift_size(first).value, counted), shape)
         )
         line = result(b(ops.AddOp, line.value, offset))
     return result(convert(line.value, row))
 
 
 @public(np.linspace)
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None) -> Tracer:
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None
+) -> Tracer:
     """`num` evenly spaced numbers from start to stop."""
     count = _size_argument(num, "linspace")
     row = F64 if dtype is None else dtype_row(dtype, "linspace")
-    if isinstance(start, int | float) and isinstance(stop, int | float) and count.constant is not None:
-        return result(constant(np.linspace(start, stop, count.constant, endpoint, dtype=row.numpy), row))
+    if (
+        isinstance(start, int | float)
+        and isinstance(stop, int | float)
+        and count.constant is not None
+    ):
+        return result(
+            constant(np.linspace(start, stop, count.constant, endpoint, dtype=row.numpy), row)
+        )
     from mlc.frontend.numpy.elementwise import astype
 
     intervals = SymbolicDim(count - 1) if endpoint else SymbolicDim(count)
@@ -202,7 +223,10 @@ def _triangle(m: Operand, k: int, *, lower: bool) -> Tracer:
 
     x = lift(m)
     if x.ndim < 2:
-        raise located(ShapeError, f"{'tril' if lower else 'triu'}: the array has {x.ndim} axes; expected two or more.")
+        raise located(
+            ShapeError,
+            f"{'tril' if lower else 'triu'}: the array has {x.ndim} axes; expected two or more.",
+        )
     rows, columns = x.shape[-2:]
     mask = tri(rows, columns, k if lower else k - 1, dtype=bool)
     zero = result(number(0, x.row))
@@ -222,7 +246,9 @@ def triu(m: Operand, k: int = 0) -> Tracer:
 
 
 @public(np.array)
-def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **_: Any) -> Tracer:  # noqa: A002
+def array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **_: Any
+) -> Tracer:
     """An array from numbers, arrays, traced values and nested sequences of them."""
     made = _from_nested(object)
     if dtype is not None:
@@ -237,12 +263,15 @@ def array(object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: in
 def _from_nested(value: Any) -> Tracer:
     if isinstance(value, range):
         value = list(value)
-    if not isinstance(value, list | tuple):
+    if not is_series(value):
         return lift(value, "array")
     if not _holds_arrays(value):
-        made = np.array(value)
+        made: NDArray[Any] = np.array(value)
         if made.dtype == object:
-            raise located(ShapeError, "array: the nested sequences have different lengths; expected a regular grid.")
+            raise located(
+                ShapeError,
+                "array: the nested sequences have different lengths; expected a regular grid.",
+            )
         row = dtype_row(made.dtype, "array")
         return result(constant(made, row))
     from mlc.frontend.numpy.shaping import stack
@@ -251,9 +280,9 @@ def _from_nested(value: Any) -> Tracer:
 
 
 def _holds_arrays(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_holds_arrays, value))  # pyright: ignore[reportUnknownArgumentType]
-    return isinstance(value, Tracer | SymbolicDim) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    if is_series(value):
+        return any(map(_holds_arrays, value))
+    return isinstance(value, Tracer | SymbolicDim) or (is_array(value) and value.ndim > 0)
 
 
 @public(np.asarray, np.asanyarray, np.ascontiguousarray)
@@ -268,6 +297,3 @@ def asarray(a: Any, dtype: Any = None, **_: Any) -> Tracer:
 def copy(a: Any, **_: Any) -> Tracer:
     """A new array with the same elements."""
     return result(lift(a).value)
-
-
-Sizes = Size | tuple[Size, ...]

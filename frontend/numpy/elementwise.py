@@ -13,6 +13,7 @@ from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.kinds import is_number, is_scalar
 from mlc.frontend.numpy.registry import public, refuse_bool
 from mlc.frontend.numpy.values import (
     broadcast_shapes,
@@ -80,7 +81,9 @@ def floor_divide(x1: Operand, x2: Operand) -> Tracer:
     dtype = common_dtype("floor_divide", (x1, x2))
     if dtype.kind == "float":
         message = "floor_divide: // of floats is not supported yet."
-        raise located(NotSupportedError, message, remedy="Divide integers, or convert with .astype(np.int64).")
+        raise located(
+            NotSupportedError, message, remedy="Divide integers, or convert with .astype(np.int64)."
+        )
     refuse_bool("floor_divide", dtype, "Convert with .astype(np.int64).")
     return _binary("floor_divide", ops.FloorDivOp, x1, x2, dtype)
 
@@ -91,7 +94,9 @@ def remainder(x1: Operand, x2: Operand) -> Tracer:
     dtype = common_dtype("remainder", (x1, x2))
     if dtype.kind == "float":
         message = "remainder: % of floats is not supported yet."
-        raise located(NotSupportedError, message, remedy="Use integers, or compute it before the call.")
+        raise located(
+            NotSupportedError, message, remedy="Use integers, or compute it before the call."
+        )
     refuse_bool("remainder", dtype, "Convert with .astype(np.int64).")
     lhs, rhs = common_operands("remainder", (x1, x2), dtype)
     b = here().emit
@@ -112,24 +117,28 @@ MAX_POWER = 64
 def power(x1: Operand, x2: Operand) -> Tracer:
     """x1 ** x2 for a small constant whole x2 (products), or 0.5 (square root)."""
     if isinstance(x2, Tracer) and x2.origins:
-        x2 = x2.__index__()  # of an argument: asks for it as a static one
-    if isinstance(x2, float | np.floating) and not float(x2).is_integer() and x2 != 0.5:
-        raise _power_error(f"the exponent {x2}")
-    if isinstance(x2, Tracer | np.ndarray) or not isinstance(x2, int | float | np.generic):
+        x2.__index__()  # of a number argument: asks for it as a static one
+    if not (is_number(x2) or is_scalar(x2)):
         raise _power_error("an exponent that is an array")
+    if x2 != 0.5 and not float(x2).is_integer():
+        raise _power_error(f"the exponent {x2}")
     dtype = common_dtype("power", (x1, x2))
     dtype = dtype_row(np.int64) if dtype is BOOL else dtype
     base = lift(x1)
     if x2 == 0.5:
         return _unary("sqrt", ops.SqrtOp, astype(base, dtype.numpy))
     exponent = int(x2)
-    if abs(exponent) > MAX_POWER:
+    size = -exponent if exponent < 0 else exponent
+    if size > MAX_POWER:
         raise _power_error(f"the exponent {x2}")
     if exponent < 0 and dtype.kind == "int":
-        raise located(NegativePowerError, "power: integers to negative integer powers are not allowed.",
-                      remedy="Convert the base: x.astype(np.float64) ** n.")
+        raise located(
+            NegativePowerError,
+            "power: integers to negative integer powers are not allowed.",
+            remedy="Convert the base: x.astype(np.float64) ** n.",
+        )
     value = convert(base.value, dtype)
-    product = _product_power(value, abs(exponent), dtype, base)
+    product = _product_power(value, size, dtype, base)
     if exponent >= 0:
         return result(product)
     return result(here().emit(ops.DivOp, number(1.0, dtype, base.dims), product))
@@ -153,8 +162,11 @@ class NegativePowerError(DTypeError, ValueError):
 
 def _power_error(what: str) -> NotSupportedError:
     remedy = "Use np.exp(y * np.log(x)) for positive x."
-    return located(NotSupportedError, f"power: {what} is not supported yet; expected a whole number or 0.5.",
-                   remedy=remedy)
+    return located(
+        NotSupportedError,
+        f"power: {what} is not supported yet; expected a whole number or 0.5.",
+        remedy=remedy,
+    )
 
 
 @public(np.square, numbers=True)
@@ -206,7 +218,8 @@ def sign(x: Operand) -> Tracer:
     """-1, 0 or 1; NaN of NaN."""
     source = lift(x)
     refuse_bool("sign", source.row, "Convert with .astype(np.int64).")
-    below = where(less(source, 0), -1, source * 0 if source.row.kind == "float" else 0)
+    zero = multiply(source, 0) if source.row.kind == "float" else 0  # keeps NaN
+    below = where(less(source, 0), -1, zero)
     return astype(where(greater(source, 0), 1, below), source.row.numpy)
 
 
@@ -247,8 +260,14 @@ def minimum(x1: Operand, x2: Operand) -> Tracer:
 
 
 @public(np.clip)
-def clip(a: Operand, a_min: Operand = None, a_max: Operand = None, *, min: Operand = None,  # noqa: A002
-         max: Operand = None) -> Tracer:  # noqa: A002
+def clip(
+    a: Operand,
+    a_min: Operand = None,
+    a_max: Operand = None,
+    *,
+    min: Operand = None,  # noqa: A002
+    max: Operand = None,
+) -> Tracer:
     """`a` limited to [a_min, a_max]."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     limited = lift(a)
@@ -264,7 +283,9 @@ def _compare(function: str, predicate: str, x1: Operand, x2: Operand) -> Tracer:
     from mlc.frontend.numpy.values import common_origins
 
     dtype = common_dtype(function, (x1, x2))
-    made = result(here().emit(CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate))
+    made = result(
+        here().emit(CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate)
+    )
     made.origins = common_origins((x1, x2)) if is_weak(x1) and is_weak(x2) else frozenset()
     return made
 
@@ -356,13 +377,17 @@ def logical_not(x: Operand) -> Tracer:
     return _compare("logical_not", "eq", truth(x), np.False_)
 
 
-def _bits(function: str, logical: Callable[[Operand, Operand], Tracer]) -> Callable[[Operand, Operand], Tracer]:
+def _bits(
+    function: str, logical: Callable[[Operand, Operand], Tracer]
+) -> Callable[[Operand, Operand], Tracer]:
     def apply(x1: Operand, x2: Operand) -> Tracer:
         dtype = common_dtype(function, (x1, x2))
         if dtype is not BOOL:
             kind = DTypeError if dtype.kind == "float" else NotSupportedError
             message = f"{function} of {dtype.numpy} is not supported; expected bool."
-            raise located(kind, message, remedy="Compare first, e.g. (x > 0) & (y > 0), with the parentheses.")
+            raise located(
+                kind, message, remedy="Compare first, e.g. (x > 0) & (y > 0), with the parentheses."
+            )
         return logical(x1, x2)
 
     apply.__name__ = function
@@ -380,7 +405,9 @@ def invert(x: Operand) -> Tracer:
     """Not, on bool; -x - 1 on integers."""
     source = lift(x)
     if source.row.kind == "float":
-        raise located(DTypeError, "invert: ~ is not defined for floats; compare first, e.g. ~(x > 0).")
+        raise located(
+            DTypeError, "invert: ~ is not defined for floats; compare first, e.g. ~(x > 0)."
+        )
     return logical_not(source) if source.row is BOOL else subtract(-1, source)
 
 

@@ -16,13 +16,13 @@ from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
+from mlc.frontend.kinds import is_number, is_slice, is_tuple
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axis, ravel, reshape, reshaped, view_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
     convert,
-    is_plain_number,
     lift,
     number,
     result,
@@ -60,13 +60,15 @@ Entry = Run | Picked | None
 
 def parse_key(x: Tracer, key: object) -> list[Entry]:
     """NumPy's subscript as one entry per axis of `x` and per new axis."""
-    parts: list[Any] = list(key) if isinstance(key, tuple) else [key]
+    parts: list[Any] = list(key) if is_tuple(key) else [key]
     used = sum(part is not None and part is not Ellipsis for part in parts)
     if sum(part is Ellipsis for part in parts) > 1:
         raise located(OutOfBoundsError, "an index can only have a single ellipsis ('...').")
     if used > x.ndim:
         name = name_of(x) or "the array"
-        message = f"too many indices: {name} {spell(x.dims)} has {x.ndim} axes, but {used} were indexed."
+        message = (
+            f"too many indices: {name} {spell(x.dims)} has {x.ndim} axes, but {used} were indexed."
+        )
         raise located(OutOfBoundsError, message)
     fill = [slice(None)] * (x.ndim - used)
     at = next((k for k, part in enumerate(parts) if part is Ellipsis), len(parts))
@@ -83,18 +85,22 @@ def parse_key(x: Tracer, key: object) -> list[Entry]:
 
 
 def _entry(part: Any, size: Dim, axis: int) -> Entry:
-    if isinstance(part, slice):
+    if is_slice(part):
         return _run(part, size)
     position = as_dim(part)
     if position is not None:
         return _single(position, size, axis)
-    if isinstance(part, bool | np.bool_) or (isinstance(part, float) and not isinstance(part, np.generic)):
+    if isinstance(part, bool | np.bool_) or (
+        isinstance(part, float) and not isinstance(part, np.generic)
+    ):
         message = f"an index is {part!r}; expected an integer, a slice, None, ... or an array of integers."
         raise located(OutOfBoundsError, message)
     index = lift(part)
     if index.row is BOOL:
         message = "a boolean mask gives a result whose size depends on the data; not supported yet."
-        raise located(NotSupportedError, message, remedy="Use np.where(mask, x, 0), which keeps the size.")
+        raise located(
+            NotSupportedError, message, remedy="Use np.where(mask, x, 0), which keeps the size."
+        )
     if index.row.kind == "float":
         message = f"an index array is {index.row.numpy}; expected integers."
         raise located(IndexDTypeError, message, remedy="Convert it with .astype(np.int64).")
@@ -119,7 +125,7 @@ def _single(position: Dim, size: Dim, axis: int) -> Run:
     return Run(offset, 1, ONE, single=True)
 
 
-def _run(part: slice, size: Dim) -> Run:
+def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
     step = as_dim(1 if part.step is None else part.step)
     if isinstance(part.step, Tracer):
         step = Dim.const(part.step.__index__())
@@ -172,7 +178,7 @@ def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> 
     return bound
 
 
-def spell_slice(part: slice) -> str:
+def spell_slice(part: slice[Any, Any, Any]) -> str:
     """``1:-1:2``."""
     ends = [("" if v is None else str(v)) for v in (part.start, part.stop)]
     return ":".join([*ends, str(part.step)] if part.step is not None else ends)
@@ -181,7 +187,9 @@ def spell_slice(part: slice) -> str:
 def _sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
     dims = shape_of(x.type)
     counts = tuple(run.count for run in runs)
-    whole = all(run.step == 1 and run.offset == ZERO and run.count == d for run, d in zip(runs, dims))
+    whole = all(
+        run.step == 1 and run.offset == ZERO and run.count == d for run, d in zip(runs, dims)
+    )
     if whole:
         return x
     declared = tensor_type(tensor_of(x).element_type, counts)
@@ -208,7 +216,9 @@ def getitem(x: Tracer, key: object) -> Tracer:
 
 def _kept_shape(entries: list[Entry]) -> Shape:
     return tuple(
-        ONE if e is None else e.count for e in entries if e is None or (isinstance(e, Run) and not e.single)
+        ONE if e is None else e.count
+        for e in entries
+        if e is None or (isinstance(e, Run) and not e.single)
     )
 
 
@@ -218,10 +228,16 @@ def _kept_shape(entries: list[Entry]) -> Shape:
 def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
     """Slices first, then one gather over all index arrays, then new axes."""
     real = [e for e in entries if e is not None]
-    runs = [e if isinstance(e, Run) else Run(ZERO, 1, dim) for e, dim in zip(real, x.dims, strict=True)]
-    kept = tuple(r.count for r, e in zip(runs, real, strict=True) if isinstance(e, Picked) or not r.single)
+    runs = [
+        e if isinstance(e, Run) else Run(ZERO, 1, dim) for e, dim in zip(real, x.dims, strict=True)
+    ]
+    kept = tuple(
+        r.count for r, e in zip(runs, real, strict=True) if isinstance(e, Picked) or not r.single
+    )
     value = reshaped(_sliced(x.value, runs), kept)
-    common = broadcast_shapes("the index arrays", [e.index.dims for e in real if isinstance(e, Picked)])
+    common = broadcast_shapes(
+        "the index arrays", [e.index.dims for e in real if isinstance(e, Picked)]
+    )
     index_word, letters = ALPHABET[: len(common)], iter(ALPHABET[len(common) :])
     place = _index_place(entries)
     source, words, operands = "", list[str](), list[SSAValue]()
@@ -248,7 +264,11 @@ def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
 def _index_place(entries: list[Entry]) -> int:
     """The entry before which the index arrays' axes go: in front when the arrays are apart."""
     # integers next to index arrays count as index arrays here
-    advanced = [k for k, e in enumerate(entries) if isinstance(e, Picked) or (isinstance(e, Run) and e.single)]
+    advanced = [
+        k
+        for k, e in enumerate(entries)
+        if isinstance(e, Picked) or (isinstance(e, Run) and e.single)
+    ]
     together = advanced[-1] - advanced[0] == len(advanced) - 1
     return advanced[0] if together else 0
 
@@ -258,7 +278,9 @@ def _thin_index(index: Tracer, common: Shape, word: str) -> tuple[SSAValue, str]
     value = convert(index.value, I64)
     own = index.dims
     letters = word[len(common) - len(own) :]
-    kept = [k for k, dim in enumerate(own) if dim != ONE or common[len(common) - len(own) + k] == ONE]
+    kept = [
+        k for k, dim in enumerate(own) if dim != ONE or common[len(common) - len(own) + k] == ONE
+    ]
     if len(kept) != len(own):
         value = reshaped(value, tuple(own[k] for k in kept))
     return value, "".join(letters[k] for k in kept)
@@ -268,7 +290,9 @@ def _thin_index(index: Tracer, common: Shape, word: str) -> tuple[SSAValue, str]
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tracer:
     """The elements at positions along an axis."""
     if mode != "raise" or out is not None:
-        raise located(NotSupportedError, "take: out= and modes other than 'raise' are not supported yet.")
+        raise located(
+            NotSupportedError, "take: out= and modes other than 'raise' are not supported yet."
+        )
     x = ravel(a) if axis is None else lift(a)
     place = normal_axis(axis or 0, x.ndim, "take")
     index = lift(indices)
@@ -285,13 +309,16 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tracer:
         message = f"take_along_axis: the array has {x.ndim} axes and the indices have {index.ndim}; expected as many."
         raise located(ShapeError, message)
     rest = [k for k in range(x.ndim) if k != place]
-    shape = broadcast_shapes("take_along_axis", [tuple(v.dims[k] for k in rest) for v in (x, index)])
+    shape = broadcast_shapes(
+        "take_along_axis", [tuple(v.dims[k] for k in rest) for v in (x, index)]
+    )
     both = dict(zip(rest, shape, strict=True))
     sized = [
-        spread(v.value, tuple(both.get(k, v.dims[place]) for k in range(v.ndim))) for v in (x, index)
+        spread(v.value, tuple(both.get(k, v.dims[place]) for k in range(v.ndim)))
+        for v in (x, index)
     ]
     word = ALPHABET[: x.ndim]
-    letters = f"{word[:place]}0{word[place + 1:]},{word}->{word}"
+    letters = f"{word[:place]}0{word[place + 1 :]},{word}->{word}"
     return result(here().emit(GatherOp, sized[0], convert(sized[1], I64), letters=letters))
 
 
@@ -310,7 +337,12 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
         message = "writing at positions given by an array is not supported yet."
         remedy = "For one position: np.where(np.arange(len(x)) == i, value, x)."
         raise located(NotSupportedError, message, remedy=remedy)
-    if isinstance(new, Tracer) and new.view is not None and new.view.base is x and new.view.key == tuple(entries):
+    if (
+        isinstance(new, Tracer)
+        and new.view is not None
+        and new.view.base is x
+        and new.view.key == tuple(entries)
+    ):
         return  # x[key] += v has already written through the view x[key]
     runs = [e for e in entries if isinstance(e, Run)]
     shape = _kept_shape(entries)
@@ -320,7 +352,7 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
 
 def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     """The new elements in the array's dtype, broadcast to the part that is written."""
-    if is_plain_number(new):
+    if is_number(new):
         return number(new if x.row.kind == "float" else _whole(new, x), x.row, shape)
     tracer = lift(new)
     dims = tracer.dims
@@ -332,7 +364,7 @@ def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     return spread(reshaped(convert(tracer.value, x.row), dims), shape)
 
 
-def _whole(new: bool | int | float, x: Tracer) -> bool | int:
+def _whole(new: bool | float, x: Tracer) -> bool | int:
     return bool(new) if x.row is BOOL else int(new)
 
 
@@ -379,15 +411,21 @@ def joined(pieces: list[SSAValue], axis: int) -> SSAValue:
 
 def _reversed(x: SSAValue, axis: int) -> SSAValue:
     dims = shape_of(x.type)
-    return _sliced(x, [Run(d - 1, -1, d) if k == axis else Run(ZERO, 1, d) for k, d in enumerate(dims)])
+    return _sliced(
+        x, [Run(d - 1, -1, d) if k == axis else Run(ZERO, 1, d) for k, d in enumerate(dims)]
+    )
 
 
 def _write_masked(x: Tracer, mask: Tracer, new: Any) -> None:
     from mlc.frontend.numpy.elementwise import where
 
-    if not is_plain_number(new) and lift(new).ndim:
+    if not is_number(new) and lift(new).ndim:
         message = "x[mask] = values writes as many values as the mask has; only one number is supported yet."
-        raise located(NotSupportedError, message, remedy="Use x = np.where(mask, values, x) with values of x's shape.")
+        raise located(
+            NotSupportedError,
+            message,
+            remedy="Use x = np.where(mask, values, x) with values of x's shape.",
+        )
     if mask.ndim < x.ndim:
         mask = reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
     value = result(_fitted(new, (), x, "the assignment"))
@@ -398,7 +436,11 @@ def write_all(x: Tracer, new: Any, function: str) -> Tracer:
     """x[...] = new by an in-place operation: the dtype and shape of x stay."""
     made = lift(new)
     if made.row.kind != x.row.kind and not np.can_cast(made.row.numpy, x.row.numpy, "same_kind"):
-        message = f"{function}: cannot store {made.row.numpy} in place into an array of {x.row.numpy}."
-        raise located(DTypeError, message, remedy="Write x = x … instead of in place, or convert x first.")
+        message = (
+            f"{function}: cannot store {made.row.numpy} in place into an array of {x.row.numpy}."
+        )
+        raise located(
+            DTypeError, message, remedy="Write x = x … instead of in place, or convert x first."
+        )
     x.write(_fitted(made, x.dims, x, function))
     return x

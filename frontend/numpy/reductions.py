@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dims import Dim, product
+from mlc.dialects.dims import product
 from mlc.dialects.dtypes import BOOL, F64, I64, DType
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor import elementwise as ops
@@ -17,7 +17,16 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.elementwise import astype, multiply, sqrt, subtract, truth
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axes, ravel, reshape, reshaped
-from mlc.frontend.numpy.values import ONE, convert, dtype_row, float_dtype, lift, number, result, spread
+from mlc.frontend.numpy.values import (
+    ONE,
+    convert,
+    dtype_row,
+    float_dtype,
+    lift,
+    number,
+    result,
+    spread,
+)
 from mlc.frontend.source import name_of
 from mlc.frontend.symbolic import as_size
 from mlc.frontend.trace import here, lift_size
@@ -38,11 +47,17 @@ def _reduced(x: SSAValue, monoid: str, axes: tuple[int, ...], keepdims: bool) ->
 
 def _plain(where: Any, initial: Any, out: Any, function: str) -> None:
     """Raises for options that have no meaning here yet."""
-    options = {"where": where is not True and where is not None, "initial": initial is not None, "out": out is not None}
+    options = {
+        "where": where is not True and where is not None,
+        "initial": initial is not None,
+        "out": out is not None,
+    }
     for name, given in options.items():
         if given:
             remedy = "Use np.where(condition, x, 0) before it." if name == "where" else ""
-            raise located(NotSupportedError, f"{function}: {name}= is not supported yet.", remedy=remedy)
+            raise located(
+                NotSupportedError, f"{function}: {name}= is not supported yet.", remedy=remedy
+            )
 
 
 def _accumulator(row: DType, dtype: Any) -> DType:
@@ -53,8 +68,15 @@ def _accumulator(row: DType, dtype: Any) -> DType:
 
 
 @public(np.sum)
-def sum(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,  # noqa: A001
-        initial: Any = None, where: Any = True) -> Tracer:
+def sum(
+    a: Operand,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Tracer:
     """The sum along axes."""
     _plain(where, initial, out, "sum")
     x = lift(a)
@@ -63,8 +85,15 @@ def sum(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 
 
 @public(np.prod)
-def prod(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
-         initial: Any = None, where: Any = True) -> Tracer:
+def prod(
+    a: Operand,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Tracer:
     """The product along axes."""
     _plain(where, initial, out, "prod")
     x = lift(a)
@@ -84,16 +113,28 @@ def _extreme(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
 
 
 @public(np.max, np.amax)
-def max(a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,  # noqa: A001
-        where: Any = True) -> Tracer:
+def max(
+    a: Operand,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Tracer:
     """The largest element along axes."""
     _plain(where, initial, out, "max")
     return _extreme("max", a, axis, keepdims)
 
 
 @public(np.min, np.amin)
-def min(a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,  # noqa: A001
-        where: Any = True) -> Tracer:
+def min(
+    a: Operand,
+    axis: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Tracer:
     """The smallest element along axes."""
     _plain(where, initial, out, "min")
     return _extreme("min", a, axis, keepdims)
@@ -103,7 +144,9 @@ amax, amin = max, min
 
 
 @public(np.any)
-def any_(a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tracer:
+def any_(
+    a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Tracer:
     """Whether some element along the axes is true."""
     _plain(where, None, out, "any")
     x = truth(a)
@@ -111,7 +154,9 @@ def any_(a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, 
 
 
 @public(np.all)
-def all_(a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tracer:
+def all_(
+    a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Tracer:
     """Whether every element along the axes is true."""
     _plain(where, None, out, "all")
     x = truth(a)
@@ -155,12 +200,23 @@ def _count(x: Tracer, axes: tuple[int, ...], less: float, row: DType) -> SSAValu
 
 
 @public(np.mean)
-def mean(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *,
-         where: Any = True) -> Tracer:
+def mean(
+    a: Operand,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Tracer:
     """The arithmetic mean along axes."""
     _plain(where, None, out, "mean")
     x = lift(a)
-    row = dtype_row(dtype) if dtype is not None else (F64 if x.row is BOOL else float_dtype("mean", (x,)))
+    row = (
+        dtype_row(dtype)
+        if dtype is not None
+        else (F64 if x.row is BOOL else float_dtype("mean", (x,)))
+    )
     axes = normal_axes(axis, x.ndim, "mean")
     total = _reduced(convert(x.value, row), "sum", axes, keepdims)
     count = spread(_count(x, axes, 0, row), total.dims)
@@ -168,25 +224,44 @@ def mean(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, keepd
 
 
 @public(np.average)
-def average(a: Operand, axis: Any = None, weights: Operand = None, *, keepdims: bool = False) -> Tracer:
+def average(
+    a: Operand, axis: Any = None, weights: Operand = None, *, keepdims: bool = False
+) -> Tracer:
     """The mean, weighted where weights of the same shape are given."""
     if weights is None:
         return mean(a, axis, keepdims=keepdims)
     x, w = lift(a), lift(weights)
     if x.dims != w.dims:
-        raise located(NotSupportedError, "average: weights must have the array's shape; reshape or broadcast them.")
+        raise located(
+            NotSupportedError,
+            "average: weights must have the array's shape; reshape or broadcast them.",
+        )
     from mlc.frontend.numpy.elementwise import true_divide
 
-    return true_divide(sum(multiply(x, w), axis, keepdims=keepdims), sum(w, axis, keepdims=keepdims))
+    return true_divide(
+        sum(multiply(x, w), axis, keepdims=keepdims), sum(w, axis, keepdims=keepdims)
+    )
 
 
 @public(np.var)
-def var(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-        *, where: Any = True) -> Tracer:
+def var(
+    a: Operand,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Tracer:
     """The mean squared distance from the mean along axes; the divisor is the count less ddof."""
     _plain(where, None, out, "var")
     x = lift(a)
-    row = dtype_row(dtype) if dtype is not None else (F64 if x.row is BOOL else float_dtype("var", (x,)))
+    row = (
+        dtype_row(dtype)
+        if dtype is not None
+        else (F64 if x.row is BOOL else float_dtype("var", (x,)))
+    )
     axes = normal_axes(axis, x.ndim, "var")
     x = astype(x, row.numpy)
     away = subtract(x, mean(x, axes, keepdims=True))
@@ -196,8 +271,16 @@ def var(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, ddof: 
 
 
 @public(np.std)
-def std(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-        *, where: Any = True) -> Tracer:
+def std(
+    a: Operand,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Tracer:
     """The square root of `var`."""
     _plain(where, None, out, "std")
     return sqrt(var(a, axis, dtype, None, ddof, keepdims))
@@ -226,6 +309,3 @@ def shape(a: Operand) -> Any:
 def ndim(a: Operand) -> int:
     """The number of axes."""
     return lift(a).ndim
-
-
-Count = Dim

@@ -17,6 +17,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import LeakError, NotSupportedError, located
+from mlc.frontend.kinds import is_array, is_tuple
 from mlc.frontend.trace import OUTSIDE, Trace, current, tracing
 from mlc.frontend.tracer import Tracer
 
@@ -35,7 +36,9 @@ RANDOM_REMEDY = (
 )
 
 
-def public(*numpy_functions: Any, numbers: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def public(
+    *numpy_functions: Any, numbers: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Registers an implementation of NumPy's functions; `numbers`: NumPy computes it on numbers."""
 
     known = [f for f in numpy_functions if f is not None]  # names that this NumPy has
@@ -75,17 +78,19 @@ def _eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[s
         for k, leaf in enumerate(leaves):
             if isinstance(leaf, Tracer):
                 raise located(LeakError, OUTSIDE)
-            if isinstance(leaf, np.ndarray):
+            if is_array(leaf):
                 leaves[k] = _eager_argument(trace, leaf, len(arrays))
                 arrays.append(leaf)
-        traced_args, traced_kwargs = unflatten(structure, leaves)  # pyright: ignore[reportGeneralTypeIssues]
+        traced_args, traced_kwargs = unflatten(structure, leaves)
         outcome = implementation(*traced_args, **traced_kwargs)
         results, shape_of_result = flatten(outcome)
         traced = [lift(x).value if isinstance(x, Tracer) else None for x in results]
         module = trace.finish([x for x in traced if x is not None])
     values = iter(interpret(module, [*arrays, *trace.hidden_arrays]))
-    final = [x if t is None else _unwrapped(next(values)) for x, t in zip(results, traced, strict=True)]
-    return unflatten(shape_of_result, final)  # pyright: ignore[reportReturnType]
+    final = [
+        x if t is None else _unwrapped(next(values)) for x, t in zip(results, traced, strict=True)
+    ]
+    return unflatten(shape_of_result, final)
 
 
 def _eager_argument(trace: Trace, array: np.ndarray[Any, Any], number: int) -> Tracer:
@@ -110,7 +115,9 @@ def unsupported(function: Any) -> MlcError:
     """The error for a NumPy function that has no implementation."""
     text = spelled(function)
     if text.startswith("numpy.random"):
-        return located(NotSupportedError, f"{text} inside a compiled function", remedy=RANDOM_REMEDY)
+        return located(
+            NotSupportedError, f"{text} inside a compiled function", remedy=RANDOM_REMEDY
+        )
     message = f"{text} is not supported yet on traced arrays."
     remedy = "Compute it before the call and pass the result, or write it with the functions of mlc.numpy."
     return located(NotSupportedError, message, remedy=remedy)
@@ -127,7 +134,9 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
         if isinstance(error, MlcError) or "unexpected keyword argument" not in str(error):
             raise
         keyword = str(error).rsplit("'", 2)[-2]
-        message = f"{spelled(function)}: the argument {keyword}= is not supported yet on traced arrays."
+        message = (
+            f"{spelled(function)}: the argument {keyword}= is not supported yet on traced arrays."
+        )
         raise located(NotSupportedError, message) from None
 
 
@@ -143,7 +152,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
         raise located(NotSupportedError, message)
     if out is None:
         return result
-    return _into(out[0] if isinstance(out, tuple) else out, result, ufunc.__name__)
+    return _into(out[0] if is_tuple(out) else out, result, ufunc.__name__)
 
 
 def _into(out: object, result: object, function: str) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.frontend.errors import AxisError, located
+from mlc.frontend.kinds import is_series
 from mlc.frontend.numpy.creation import shape_argument
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
@@ -53,7 +55,7 @@ def normal_axes(axes: Any, rank: int, function: str) -> tuple[int, ...]:
     """Several axes, or one, or None for all; ShapeError where one occurs twice."""
     if axes is None:
         return tuple(range(rank))
-    several = axes if isinstance(axes, tuple | list) else (axes,)  # pyright: ignore[reportUnknownVariableType]
+    several = axes if is_series(axes) else (axes,)
     normal = tuple(normal_axis(axis, rank, function) for axis in several)
     if len(set(normal)) != len(normal):
         raise located(ShapeError, f"{function}: an axis occurs twice in {tuple(several)}.")
@@ -75,8 +77,12 @@ def permuted(value: SSAValue, order: Sequence[int]) -> SSAValue:
     return here().emit(TransposeOp, value, letters=f"{source}->{''.join(source[k] for k in order)}")
 
 
-def view_of(base: Tracer, get: Callable[[SSAValue], SSAValue], put: Callable[[SSAValue, SSAValue], SSAValue],
-            key: object = None) -> Tracer:
+def view_of(
+    base: Tracer,
+    get: Callable[[SSAValue], SSAValue],
+    put: Callable[[SSAValue, SSAValue], SSAValue],
+    key: object = None,
+) -> Tracer:
     """A view of another array, as NumPy makes one."""
     made = Tracer(base.trace, get(base.value), view=View(base, get, put, key))
     made.weak, made.origins, made.captured = base.weak, base.origins, base.captured
@@ -84,14 +90,20 @@ def view_of(base: Tracer, get: Callable[[SSAValue], SSAValue], put: Callable[[SS
 
 
 @public(np.reshape)
-def reshape(a: Operand, /, shape: Any = None, order: str = "C", *, newshape: Any = None, **_: Any) -> Tracer:
+def reshape(
+    a: Operand, /, shape: Any = None, order: str = "C", *, newshape: Any = None, **_: Any
+) -> Tracer:
     """The same elements in row-major order under another shape; one size may be -1."""
     source = lift(a)
     wanted = newshape if shape is None else shape
     if order not in ("C", "A"):
         from mlc.frontend.errors import NotSupportedError
 
-        raise located(NotSupportedError, f"reshape: order={order!r} is not supported yet.", remedy="Use x.T.reshape(…).T.")
+        raise located(
+            NotSupportedError,
+            f"reshape: order={order!r} is not supported yet.",
+            remedy="Use x.T.reshape(…).T.",
+        )
     dims = reshape_argument(source, wanted)
     old = source.dims
     return view_of(source, lambda x: reshaped(x, dims), lambda _, new: reshaped(new, old))
@@ -99,7 +111,7 @@ def reshape(a: Operand, /, shape: Any = None, order: str = "C", *, newshape: Any
 
 def reshape_argument(source: Tracer, wanted: Any) -> Shape:
     """The new shape, with -1 solved."""
-    sizes = list(wanted) if isinstance(wanted, tuple | list) else [wanted]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    sizes = list(wanted) if is_series(wanted) else [wanted]
     unknown = [k for k, size in enumerate(sizes) if as_dim(size) == Dim.const(-1)]
     total = product(source.dims)
     if not unknown:
@@ -140,9 +152,15 @@ def ravel_copy(a: Operand, order: str = "C") -> Tracer:
 def transpose(a: Operand, axes: Any = None) -> Tracer:
     """The axes in another order; reversed when none is given."""
     source = lift(a)
-    order = tuple(reversed(range(source.ndim))) if axes is None else normal_axes(axes, source.ndim, "transpose")
+    order = (
+        tuple(reversed(range(source.ndim)))
+        if axes is None
+        else normal_axes(axes, source.ndim, "transpose")
+    )
     if len(order) != source.ndim:
-        raise located(ShapeError, f"transpose: {len(order)} axes for an array of dimension {source.ndim}.")
+        raise located(
+            ShapeError, f"transpose: {len(order)} axes for an array of dimension {source.ndim}."
+        )
     inverse = [order.index(k) for k in range(len(order))]
     return view_of(source, lambda x: permuted(x, order), lambda _, new: permuted(new, inverse))
 
@@ -167,9 +185,14 @@ def swapaxes(a: Operand, axis1: int, axis2: int) -> Tracer:
 def moveaxis(a: Operand, source: Any, destination: Any) -> Tracer:
     """Axes moved to other positions; the others keep their order."""
     x = lift(a)
-    moved, places = normal_axes(source, x.ndim, "moveaxis"), normal_axes(destination, x.ndim, "moveaxis")
+    moved, places = (
+        normal_axes(source, x.ndim, "moveaxis"),
+        normal_axes(destination, x.ndim, "moveaxis"),
+    )
     if len(moved) != len(places):
-        raise located(ShapeError, f"moveaxis: {len(moved)} source axes and {len(places)} destinations.")
+        raise located(
+            ShapeError, f"moveaxis: {len(moved)} source axes and {len(places)} destinations."
+        )
     order = [k for k in range(x.ndim) if k not in moved]
     for place, axis in sorted(zip(places, moved, strict=True)):
         order.insert(place, axis)
@@ -180,7 +203,7 @@ def moveaxis(a: Operand, source: Any, destination: Any) -> Tracer:
 def expand_dims(a: Operand, axis: Any) -> Tracer:
     """New axes of size 1."""
     x = lift(a)
-    count = len(axis) if isinstance(axis, tuple | list) else 1  # pyright: ignore[reportUnknownArgumentType]
+    count = len(axis) if is_series(axis) else 1
     places = normal_axes(axis, x.ndim + count, "expand_dims")
     rest = iter(x.shape)
     return reshape(x, tuple(1 if k in places else next(rest) for k in range(x.ndim + count)))
@@ -244,13 +267,17 @@ def concatenate(arrays: Any, axis: Any = 0, *, dtype: Any = None, **_: Any) -> T
     if axis is None:
         parts, axis = [ravel(x) for x in parts], 0
     if parts[0].ndim == 0:
-        raise located(ShapeError, "concatenate: zero-dimensional arrays cannot be concatenated; use np.stack.")
+        raise located(
+            ShapeError, "concatenate: zero-dimensional arrays cannot be concatenated; use np.stack."
+        )
     place = normal_axis(axis, parts[0].ndim, "concatenate")
     for k, x in enumerate(parts):
         _check_joinable(parts[0], x, k, place)
     values = [x.value for x in parts]
-    joined = result(values[0]) if len(parts) == 1 else result(here().emit(ConcatOp, *values, axis=place))
-    return joined if dtype is None else joined.astype(dtype)  # pyright: ignore[reportAttributeAccessIssue]
+    joined = (
+        result(values[0]) if len(parts) == 1 else result(here().emit(ConcatOp, *values, axis=place))
+    )
+    return joined if dtype is None else joined.astype(dtype)
 
 
 concat = concatenate
@@ -307,7 +334,9 @@ def part(x: Tracer, axis: int, first: Dim, count: Dim) -> Tracer:
     shape = (*x.dims[:axis], count, *x.dims[axis + 1 :])
     value = x.value
     declared = tensor_type(dtype_at(value).ir, shape)
-    return result(here().emit(SliceOp, value, offsets=offsets, steps=(ONE,) * x.ndim, declared=declared))
+    return result(
+        here().emit(SliceOp, value, offsets=offsets, steps=(ONE,) * x.ndim, declared=declared)
+    )
 
 
 @public(np.split)
@@ -316,16 +345,19 @@ def split(ary: Operand, indices_or_sections: Any, axis: Any = 0) -> list[Tracer]
     x = lift(ary)
     place = normal_axis(axis, x.ndim, "split")
     size = x.dims[place]
-    if isinstance(indices_or_sections, tuple | list):
-        cuts = [ZERO, *(Dim.of(int(c)) for c in indices_or_sections), size]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if is_series(indices_or_sections):
+        cuts = [ZERO, *(Dim.of(int(c)) for c in indices_or_sections), size]
     else:
         sections = int(indices_or_sections)
         each = size.exact_quotient(Dim.const(sections))
         if each is None:
-            raise located(ShapeError, f"split: axis {place} of size {size} does not divide into {sections} equal parts.")
+            raise located(
+                ShapeError,
+                f"split: axis {place} of size {size} does not divide into {sections} equal parts.",
+            )
         cuts = [each * k for k in range(sections + 1)]
     lead = (slice(None),) * place
-    return [x[(*lead, slice(as_size(a), as_size(b)))] for a, b in zip(cuts, cuts[1:])]
+    return [x[(*lead, slice(as_size(a), as_size(b)))] for a, b in itertools.pairwise(cuts)]
 
 
 @public(np.flip)

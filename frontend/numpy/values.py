@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, F64, I64, DType, dtype_of, named_dtype, numpy_dtype
+from mlc.dialects.dtypes import BOOL, F64, DType, dtype_of, named_dtype, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp, dense, full
@@ -18,12 +19,13 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.frontend.errors import located, relocated
+from mlc.frontend.kinds import Number, is_array, is_number, is_scalar, is_series
+from mlc.frontend.paths import HiddenInput, object_path
 from mlc.frontend.source import name_of
 from mlc.frontend.symbolic import SymbolicDim
-from mlc.frontend.trace import HiddenInput, here, lift_size
+from mlc.frontend.trace import here, lift_size
 from mlc.frontend.tracer import Tracer
 
-Number = bool | int | float
 ONE = Dim.const(1)
 
 
@@ -33,7 +35,9 @@ class OverflowDTypeError(DTypeError, OverflowError):
 
 def is_operand(value: object) -> TypeGuard[Any]:
     """Whether an operator on a traced array accepts the value."""
-    return isinstance(value, Tracer | np.ndarray | np.generic | bool | int | float | SymbolicDim | list | tuple)
+    return isinstance(
+        value, Tracer | np.ndarray | np.generic | bool | int | float | SymbolicDim | list | tuple
+    )
 
 
 def lift(value: object, function: str = "mlc") -> Tracer:
@@ -42,28 +46,25 @@ def lift(value: object, function: str = "mlc") -> Tracer:
         return value
     if isinstance(value, SymbolicDim):
         return lift_size(value)
-    if isinstance(value, np.ndarray):
-        array = native(value, function)
+    if is_array(value):
+        dtype_row(value.dtype, function)
         # no name leads to it: the array itself is remembered and read at every call
-        return here().hidden_argument(array, HiddenInput(lambda _: array, name_of(value) or "array"))
-    if isinstance(value, list | tuple):
+        return here().hidden_argument(
+            value, HiddenInput(object_path(value, name_of(value) or "array"))
+        )
+    if is_series(value):
         from mlc.frontend.numpy.creation import array
 
         return array(value)
-    if isinstance(value, bool | int | float | np.generic):
-        dtype = dtype_row(np.asarray(value).dtype, function)
+    if is_number(value) or is_scalar(value):
+        array: NDArray[Any] = np.asarray(value)
+        dtype = dtype_row(array.dtype, function)
         weak = not isinstance(value, np.generic | bool)
-        return Tracer(here(), constant(np.asarray(value, dtype.numpy), dtype), weak=weak)
+        return Tracer(here(), constant(array, dtype), weak=weak)
     raise located(
         DTypeError,
         f"{function}: an operand is {type(value).__name__}; expected an array or a number.",
     )
-
-
-def native(array: np.ndarray[Any, Any], function: str) -> np.ndarray[Any, Any]:
-    """The array itself; raises for a dtype that has no row."""
-    dtype_row(array.dtype, function)
-    return array
 
 
 def dtype_row(dtype: Any, function: str = "astype") -> DType:
@@ -91,10 +92,14 @@ def constant(array: np.ndarray[Any, Any], dtype: DType) -> SSAValue:
 
 def number(value: Number, dtype: DType, shape: Shape = ()) -> SSAValue:
     """One number, repeated."""
-    if dtype.kind == "int" and isinstance(value, int) and not (dtype.lowest <= value <= dtype.highest):
+    if (
+        dtype.kind == "int"
+        and isinstance(value, int)
+        and not (dtype.lowest <= value <= dtype.highest)
+    ):
         raise located(OverflowDTypeError, f"Python integer {value} out of bounds for {dtype.numpy}")
     with np.errstate(over="ignore"):
-        return full(here().b, np.asarray(value).astype(dtype.numpy)[()], dtype, shape)
+        return full(here().b, np.asarray(value).astype(dtype.numpy).item(), dtype, shape)
 
 
 def convert(value: SSAValue, dtype: DType) -> SSAValue:
@@ -178,7 +183,7 @@ def broadcast_shapes(function: str, shapes: Sequence[Shape], names: Sequence[str
         size = ONE
         for shape in shapes:
             dim = shape[axis] if -axis <= len(shape) else ONE
-            if dim == size or dim == ONE:
+            if dim in (size, ONE):
                 continue
             if size != ONE:
                 raise _broadcast_error(function, shapes, names, rank + axis, size, dim)
@@ -215,7 +220,7 @@ def common_operands(
 ) -> list[SSAValue]:
     """The operands in one dtype and one shape."""
     dtype = dtype or common_dtype(function, operands)
-    tracers = [None if is_plain_number(x) else lift(x, function) for x in operands]
+    tracers = [None if is_number(x) else lift(x, function) for x in operands]
     known = [x.dims for x in tracers if x is not None]
     if any(shape != known[0] for shape in known[1:]):
         shape = _broadcast_named(function, tracers, known)
@@ -241,11 +246,6 @@ def _broadcast_named(
         return broadcast_shapes(function, known, names)
 
 
-def is_plain_number(value: object) -> TypeGuard[Number]:
-    """Whether the operand is a Python number, which takes any dtype."""
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-
-
 def result(value: SSAValue) -> Tracer:
     """An SSA value as a traced array."""
     return Tracer(here(), value)
@@ -261,6 +261,3 @@ def float_dtype(function: str, operands: Sequence[object]) -> DType:
         message = f"{function}: of bool NumPy gives float16, which is not supported yet."
         raise located(DTypeError, message, remedy=remedy)
     return F64
-
-
-__all__ = ["BOOL", "F64", "I64", "MlcError"]

@@ -84,7 +84,7 @@ def test_dynamic_true_and_annotations() -> None:
     assert compiled_count(f) == 1
 
     @mlc.compile
-    def g(x: mlc.TensorSpec("N", 2, dtype="f64")) -> Any:  # noqa: F821 # pyright: ignore
+    def g(x: mlc.TensorSpec("N", 2, dtype="f64")) -> Any:  # pyright: ignore
         return x.sum(axis=0)
 
     for n in (2, 3, 4):
@@ -189,7 +189,9 @@ def test_it_looks_like_the_function() -> None:
 def test_stats_in_words() -> None:
     f = mlc.compile(double)
     for n in (2, 3):
-        f(ones(n), )
+        f(
+            ones(n),
+        )
     stats = f.stats()
     assert stats.compilations + stats.cache_hits == 2
     assert stats.trace_s > 0
@@ -256,7 +258,9 @@ def test_dlpack_in_and_out() -> None:
 
 
 def test_import_is_light() -> None:
-    program = "import sys, mlc; print([m for m in ('xdsl', 'llvmlite', 'numpy') if m in sys.modules])"
+    program = (
+        "import sys, mlc; print([m for m in ('xdsl', 'llvmlite', 'numpy') if m in sys.modules])"
+    )
     output = subprocess.check_output([sys.executable, "-c", program], text=True)
     assert output.strip() == "[]"
     for name in mlc.__all__:

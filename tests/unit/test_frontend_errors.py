@@ -224,7 +224,9 @@ def test_message(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_index_outside_at_run_time() -> None:
     f = mlc.compile(lambda x, i: x[i])
     for _ in range(2):
-        with pytest.raises(IndexError, match=r"index 12 is out of bounds for .*size 9\n.*errors.py:\d+"):
+        with pytest.raises(
+            IndexError, match=r"index 12 is out of bounds for .*size 9\n.*errors.py:\d+"
+        ):
             f(N, np.array([3, 12]))
     assert f(N, np.array([-9]))[0] == 0
 

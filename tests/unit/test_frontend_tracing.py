@@ -99,7 +99,12 @@ def test_containers_in_and_out() -> None:
     @mlc.compile
     def step(params: Any, x: Any, *more: Any, scale: Any = 2.0, **named: Any) -> Any:
         new = {name: w * scale for name, w in params.items()}
-        return {"params": new, "x": (x, None, "text"), "rest": [*more, named["last"]], "n": x.shape[0]}
+        return {
+            "params": new,
+            "x": (x, None, "text"),
+            "rest": [*more, named["last"]],
+            "n": x.shape[0],
+        }
 
     given = ({"w": F, "b": F[0]}, F)
     found = step(*given, F, last=F[1])
@@ -147,7 +152,7 @@ def test_fori_loop_is_one_loop() -> None:
     assert total == sum(range(20))
     text = power.lower(a, np.ones(4), 5).text("trace")
     assert text.count("mlc.for ") == 1
-    assert text.count("mlc.contract") == 2
+    assert text.count("mlc.contract") == 1
     assert mlc.fori_loop(1, 4, lambda i, c: c * i, 1) == 6
 
 
@@ -156,7 +161,6 @@ def test_fori_loop_carry_finds_its_dtype() -> None:
     def mean(x: Any) -> Any:
         return mlc.fori_loop(0, 3, lambda i, total: total + x[i] / 3, 0)
 
-    assert_same(mean.reference(X), X.mean(axis=0) if X.ndim == 1 else (X[0] + X[1] + X[2]) / 3) if False else None
     assert_same(mean.reference(X[:, 0]), np.float64(X[:, 0].mean()))
 
 
@@ -204,6 +208,13 @@ def test_traced_values_do_not_leak() -> None:
 def test_strided_arguments_and_byte_order() -> None:
     f = mlc.compile(lambda x: x * 2)
     wide = np.arange(24.0).reshape(4, 6)
-    for x in (wide[:, ::2], wide.T, wide[::-1], wide.astype(">f8"), np.broadcast_to(wide[0], (3, 6)), wide[1:2]):
+    for x in (
+        wide[:, ::2],
+        wide.T,
+        wide[::-1],
+        wide.astype(">f8"),
+        np.broadcast_to(wide[0], (3, 6)),
+        wide[1:2],
+    ):
         assert_same(f(x), np.asarray(x, np.float64) * 2)
     assert_same(f(np.float32(3)), np.float32(6))

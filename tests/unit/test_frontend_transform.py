@@ -39,7 +39,14 @@ def test_numpy_by_any_name() -> None:
         table = np.eye(4)[k]
         pair = np.array([x[0, 0], x[1, 1]])
         functions = [np.tanh, other.sqrt]
-        return add(x, ones), table, pair, [g(x) for g in functions], helper(x), functools.reduce(np.maximum, list(x))
+        return (
+            add(x, ones),
+            table,
+            pair,
+            [g(x) for g in functions],
+            helper(x),
+            functools.reduce(np.maximum, list(x)),
+        )
 
     k = np.array([0, 3, 1])
     found, expected = mlc.compile(f).reference(X, k), f(X, k)
@@ -165,7 +172,15 @@ def test_callees_comprehensions_and_lambdas() -> None:
         parts = {name: fn(x) for name, fn in (("a", lambda t: t**power), ("b", inner))}
         first, *rest = [max(x[0, 0], x[0, 1]), float(x[0, 2]), int(x[1, 0])]
         text = f"{len(parts)} parts of {x.shape}"
-        return parts, first, rest, text, abs(x), isinstance(x, np.ndarray), functools.partial(inner, k=1.0)(x)
+        return (
+            parts,
+            first,
+            rest,
+            text,
+            abs(x),
+            isinstance(x, np.ndarray),
+            functools.partial(inner, k=1.0)(x),
+        )
 
     found, expected = mlc.compile(f).reference(X), f(X)
     assert_same(found[0]["a"], expected[0]["a"])

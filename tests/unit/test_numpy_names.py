@@ -134,7 +134,12 @@ def test_reading_parts(key: Any) -> None:
 
 def test_integers_apart_from_index_arrays() -> None:
     x = RNG.normal(size=(3, 4, 5))
-    for key in ((0, slice(None), INDEX), (INDEX, slice(None), 1), (0, INDEX, slice(1, 3)), (slice(None), 1, INDEX)):
+    for key in (
+        (0, slice(None), INDEX),
+        (INDEX, slice(None), 1),
+        (0, INDEX, slice(1, 3)),
+        (slice(None), 1, INDEX),
+    ):
         assert_same(mlc.compile(lambda x, key=key: x[key]).reference(x), x[key])
 
 

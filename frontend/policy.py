@@ -28,7 +28,9 @@ MAX_OBSERVED = 64
 class Family:
     """Calls that differ only in sizes."""
 
-    observed: list[tuple[tuple[int, ...], ...]] = field(default_factory=list[tuple[tuple[int, ...], ...]])
+    observed: list[tuple[tuple[int, ...], ...]] = field(
+        default_factory=list[tuple[tuple[int, ...], ...]]
+    )
     static_because: str | None = None  # why no symbolic program is tried
 
 
@@ -55,7 +57,9 @@ class Policy:
             if leaf.kind == "array":
                 shape = leaf.shape
                 if 1 in shape:
-                    ones = tuple(k for k, n in enumerate(shape) if n == 1 and self.explicit(leaf, k) is None)
+                    ones = tuple(
+                        k for k, n in enumerate(shape) if n == 1 and self.explicit(leaf, k) is None
+                    )
                     parts.append(("ones", ones))
                 for name, axis in self.pinned:
                     if name == leaf.name:
@@ -72,7 +76,9 @@ class Policy:
         return [
             leaf.value.dims
             if leaf.kind == "spec"
-            else tuple(self._dim(leaf, k, axis, family, groups, taken) for axis in range(len(leaf.shape)))
+            else tuple(
+                self._dim(leaf, k, axis, family, groups, taken) for axis in range(len(leaf.shape))
+            )
             for k, leaf in enumerate(call.leaves)
         ]
 
@@ -85,7 +91,13 @@ class Policy:
         return found
 
     def _dim(
-        self, leaf: Leaf, k: int, axis: int, family: Family, groups: dict[tuple[int, ...], Dim], taken: set[str]
+        self,
+        leaf: Leaf,
+        k: int,
+        axis: int,
+        family: Family,
+        groups: dict[tuple[int, ...], Dim],
+        taken: set[str],
     ) -> Dim:
         given = self.explicit(leaf, axis)
         size = leaf.shape[axis]

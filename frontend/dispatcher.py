@@ -1,0 +1,294 @@
+"""The programs of one compiled function, and the choice among them at a call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import MlcError
+from mlc.frontend import access
+from mlc.frontend.arguments import Call, Parameters
+from mlc.frontend.errors import ConcretizationError, SpecialiseSignal
+from mlc.frontend.lowered import Lowered
+from mlc.frontend.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
+from mlc.frontend.program import Program, trace_program
+from mlc.frontend.ready import Ready, describe
+from mlc.frontend.routes import MISS, Route, make_route, missing
+from mlc.frontend.spec import TensorSpec
+from mlc.frontend.stats import Artifact, Stats
+from mlc.frontend.trace import current
+
+if TYPE_CHECKING:
+    from mlc.frontend.compile import Compiled, Settings
+
+MAX_CHAIN = 4
+"""Native entries asked one after another before Python dispatches (each costs about 20 ns)."""
+
+MAX_VARIANTS = 32
+"""Programs kept that differ only in values read from outside."""
+
+MAX_ROUTES = 8
+"""Short ways tried before the full dispatch (a miss costs about 0.5 us)."""
+
+
+class Dispatcher:
+    """The programs of one function, and the choice among them."""
+
+    def __init__(self, owner: Compiled, function: Callable[..., Any], settings: Settings) -> None:
+        self.owner = owner
+        self.function = function
+        self.settings = settings
+        self.parameters: Parameters = Parameters(function, settings.static)
+        self.policy: Policy = Policy(_with_annotations(self.parameters, settings.dynamic))
+        self.families: dict[Hashable, Family] = {}
+        self.ready: dict[Hashable, list[Ready]] = {}
+        self.forced_static: set[str] = set()
+        self.remarks: list[str] = []
+        self.artifacts: list[Artifact] = []
+        self.calls = 0
+        self.chain: list[Ready] = []  # those whose native entries stand before this dispatcher
+        self.routes: list[Route] = []
+        self.positional_count = self.parameters.count if self.parameters.plain else -1
+        self.lock = threading.RLock()
+
+    # calls
+
+    def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """The call where there is no native entry in front, and what native entries pass on."""
+        values: Sequence[Any] | None = args
+        if kwargs or len(args) != self.positional_count:
+            values = self.parameters.ordered(args, kwargs)
+            if values is not None and self.chain:
+                return self.chain[0].native_builtin(*values)
+        if values is not None:
+            for route in self.routes:
+                if (outcome := route(values)) is not MISS:
+                    self.calls += 1
+                    return outcome
+        return self.call(args, kwargs)
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The full dispatch."""
+        if current() is not None:
+            return access.call(self.function, args, kwargs)
+        self.calls += 1
+        values = self.parameters.bind(args, kwargs)
+        call = self.parameters.call(values, self.forced_static)
+        found = self.find(call)
+        if found is None:
+            with self.lock:
+                found = self.find(call) or self.compile(values)
+        ready, call = found
+        return ready.run(call)
+
+    def find(self, call: Call) -> tuple[Ready, Call] | None:
+        """The program that serves the call, if there is one."""
+        for ready in self.ready.get(self.policy.family_key(call), ()):
+            if ready.fits(call):
+                return ready, call
+        return None
+
+    # compiling
+
+    def compile(self, values: list[Any]) -> tuple[Ready, Call]:
+        """A new program for the call, and the call as that program takes it."""
+        call, program, shapes, because = self.traced(values)
+        key = self.policy.family_key(call)
+        programs = self.ready.setdefault(key, [])
+        ready = Ready(program, tuple(shapes))
+        ready.build(self.settings, slow=missing)
+        same = [r for r in programs if r.shapes == ready.shapes]
+        if len(same) >= MAX_VARIANTS:
+            programs.remove(same[-1])
+        programs.insert(0, ready)
+        self.artifacts.append(
+            Artifact(
+                signature=describe(call, shapes),
+                because=because,
+                trace_s=program.trace_s,
+                compile_s=ready.compile_s,
+                from_cache=ready.from_cache,
+            )
+        )
+        self.install(ready, call)
+        return ready, call
+
+    def install(self, ready: Ready, call: Call) -> None:
+        """Puts the program's native entry in front, or else a short way to it."""
+        entry, program = ready.native_entry, ready.program
+        assert entry is not None
+        plain = all(leaf.kind in ("array", "float", "int") for leaf in call.leaves)
+        whole = len(call.leaves) == self.parameters.count and self.parameters.plain
+        alone = program.needs_nothing_from_outside and program.direct_result
+        if plain and whole and alone and len(self.chain) < MAX_CHAIN:
+            entry.set_slow(self.chain[0].native_builtin if self.chain else self.slow)
+            self.chain.insert(0, ready)
+            type(self.owner).__call__ = entry.builtin
+            return
+        route = make_route(program, call, ready.shapes, entry.builtin)
+        if route is not None:
+            self.routes = [route, *self.routes][:MAX_ROUTES]
+        if not self.chain:
+            type(self.owner).__call__ = self.slow  # a bound method: no frame of `__call__`
+
+    def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
+        """The program for a call, traced again for what tracing found that it must know."""
+        while True:
+            call = self.parameters.call(values, self.forced_static)
+            family = self.families.setdefault(self.policy.family_key(call), Family())
+            shapes = self.policy.shapes(call, family)
+            if (fault := explain_mismatch(call, shapes)) is not None:
+                raise fault
+            because = self.reason(call, shapes)
+            if because is None:
+                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+            try:
+                program = self.trace(call, shapes)
+                if not program.assumptions_hold(match_sizes(call, shapes) or {}):
+                    shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                    program = self.trace(call, shapes)
+                return call, program, shapes, because
+            except SpecialiseSignal as signal:
+                self.specialise(signal, call, shapes)
+            except MlcError as error:
+                if family.static_because is not None or not self.chosen_symbols(call, shapes):
+                    raise
+                family.static_because = str(error).partition("\n")[0]
+                self.remarks.append(f"each size has its own program: {family.static_because}")
+
+    def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
+        """The program for given shapes."""
+        name = self.function.__name__
+        numerics = self.settings.numerics
+        return trace_program(self.function, name, self.parameters, call, shapes, numerics=numerics)
+
+    def chosen_symbols(self, call: Call, shapes: Sequence[Any]) -> bool:
+        """Whether a size is symbolic by the policy and not by the user's wish."""
+        return any(
+            dim.constant is None
+            and leaf.kind == "array"
+            and self.policy.explicit(leaf, axis) is None
+            for leaf, shape in zip(call.leaves, shapes, strict=True)
+            for axis, dim in enumerate(shape)
+        )
+
+    def reason(self, call: Call, shapes: Sequence[Any]) -> str | None:
+        """Why a program with these shapes is made; None where there is one that does not fit."""
+        programs = self.ready.get(self.policy.family_key(call), [])
+        same = [r for r in programs if r.shapes == tuple(shapes)]
+        if same and any(r.fits_outside(call) for r in same):
+            return None
+        if same:
+            changed = ", ".join(same[0].changed(call)) or "captured values"
+            return f"changed since the last program: {changed}"
+        if not programs:
+            return (
+                "first call"
+                if not self.ready
+                else "first call with these dtypes, ranks, layouts and static values"
+            )
+        symbols = sorted({s for shape in shapes for dim in shape for s in dim.symbols()})
+        if symbols:
+            return f"sizes differ from those of earlier calls: {', '.join(symbols)} became symbolic"
+        return "sizes differ from those of earlier calls"
+
+    def specialise(self, signal: Any, call: Call, shapes: Sequence[Any]) -> None:
+        """Fixes what tracing asked for; an error where the user wants it dynamic."""
+        before = len(self.forced_static) + len(self.policy.pinned)
+        self.forced_static |= signal.arguments
+        for leaf, shape in zip(call.leaves, shapes, strict=True):
+            for axis, dim in enumerate(shape):
+                if not dim.symbols() & signal.symbols:
+                    continue
+                if leaf.kind == "spec" or self.policy.explicit(leaf, axis) is not None:
+                    raise ConcretizationError(
+                        f"axis {axis} of {leaf.name} is declared dynamic ({dim}), but its size decides"
+                        f" about the program: {signal.because}. Leave the axis out of dynamic=, or"
+                        " keep the size symbolic."
+                    )
+                self.policy.pinned.add((leaf.name, axis))
+        if len(self.forced_static) + len(self.policy.pinned) == before:
+            raise ConcretizationError(
+                f"the program depends on a value that is not known: {signal.because}"
+            )
+        self.remarks.append(f"specialised: {signal.because}")
+
+    # looking inside
+
+    def reference(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call by the interpreter."""
+        values = self.parameters.bind(args, kwargs)
+        call, program, shapes, _ = self.traced_static(values)
+        ready = Ready(program, tuple(shapes))
+        ready.interpret()
+        return ready.run(call)
+
+    def traced_static(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
+        """The program for exactly these sizes; leaves no trace in the statistics."""
+        forced = set(self.forced_static)
+        while True:
+            call = self.parameters.call(values, forced)
+            shapes = _static_shapes(call)
+            try:
+                return call, self.trace(call, shapes), shapes, "reference"
+            except SpecialiseSignal as signal:
+                if not signal.arguments - forced:
+                    self.specialise(signal, call, shapes)
+                forced |= signal.arguments
+
+    def lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+        """The traced program with the sizes the user gives."""
+        values = self.parameters.bind(args, kwargs)
+        forced = self.forced_static
+        call = self.parameters.call(values, forced)
+        explicit = (
+            any(leaf.kind == "spec" for leaf in call.leaves) or self.settings.dynamic is False
+        )
+        traced = self.traced_static(values) if explicit else self.traced(values)
+        call, program, shapes, _ = traced
+        return Lowered(program, self.settings, call, tuple(shapes))
+
+    def stats(self) -> Stats:
+        """The counters."""
+        native = sum(ready.native_calls for ready in self.chain)
+        fresh = [a for a in self.artifacts if not a.from_cache]
+        return Stats(
+            calls=self.calls + native,
+            compilations=len(fresh),
+            cache_hits=len(self.artifacts) - len(fresh),
+            trace_s=sum(a.trace_s for a in self.artifacts),
+            compile_s=sum(a.compile_s for a in self.artifacts),
+            artifacts=tuple(self.artifacts),
+            remarks=tuple(self.remarks),
+        )
+
+
+OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
+
+
+def _static_shapes(call: Call) -> list[Any]:
+    """The sizes of this call; those of a `TensorSpec` as the user gave them."""
+    return [
+        leaf.value.dims if leaf.kind == "spec" else tuple(Dim.const(size) for size in leaf.shape)
+        for leaf in call.leaves
+    ]
+
+
+def _with_annotations(parameters: Parameters, dynamic: Dynamic) -> Dynamic:
+    """`dynamic` with the symbols that parameters' `TensorSpec` annotations name."""
+    if isinstance(dynamic, bool) and dynamic:
+        return True
+    given = (
+        {} if isinstance(dynamic, bool) else {name: dict(axes) for name, axes in dynamic.items()}
+    )
+    for parameter in parameters.parameters:
+        annotation: object = parameter.annotation
+        if isinstance(annotation, TensorSpec):
+            symbolic = {
+                k: str(dim) for k, dim in enumerate(annotation.dims) if dim.constant is None
+            }
+            if symbolic:
+                given.setdefault(parameter.name, symbolic)
+    return given or False

@@ -1,0 +1,45 @@
+"""What a Python value is, as questions that also tell the type checker."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = bool | int | float
+
+
+def is_array(value: object) -> TypeGuard[NDArray[Any]]:
+    """A NumPy array."""
+    return isinstance(value, np.ndarray)
+
+
+def is_scalar(value: object) -> TypeGuard[np.generic[Any]]:
+    """A NumPy scalar, which has a dtype of its own."""
+    return isinstance(value, np.generic)
+
+
+def is_number(value: object) -> TypeGuard[Number]:
+    """A Python number, which takes the other operand's dtype."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def is_series(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+    """A list or a tuple."""
+    return isinstance(value, list | tuple)
+
+
+def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
+    """A tuple."""
+    return isinstance(value, tuple)
+
+
+def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
+    """A dict."""
+    return isinstance(value, dict)
+
+
+def is_slice(value: object) -> TypeGuard[slice[Any, Any, Any]]:
+    """A slice."""
+    return isinstance(value, slice)
