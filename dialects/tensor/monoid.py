@@ -80,7 +80,7 @@ class Sum(_Simple):
     )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
-        return (-0.0 if dtype.kind == "float" else 0,)
+        return (0,)  # +0.0, as in NumPy: the sum of nothing, and of -0.0 alone, is 0.0
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
         return np.any(x, axis=axes) if x.dtype == bool else np.sum(x, axis=axes, dtype=x.dtype)

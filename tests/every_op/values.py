@@ -99,8 +99,8 @@ class Sums:
     """|got - want| <= 4 * eps * sqrt(K) * (the same sum of magnitudes); `count` gives K."""
 
     magnitudes: Callable[..., Array]
-
     count: Callable[[Sequence[Array], Array], int]
+    signed_zero: bool = True
 
     def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
         terms = max(self.count(arrays, want), 1)
@@ -112,6 +112,9 @@ class Sums:
         np.testing.assert_array_equal(got[~finite], want[~finite])
         error = np.abs(got.astype(np.float64) - want.astype(np.float64))
         bound = np.broadcast_to(4 * eps * np.sqrt(terms) * scale, want.shape)
+        if self.signed_zero:
+            zero = (got == 0) & (want == 0)
+            np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
         worst = np.max((error - bound)[finite], initial=0.0)
         assert worst <= 0, f"a sum of {terms} terms is {worst} beyond its bound"
 
