@@ -1,0 +1,262 @@
+"""
+The measurements behind constants in the source: docs/measurements.md holds their results.
+
+    python -m benchmarks.measurements --threads 1
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import mlc.executable
+import mlc.lowering.loops.contract
+from benchmarks.harness import Table, compiled, medians, report, settings, time_text
+from mlc import knobs
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
+from mlc.dialects.target import CpuTarget
+from mlc.passes.plan.schedule import choose_blocks, choose_register_tile
+from mlc.pipeline import Options, compile_module, run_pipeline
+from mlc.runtime.llvm import compile_object
+from mlc.runtime.objects import object_of
+from mlc.runtime.probe import host_target
+
+Array = np.ndarray[Any, Any]
+Change = Callable[[Schedule], Schedule]
+
+
+def with_schedule(function: Callable[..., Any], change: Change, *arrays: Array) -> Any:
+    """The function compiled for these arrays, every kernel's schedule changed first."""
+    low = compiled(function).lower(*arrays)
+    options = Options(target=host_target(), threads=1)
+    module = run_pipeline(low.module, options, until="plan")
+    for op in module.walk():
+        if isinstance(op, KernelOp) and op.schedule is not None:
+            op.properties["schedule"] = ScheduleAttr(change(op.schedule.data))
+    return compile_module(module, low.signature, options).builtin
+
+
+def packed(target: CpuTarget, item: int, tile: tuple[int, int] | None = None) -> Change:
+    """The schedule with packing and the given register tile (rows, vectors), or the chosen one."""
+    rows, vectors = tile or choose_register_tile(target, item)
+    block_m, block_n, block_k = choose_blocks(target, item)
+    columns = vectors * target.lanes(8 * item)
+    return lambda s: replace(
+        s,
+        tile_m=rows,
+        tile_n=columns,
+        block_m=max(rows, block_m // rows * rows),
+        block_n=max(columns, block_n // columns * columns),
+        block_k=block_k,
+    )
+
+
+def unpacked(s: Schedule) -> Schedule:
+    """The schedule of a reduction: no tile, no packing."""
+    return replace(s, tile_m=0, tile_n=0, block_m=0, block_n=0, block_k=0)
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """a @ b."""
+    return a @ b
+
+
+def square(n: int) -> tuple[Array, Array]:
+    """Two random matrices of n x n float32."""
+    rng = np.random.default_rng(n)
+    return rng.random((n, n), np.float32), rng.random((n, n), np.float32)
+
+
+def packing(rounds: int) -> Table:
+    """From which size on packing pays: dialects/roles.py."""
+    table = Table("Packing threshold: n x n float32 products", ["n", "unpacked", "packed", "ratio"])
+    target = host_target()
+    with mock.patch.object(mlc.lowering.loops.contract, "SMALL_CONTRACTION", 0):
+        for n in (16, 24, 32, 40, 48, 56, 64, 96, 128):
+            a, b = square(n)
+            calls = {
+                name: partial(with_schedule(matmul, change, a, b), a, b)
+                for name, change in (("no", unpacked), ("yes", packed(target, 4)))
+            }
+            found = medians(calls, rounds)
+            table.add(str(n), found["no"], found["yes"], f"{found['no'] / found['yes']:.2f}")
+    return table
+
+
+TILES = ((4, 2), (8, 2), (12, 2), (14, 2), (4, 4), (6, 4), (8, 3), (9, 3), (5, 4), (13, 2))
+
+
+def tiles(rounds: int) -> Table:
+    """Which register tile is fastest: passes/plan/schedule.py."""
+    target = host_target()
+    lanes = target.lanes(32)
+    chosen = choose_register_tile(target, 4)
+    table = Table(
+        "Register tiles: 768 x 768 float32 product, 1 thread",
+        ["tile", "registers", "loads per FMA", "time", "GFLOP/s"],
+    )
+    a, b = square(768)
+    fitting = [t for t in TILES if t[0] * t[1] + t[1] + 1 <= target.num_vector_registers]
+    calls = {t: partial(with_schedule(matmul, packed(target, 4, t), a, b), a, b) for t in fitting}
+    found = medians({str(t): call for t, call in calls.items()}, rounds)
+    for rows, vectors in sorted(calls, key=lambda t: found[str(t)]):
+        seconds = found[str((rows, vectors))]
+        table.add(
+            f"{rows} x {vectors * lanes}" + (" (chosen)" if (rows, vectors) == chosen else ""),
+            str(rows * vectors + vectors + 1),
+            f"{(rows + vectors) / (rows * vectors):.2f}",
+            seconds,
+            f"{2 * 768**3 / seconds / 1e9:.0f}",
+        )
+    return table
+
+
+def softmax(x: Array) -> Array:
+    """Along the last axis."""
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def llvm_levels(rounds: int) -> Table:
+    """LLVM's pipelines: time to compile, time of the code. runtime/llvm.py."""
+    table = Table(
+        "LLVM pipeline levels, 1 thread",
+        [
+            "function",
+            *(f"compile, level {n}" for n in range(4)),
+            *(f"run, level {n}" for n in range(4)),
+        ],
+    )
+    a, b = square(512)
+    cases: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+        "a @ b, 512": (matmul, (a, b)),
+        "softmax, 512 x 512": (softmax, (a,)),
+        "a + b * a": (lambda a, b: a + b * a, (a, b)),
+    }
+    for name, (function, arrays) in cases.items():
+        compile_s: list[float] = []
+        calls: dict[str, Callable[[], object]] = {}
+        for level in range(4):
+            with (
+                fresh_cache(),
+                mock.patch.object(mlc.executable, "object_of", partial(object_of, opt_level=level)),
+            ):
+                low = compiled(function).lower(*arrays)
+                options = Options(target=host_target(), threads=1)
+                exe = compile_module(low.module, low.signature, options)
+                calls[str(level)] = partial(exe.builtin, *arrays)
+                loops = run_pipeline(low.module, options)
+                texts = mlc.executable.emit_units(loops, host_target())
+            start = time.perf_counter()
+            for unit in texts:
+                compile_object(unit.text, host_target(), opt_level=level)
+            compile_s.append(time.perf_counter() - start)
+        found = medians(calls, rounds)
+        table.add(name, *compile_s, *(found[str(level)] for level in range(4)))
+    return table
+
+
+@contextmanager
+def fresh_cache() -> Iterator[None]:
+    """No object of an earlier run is found."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, knobs.scope(cache_dir=Path(folder)):
+        yield
+
+
+CHAINS: dict[str, Callable[[Array], Array]] = {
+    "x + c": lambda x: x + np.float32(1.5),
+    "x * c": lambda x: x * np.float32(1.5),
+    "c / x": lambda x: np.float32(1.5) / x,
+    "sqrt(x)": np.sqrt,
+    "exp(x)": np.exp,
+    "log(x)": np.log,
+    "tanh(x)": np.tanh,
+}
+
+
+def weights(rounds: int) -> Table:
+    """Time of an op relative to an addition, in a chain within one kernel: `WEIGHT`."""
+    x = np.random.default_rng(6).random(4096, np.float32) + np.float32(0.5)
+
+    def chain(step: Callable[[Array], Array], count: int) -> Callable[[Array], Array]:
+        def function(x: Array) -> Array:
+            for _ in range(count):
+                x = step(x)
+            return x
+
+        return function
+
+    slopes: dict[str, float] = {}
+    for name, step in CHAINS.items():
+        calls = {
+            str(n): partial(compiled(chain(step, n), threads=1, numerics="strict"), x)
+            for n in (8, 24)
+        }
+        found = medians(calls, rounds)
+        slopes[name] = (found["24"] - found["8"]) / 16 / x.size
+    table = Table("Op weights: float32, in a chain", ["op", "per element", "of an addition"])
+    for name, seconds in slopes.items():
+        table.add(name, f"{seconds * 1e12:.0f} ps", f"{seconds / slopes['x + c']:.1f}")
+    return table
+
+
+SPIN = """
+import sys, time
+import numpy as np
+import mlc
+f = mlc.compile(threads=2)(lambda a: a.sum(axis=1))
+a = np.ones((1000, 1000), np.float32)
+samples = []
+for _ in range(int(sys.argv[1])):
+    start = time.perf_counter()
+    f(a)
+    samples.append(time.perf_counter() - start)
+print(sorted(samples)[len(samples) // 2], sorted(samples)[len(samples) * 95 // 100])
+"""
+
+
+def spinning(rounds: int) -> Table:
+    """How long idle threads should spin, alone and beside as many busy processes as cores."""
+    table = Table(
+        "Spinning of idle threads: sum of 1000 x 1000 float32 over rows, 2 threads",
+        ["GOMP_SPINCOUNT", "beside", "median", "95 % are below"],
+    )
+    for busy in (0, os.cpu_count() or 1):
+        burners = [
+            subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(busy)
+        ]
+        try:
+            for count in ("500", "300000"):
+                environment = {**os.environ, "GOMP_SPINCOUNT": count}
+                command = [sys.executable, "-c", SPIN, str(100 * rounds)]
+                output = subprocess.check_output(command, env=environment, text=True)
+                table.add(count, f"{busy} busy processes", *map(float, output.split()))
+        finally:
+            for burner in burners:
+                burner.kill()
+    return table
+
+
+def main() -> None:
+    """Print every table."""
+    options = settings("measurements behind constants in the source")
+    tables = (packing, tiles, llvm_levels, weights, spinning)
+    report(options, *(table(options.rounds) for table in tables))
+    print(f"shortest sample {time_text(2e-3)}")
+
+
+if __name__ == "__main__":
+    main()
