@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mlc.dialects.tensor.reduce import ContractOp
 
-SMALL_CONTRACTION = 48**3
-"""Multiplications below which packing costs more than it saves; measured: docs/measurements.md."""
+SMALL_CONTRACTION = 16**3
+"""Multiplications from which packing pays; measured: docs/measurements.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
