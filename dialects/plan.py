@@ -250,7 +250,8 @@ class KernelOp(IRDLOperation):
         printer.print_list(self.outs, lambda x: printer.print_attribute(x.type))
         printer.print_string(") ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
-        rest = {k: v for k, v in (self.properties | self.attributes).items() if k != "template"}
+        order = ("schedule", "cost", "buffers")
+        rest = {k: self.properties[k] for k in order if k in self.properties} | self.attributes
         if rest:
             printer.print_string(" ")
             printer.print_attr_dict(rest)

@@ -1,4 +1,6 @@
-"""The `mlc` command. Exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C."""
+"""
+The `mlc` command. Exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -49,39 +51,64 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mlc {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     commands.add_parser("opt", help="run passes on MLIR text; see mlc opt --help", add_help=False)
-    _add_run(commands.add_parser("run", help="run a script, or one function with given or random inputs"))
+    _add_run(
+        commands.add_parser("run", help="run a script, or one function with given or random inputs")
+    )
     _add_show(commands.add_parser("show", help="print a function's program at a level"))
     _add_build(commands.add_parser("build", help="write LLVM IR, assembly or object code"))
-    _add_explain(commands.add_parser("explain", help="print kernels, costs and buffers of a function"))
+    _add_explain(
+        commands.add_parser("explain", help="print kernels, costs and buffers of a function")
+    )
     _add_machine(commands.add_parser("machine", help="print what mlc knows of this machine"))
-    _add_cache(commands.add_parser("cache", help="look at, check or empty the cache of compiled code"))
+    _add_cache(
+        commands.add_parser("cache", help="look at, check or empty the cache of compiled code")
+    )
     return parser
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="FILE.py: the script; FILE.py:f or FILE.mlir: one function")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="…",
-                        help="the script's arguments; or inputs: .npz, .npy, --random [--seed N], --spec, -o OUT.npz")  # fmt: skip
+    parser.add_argument(
+        "file", metavar="FILE", help="FILE.py: the script; FILE.py:f or FILE.mlir: one function"
+    )
+    parser.add_argument(
+        "rest",
+        nargs=argparse.REMAINDER,
+        metavar="…",
+        help="the script's arguments; or inputs: .npz, .npy, --random …",
+    )
     parser.set_defaults(command=_run)
 
 
 def _program_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="FILE.py, FILE.py:function or FILE.mlir")
-    parser.add_argument("--spec", metavar="TYPES", help="the arguments' types: 'f32[64,32],f32[B,16]'")
-    parser.add_argument("--target", metavar="NAME", help="host (default), avx2, avx512, neon, cuda:sm_90a …")
+    parser.add_argument(
+        "--spec", metavar="TYPES", help="the arguments' types: 'f32[64,32],f32[B,16]'"
+    )
+    parser.add_argument(
+        "--target", metavar="NAME", help="host (default), avx2, avx512, neon, cuda:sm_90a …"
+    )
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     _program_arguments(parser)
     levels = ("trace", "tensor", "plan", "loops", "code")
-    parser.add_argument("--at", choices=levels, default="tensor", help="the level (default: tensor)")
+    parser.add_argument(
+        "--at", choices=levels, default="tensor", help="the level (default: tensor)"
+    )
     parser.set_defaults(command=_show)
 
 
 def _add_build(parser: argparse.ArgumentParser) -> None:
     _program_arguments(parser)
-    parser.add_argument("--emit", default="obj", metavar="KINDS", help="of ll, asm, obj, ptx; several with commas")
-    parser.add_argument("-o", "--output", metavar="PATH", help="file, or stem of the files where there are several kinds")
+    parser.add_argument(
+        "--emit", default="obj", metavar="KINDS", help="of ll, asm, obj, ptx; several with commas"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="file, or stem of the files where there are several kinds",
+    )
     parser.set_defaults(command=_build)
 
 
@@ -92,7 +119,9 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--measure", action="store_true", help="measure its rates again (about a second)")
+    parser.add_argument(
+        "--measure", action="store_true", help="measure its rates again (about a second)"
+    )
     parser.set_defaults(command=_machine)
 
 
@@ -142,7 +171,9 @@ def _machine(args: argparse.Namespace) -> int:
     target = measure() if args.measure else host_target()
     for field in fields(target):
         value = getattr(target, field.name)
-        print(f"{field.name:<36}{value:,}" if isinstance(value, int) else f"{field.name:<36}{value}")
+        print(
+            f"{field.name:<36}{value:,}" if isinstance(value, int) else f"{field.name:<36}{value}"
+        )
     print(f"{'threads':<36}{describe()}")
     return 0
 

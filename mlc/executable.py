@@ -315,7 +315,7 @@ def build(
 
 
 def _key(program: Levels, function: FuncOp) -> str:
-    """The first key of D20: the traced program, the options, the entry; lines of ops that may fail."""
+    """The first key of D20: traced program, options, entry, and the lines of ops that may fail."""
     lines = [str(op.location) for op in function.walk() if isinstance(op, GatherOp | ReduceOp)]
     parts = (program.traced, program.options.key(), repr(program.signature), "\n".join(lines))
     return object_key(b"program", *(part.encode() for part in parts))
@@ -328,7 +328,9 @@ def _compile(module: ModuleOp, program: Levels, target: CpuTarget, report: Repor
     start = time.perf_counter()
     program.code = emit_units(loops, target)
     work_ns = predicted_ns(_runs(module), target)
-    shim = CodeUnit(f"{program.name}.shim", emit_shim(program.signature, program.name, work_ns=work_ns))
+    shim = CodeUnit(
+        f"{program.name}.shim", emit_shim(program.signature, program.name, work_ns=work_ns)
+    )
     report.passes.append(("emit", time.perf_counter() - start))
     objects: list[CompiledObject] = []
     for unit in program.code:

@@ -36,8 +36,8 @@ class UsageError(MlcError):
 
 class MlcOpt(xDSLOptMain):
     """
-    xDSL's driver with our dialects, passes and parser. A pass is named with or without `mlc-`; where
-    xDSL has one of the same bare name, that one is `xdsl-…`.
+    xDSL's driver with our dialects, passes and parser. A pass is named with or without `mlc-`;
+    where xDSL has one of the same bare name, that one is `xdsl-…`.
     """
 
     args: argparse.Namespace
@@ -64,10 +64,12 @@ class MlcOpt(xDSLOptMain):
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         arg_parser.prog = "mlc opt"
-        arg_parser.add_argument("input_file", nargs="?", metavar="FILE", help="MLIR text; - or nothing: stdin")
+        arg_parser.add_argument(
+            "input_file", nargs="?", metavar="FILE", help="MLIR text; - or nothing: stdin"
+        )
         arg_parser.add_argument(
             "-p", "--passes", default="", metavar="PASSES",
-            help="passes in order, such as 'canonicalize{max-elements=8},cse'; --list-passes names them",
+            help="passes in order, such as 'canonicalize{max-elements=8},cse'; see --list-passes",
         )  # fmt: skip
         arg_parser.add_argument(
             "--target", dest="machine", metavar="NAME",
@@ -89,10 +91,11 @@ class MlcOpt(xDSLOptMain):
             arg_parser.add_argument(flag, action="store_true", help=text)
         arg_parser.add_argument(
             "--verify-each", action=argparse.BooleanOptionalAction, default=True,
-            help="verify the module, and that values are defined before their uses, after every pass",
+            help="verify after every pass, and that values are defined before their uses",
         )  # fmt: skip
         arg_parser.set_defaults(
-            target="mlir", disable_verify=False, syntax_highlight=False, shrink=False, frontend="mlir",
+            target="mlir", frontend="mlir", disable_verify=False, shrink=False,
+            syntax_highlight=False,
             no_implicit_module=False, parsing_diagnostics=False, print_no_properties=False,
         )  # fmt: skip
 
@@ -128,7 +131,9 @@ class MlcOpt(xDSLOptMain):
         near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(
             PREFIX + name, known, n=1
         )
-        meant = f"did you mean {near[0].removeprefix(PREFIX)}?" if near else "see mlc opt --list-passes"
+        meant = (
+            f"did you mean {near[0].removeprefix(PREFIX)}?" if near else "see mlc opt --list-passes"
+        )
         raise UsageError(f"no pass is called {name!r}; {meant}")
 
     def pass_names(self) -> list[str]:
@@ -137,8 +142,8 @@ class MlcOpt(xDSLOptMain):
 
     # running --------------------------------------------------------------------------------
 
-    def run(self) -> int:
-        """The exit status."""
+    def status(self) -> int:
+        """Runs; the exit status."""
         if self.args.list_passes:
             print("\n".join(self.pass_names()))
             return 0
@@ -255,6 +260,4 @@ def read_text(path: str | None) -> str:
 
 def main(args: Sequence[str]) -> int:
     """`mlc opt …`; the exit status."""
-    return MlcOpt(args).run()
-
-
+    return MlcOpt(args).status()

@@ -246,7 +246,7 @@ class Dump:
 
     @staticmethod
     def for_function(name: str) -> Dump | None:
-        """Where MLC_DUMP asks for a dump: that folder, and one inside it for each further function."""
+        """Where MLC_DUMP asks for a dump: that folder; one inside it for each later function."""
         root = knobs.current().dump
         if root is None:
             return None

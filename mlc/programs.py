@@ -38,12 +38,13 @@ from mlc.frontend.compile import compile as compile_function
 from mlc.frontend.spec import TensorSpec
 from mlc.opt import UsageError, named, read_text
 from mlc.passes.plan.form_kernels import general_arguments, symbols_of
-from mlc.pipeline import LEVELS, Options, compile_module, level_of
+from mlc.pipeline import Level, Options, compile_module, level_of
 from mlc.runtime.interpret import entry_function
 from mlc.runtime.llvm import compile_object
 from mlc.text import parse_text, verify_text
 
 Array = NDArray[Any]
+AnyCompiled = Compiled[..., Any]
 KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx"}
 ASSUMED_SIZE = 8  # of a symbol that --random has no value for
 
@@ -58,10 +59,9 @@ class Opened:
         """The program at a level, or as it was traced or read, without the figures of this host."""
         if name == "trace":
             return f"{self.levels.traced}\n"
-        level = next(level for level in LEVELS if level == name)
-        if level == "code":
-            return self.levels.text(level)
-        module = self.levels.at(level)
+        if name == "code":
+            return self.levels.text("code")
+        module = self.levels.at(cast("Level", name))
         if self.levels.options.target.name == "host":
             del module.attributes[ATTRIBUTE]
         return str(module) + "\n"
@@ -168,11 +168,13 @@ def _print_traceback(error: Exception, path: Path) -> None:
     traceback.print_exception(type(error), error, frames)
 
 
-def load_function(path: Path, name: str | None) -> Compiled:
+def load_function(path: Path, name: str | None) -> AnyCompiled:
     """The compiled function called `name` of a file, or the only one there is."""
     module = _imported(path)
     if name is None:
-        found = {k: v for k, v in vars(module).items() if isinstance(v, Compiled)}
+        found = {
+            k: cast("AnyCompiled", v) for k, v in vars(module).items() if isinstance(v, Compiled)
+        }
         if len(found) != 1:
             listed = ", ".join(found) or "none"
             raise MlcError(
@@ -182,13 +184,13 @@ def load_function(path: Path, name: str | None) -> Compiled:
         return next(iter(found.values()))
     value = getattr(module, name, None)
     if isinstance(value, Compiled):
-        return value
+        return cast("AnyCompiled", value)
     if not callable(value):
         known = [k for k, v in vars(module).items() if callable(v) and not k.startswith("_")]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise MlcError(f"{path} has no function {name!r}{hint}")
-    return compile_function(value)
+    return cast("AnyCompiled", compile_function(value))
 
 
 def _imported(path: Path) -> ModuleType:
@@ -202,7 +204,7 @@ def _imported(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except MlcError:
         raise
-    except Exception as error:  # the user's file cannot be imported
+    except Exception as error:  # noqa: BLE001 - the user's file cannot be imported: say how
         _print_traceback(error, path)
         raise MlcError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
     finally:
@@ -210,11 +212,11 @@ def _imported(path: Path) -> ModuleType:
     return module
 
 
-def _arguments(compiled: Compiled, path: Path, spec: str | None) -> list[object]:
+def _arguments(compiled: AnyCompiled, path: Path, spec: str | None) -> list[object]:
     """Types of the arguments: from --spec, else from the annotations."""
     if spec is not None:
         return [*parse_specs(spec)]
-    function = compiled.__wrapped__
+    function = compiled.__mlc_function__()
     found = [p.annotation for p in inspect.signature(function, eval_str=True).parameters.values()]
     if not all(isinstance(x, TensorSpec) for x in found):
         raise MlcError(
@@ -231,7 +233,9 @@ def parse_specs(text: str) -> list[TensorSpec]:
     while rest:
         match = re.match(r"(\w+)\s*\[([^\]]*)\]\s*,?\s*", rest)
         if match is None:
-            raise UsageError(f"--spec: {rest!r}; expected types such as 'f32[64,32],f32[B,16],i64[]'")
+            raise UsageError(
+                f"--spec: {rest!r}; expected types such as 'f32[64,32],f32[B,16],i64[]'"
+            )
         sizes = [s.strip() for s in match[2].split(",") if s.strip()]
         try:
             specs.append(TensorSpec(*(int(s) if s.isdigit() else s for s in sizes), dtype=match[1]))
@@ -279,13 +283,16 @@ def call_function(path: Path, name: str | None, rest: Sequence[str]) -> int:
         print(f"result {k}: {array.dtype}{list(array.shape)}")
         print(array)
     if args.output:
-        np.savez(args.output, **{f"result_{k}": np.asarray(r) for k, r in enumerate(results)})
+        named_results: dict[str, Any] = {f"result_{k}": r for k, r in enumerate(results)}
+        np.savez(args.output, **named_results)
     return 0
 
 
 def _call_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mlc run FILE")
-    parser.add_argument("inputs", nargs="*", metavar="INPUT", help=".npy files, or one .npz, in argument order")
+    parser.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help=".npy files, or one .npz, in argument order"
+    )
     parser.add_argument("--random", action="store_true", help="random inputs of the argument types")
     parser.add_argument("--seed", type=int, default=0, help="of --random (default: 0)")
     parser.add_argument("--spec", help="types for --random: 'f32[64,32]'")
@@ -320,9 +327,11 @@ def load_arrays(paths: Sequence[str]) -> list[Array]:
         except OSError as error:
             raise MlcError(f"{path}: {error.strerror or error}; expected .npy or .npz") from None
         except (ValueError, EOFError):
-            raise MlcError(f"{path} is no array file; expected .npy or .npz as np.save writes it") from None
+            raise MlcError(
+                f"{path} is no array file; expected .npy or .npz as np.save writes it"
+            ) from None
         if isinstance(loaded, np.ndarray):
-            arrays.append(loaded)
+            arrays.append(cast("Array", loaded))
         else:
             arrays += [loaded[key] for key in loaded.files]
     return arrays
@@ -358,10 +367,14 @@ def _write(levels: Levels, kind: str, path: Path) -> list[Path]:
         path.write_text(levels.asm())
         return [path]
     if kind == "ptx":
-        raise MlcError(f"--emit ptx needs a GPU: --target cuda:sm_90a, found {levels.options.target.name}")
+        raise MlcError(
+            f"--emit ptx needs a GPU: --target cuda:sm_90a, found {levels.options.target.name}"
+        )
     paths: list[Path] = []
     for unit in units:
-        each = path if unit is units[-1] else path.with_name(f"{path.stem}.{unit.name}{path.suffix}")
+        each = (
+            path if unit is units[-1] else path.with_name(f"{path.stem}.{unit.name}{path.suffix}")
+        )
         each.write_bytes(compile_object(unit.text, cpu_of(levels.options)))
         paths.append(each)
     return paths

@@ -91,13 +91,13 @@ class _Bits(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateU
         try:
             raw = self.value.to_bytes(type.compile_time_size, "little")
         except OverflowError:
-            parser.raise_error(
-                f"{self.span.text} has more bits than {type}", at_position=self.span
-            )
+            parser.raise_error(f"{self.span.text} has more bits than {type}", at_position=self.span)
         return next(type.iter_unpack(raw))
 
 
-def parse_text(text: str, name: str, *, line_offset: int = 0, unregistered: bool = False) -> ModuleOp:
+def parse_text(
+    text: str, name: str, *, line_offset: int = 0, unregistered: bool = False
+) -> ModuleOp:
     """The module that `text` is; SourceError where it is not one. `name` is what messages say."""
     ctx = context()
     ctx.allow_unregistered = unregistered
@@ -135,9 +135,7 @@ def _at(op: Operation, message: str, text: str, name: str, line_offset: int) -> 
     return _pointed(name, line, column, message, text, line_offset)
 
 
-def _pointed(
-    name: str, line: int, column: int, message: str, text: str, line_offset: int
-) -> str:
+def _pointed(name: str, line: int, column: int, message: str, text: str, line_offset: int) -> str:
     """The message with its line of the text and a caret."""
     lines = text.split("\n")
     index = line - 1 - line_offset

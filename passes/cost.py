@@ -1,7 +1,8 @@
 """
 Costs of kernels: arithmetic, memory traffic, and the seconds they should take (D22).
 
-One formula, per kernel: write + max(read, compute) + launch, each stream at the level that holds it.
+One formula, per kernel: write + max(read, compute) + launch, each stream at the level that holds
+it.
 SOURCE: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; decisions.md D22.
 """
 
@@ -24,7 +25,7 @@ LAUNCH_S = 3e-6  # one kernel of a CUDA graph; source: CUDA C++ Programming Guid
 
 
 def kernel_cost(kernel: KernelOp) -> CostAttr:
-    """Arithmetic of every op; each distinct input read once and each result written once, in bytes."""
+    """Arithmetic of every op; bytes of each distinct input, once, and of each result, once."""
     flops = Dim.const(0)
     for op in kernel.block.ops:
         if isinstance(op, TensorOp):
@@ -113,9 +114,7 @@ def weighted_flops(kernel: KernelOp, sizes: Mapping[str, int]) -> float:
     )
 
 
-def predicted_s(
-    work: Work, flops: float, target: CpuTarget | GpuTarget, threads: int = 1
-) -> float:
+def predicted_s(work: Work, flops: float, target: CpuTarget | GpuTarget, threads: int = 1) -> float:
     """Seconds of one kernel. `flops`: weighted arithmetic operations."""
     if isinstance(target, GpuTarget):
         rate = target.hbm_bytes_per_s
@@ -134,9 +133,7 @@ def bandwidth(bytes_moved: int, target: CpuTarget, threads: int) -> float:
         return target.l2_read_bytes_per_s * threads
     if bytes_moved <= target.l3_bytes:
         return target.l3_read_bytes_per_s * threads
-    return min(
-        target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s
-    )
+    return min(target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s)
 
 
 def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget | GpuTarget) -> Dim:

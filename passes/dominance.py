@@ -28,7 +28,11 @@ def faults(op: Operation) -> Iterator[tuple[Operation, str]]:
         name = f"%{value.name_hint}" if value.name_hint else f"operand {index}"
         owner = value.owner
         by = "" if isinstance(owner, Block) else f" by '{owner.name}'"
-        where = "in a region it does not see" if isinstance(value, BlockArgument) else "later or elsewhere"
+        where = (
+            "in a region it does not see"
+            if isinstance(value, BlockArgument)
+            else "later or elsewhere"
+        )
         yield (
             user,
             f"'{user.name}' uses {name}, which is defined {where}{by};"

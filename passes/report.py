@@ -1,4 +1,4 @@
-"""What a plan will cost, read off its kernels: the tables behind `exe.plan()`, `.cost()`, `.memory()`."""
+"""What a plan costs, read off its kernels: what `exe.plan()`, `.cost()` and `.memory()` give."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def total(plan: Plan) -> Work:
 
 
 def memory_of(module: ModuleOp, sizes: Mapping[str, int], scratch_bytes: int = 0) -> Memory:
-    """What a call of a planned module's function allocates; `scratch_bytes`: the largest kernel's."""
+    """What a call allocates; `scratch_bytes`: the most that a kernel needs for itself."""
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     arena = 0
     for slot in arena_slots(function):
@@ -198,13 +198,13 @@ def table(plan: Plan, memory: Memory) -> str:
         f"{'kernel':<9}{'template':<13}{'flops':>13}{'bytes':>13}{'flops/byte':>12}"
         f"{'flops/access':>14}{'predicted':>12}  ops"
     ]
-    for k in plan.kernels:
-        lines.append(
-            f"{k.number:<9}{k.template:<13}{k.flops:>13,}{k.bytes:>13,}{k.intensity:>12.3f}"
-            f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
-            f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
-            + (f"   ({', '.join(k.source)})" if k.source else "")
-        )
+    lines += [
+        f"{k.number:<9}{k.template:<13}{k.flops:>13,}{k.bytes:>13,}{k.intensity:>12.3f}"
+        f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
+        f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
+        + (f"   ({', '.join(k.source)})" if k.source else "")
+        for k in plan.kernels
+    ]
     work = total(plan)
     lines.append(
         f"{'total':<22}{work.flops:>13,}{work.bytes:>13,}{work.intensity:>12.3f}"

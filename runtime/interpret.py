@@ -50,9 +50,9 @@ def interpret(
         )
     symbols = dict(sizes or {})
     inputs = [np.asarray(x) for x in arrays]
-    for argument, array in zip(block.args, inputs):
+    for argument, array in zip(block.args, inputs, strict=True):
         _bind_symbols(argument, array, symbols)
-    for position, (argument, array) in enumerate(zip(block.args, inputs)):
+    for position, (argument, array) in enumerate(zip(block.args, inputs, strict=True)):
         _check_argument(position, argument, array, symbols)
     frame = _Frame(symbols, observe)
     with np.errstate(all="ignore"):
@@ -81,7 +81,7 @@ class _Frame:
 
     def run(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
         """The values the block ends with."""
-        self.values.update(zip(block.args, arguments))
+        self.values.update(zip(block.args, arguments, strict=True))
         for op in block.ops:
             if isinstance(op, TensorOp):
                 self.values[op.results[0]] = value = self.evaluate(op)
@@ -90,10 +90,10 @@ class _Frame:
             elif isinstance(op, YieldOp | ReturnOp):
                 return [self.values[x] for x in op.operands]
             elif isinstance(op, ForOp):
-                self.values.update(zip(op.results, self.loop(op)))
+                self.values.update(zip(op.results, self.loop(op), strict=True))
             elif isinstance(op, KernelOp):
                 inputs = [self.values[x] for x in op.operands]
-                self.values.update(zip(op.results, self.run(op.block, inputs)))
+                self.values.update(zip(op.results, self.run(op.block, inputs), strict=True))
             else:
                 raise CompilerBug(
                     f"the interpreter reads the tensor and plan levels; found '{op.name}'"
@@ -130,7 +130,7 @@ class _Frame:
 
 def _bind_symbols(argument: SSAValue, array: Array, symbols: dict[str, int]) -> None:
     """Symbols that are a whole axis, where nobody gave them a value."""
-    for dim, size in zip(shape_of(argument.type), array.shape):
+    for dim, size in zip(shape_of(argument.type), array.shape, strict=False):
         if (name := dim.single_symbol) is not None:
             symbols.setdefault(name, size)
 
@@ -145,9 +145,7 @@ def _check_argument(
     expected = tuple(dim.evaluate(symbols) for dim in dims)
     if array.shape != expected:
         named = "" if all(d.constant is not None for d in dims) else f" = {_spell(dims)}"
-        raise ShapeError(
-            f"argument {position} has shape {array.shape}, expected {expected}{named}"
-        )
+        raise ShapeError(f"argument {position} has shape {array.shape}, expected {expected}{named}")
 
 
 def _spell(dims: Sequence[object]) -> str:

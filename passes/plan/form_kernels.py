@@ -1,4 +1,4 @@
-"""Kernels: tensor ops grouped so that each group runs as one loop nest, with its cost (D16, D22)."""
+"""Kernels: tensor ops in groups that run as one loop nest each, with their cost (D16, D22)."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from mlc.passes.plan.grouping import (
 @dataclass(frozen=True)
 class FormKernelsPass(ModulePass):
     """
-    Puts every op that computes into an `mlc.kernel`; what stays outside are buffers and their views.
+    Puts every op that computes into an `mlc.kernel`; outside stay buffers and their views.
 
-    `fusion`: "simple" fuses what is right without comparing costs of alternatives; "none" gives each
-    op a kernel of its own.
+    `fusion`: "simple" fuses what is right without comparing costs of alternatives; "none" gives
+    each op a kernel of its own.
     """
 
     name = "mlc-form-kernels"
@@ -51,7 +51,9 @@ class FormKernelsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.fusion not in ("simple", "none"):
-            raise ValueError(f'mlc-form-kernels: fusion="{self.fusion}"; expected "simple" or "none"')
+            raise ValueError(
+                f'mlc-form-kernels: fusion="{self.fusion}"; expected "simple" or "none"'
+            )
         for function in op.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 _form(function, self.fusion)
@@ -61,9 +63,9 @@ def _form(function: FuncOp, fusion: Fusion) -> None:
     block = function.body.block
     if any(isinstance(op, KernelOp) for op in block.ops):
         return
-    if "mlc.symbols" not in function.attributes:
-        symbols = [StringAttr(name) for name in symbols_of(function)]
-        function.attributes["mlc.symbols"] = ArrayAttr(symbols)
+    symbols = symbols_of(function)
+    if symbols and "mlc.symbols" not in function.attributes:
+        function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(name) for name in symbols])
     order = {op: index for index, op in enumerate(function.walk())}
     general = set[SSAValue](block.args[k] for k in general_arguments(function))
     _Build(Grouping(block, fusion).run(), order, general, None).run()
@@ -124,7 +126,9 @@ class _Build:
             copies[kernel] = self.kernel(kernel)
         terminator = old[-1]
         values = [
-            copies[self.grouping.copies[k]].results[0] if k in self.grouping.copies else self.left(x)
+            copies[self.grouping.copies[k]].results[0]
+            if k in self.grouping.copies
+            else self.left(x)
             for k, x in enumerate(terminator.operands)
         ]
         for op in reversed(old):
@@ -149,7 +153,7 @@ class _Build:
         is_free = isinstance(count.owner, TensorOp) and is_view(count.owner)
         if is_free and count not in self.new and count.owner.parent is self.block:
             self.new[count] = self.emit(_copy(cast(TensorOp, count.owner), [])).results[0]
-        loop.operands = [self.buffer(x) for x in loop.operands]
+        loop.operands = [self.buffer(count), *(self.contiguous(x) for x in loop.inits)]
         _Build(inner, self.order, self.general, self).run()
         self.ops.append(loop)
 
@@ -190,7 +194,7 @@ class _Build:
         """The `mlc.kernel` op, appended."""
         needed, inputs = self.contents(kernel)
         block = Block(arg_types=[x.type for x in inputs])
-        local: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args))
+        local: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for op in needed:
             copy = _copy(op, [local[x] for x in op.operands])
             block.add_op(copy)
@@ -206,7 +210,7 @@ class _Build:
         new.location = _location(kernel, needed)
         new.properties["cost"] = kernel_cost(new)
         self.emit(new)
-        for value, result in zip(outputs, new.results):
+        for value, result in zip(outputs, new.results, strict=True):
             if value in self.grouping.home:
                 self.new.setdefault(value, result)
                 self.leaving.setdefault(value, []).append(result)

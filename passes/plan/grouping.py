@@ -26,11 +26,12 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import repeated_element
 
 Fusion = Literal["simple", "none"]
 Stage = Literal["result", "prologue", "operand", "piece"]
-"""Where a kernel reads: per result element; per summand; per factor of a contraction; per concat part."""
+"""Where a kernel reads: per result element, per summand, per factor of a contraction, per part."""
 
 SAME, ONCE, AGAIN = 0, 1, 2
 """How a kernel reads a value: at its own point; each element at most once; elements repeatedly."""
@@ -166,7 +167,9 @@ class Grouping:
         kernel.ops += 1
         stage = "operand" if isinstance(op, ContractOp) else "prologue"
         for x in op.operands:
-            self._need(x, Demand(kernel.position, kernel, stage, AGAIN if stage == "operand" else SAME))
+            self._need(
+                x, Demand(kernel.position, kernel, stage, AGAIN if stage == "operand" else SAME)
+            )
 
     def _epilogue(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """The pointwise kernel that alone reads the reduction, at the reduction's own points."""
@@ -184,6 +187,7 @@ class Grouping:
                     self._compute(op, d.kernel, d.stage, d.reads)
                     d.kernel.ops += 1
             return
+        self._say_why(op, demands)
         kernel = self._joined(op, demands)
         if kernel is None:
             kernel = self._new_kernel(op, index)
@@ -207,9 +211,29 @@ class Grouping:
             return not again or self._facts.work[value] <= CHEAP
         if any(d.stage == "piece" for d in demands) or self._facts.work[value] > CHEAP:
             return False
-        # reads of its sources by every kernel, against: read them once, write it, read it everywhere
+        # its sources read by every kernel, against: read once, it written, it read by every kernel
         sources, readers = len(self._facts.sources[value]), len(kernels)
         return sources * readers <= sources + 1 + readers
+
+    def _say_why(self, op: TensorOp, demands: list[Demand]) -> None:
+        """A remark about a value that kernels read and that is stored all the same."""
+        kernels = {d.kernel for d in demands if d.kernel is not None}
+        if not kernels or any(d.kernel is None for d in demands) or self.fusion == "none":
+            return
+        work = self._facts.work[op.results[0]]
+        if any(d.stage == "operand" for d in demands):
+            why = "a factor of a contraction is read many times"
+        elif any(k.ops >= MAX_OPS for k in kernels):
+            why = f"its reader holds {MAX_OPS} ops already"
+        elif len(kernels) == 1:
+            why = f"a broadcast repeats it, and it costs {work:g} additions; the limit is {CHEAP:g}"
+        elif work > CHEAP:
+            why = f"{len(kernels)} kernels read it, and it costs {work:g} additions;"
+            why += f" the limit is {CHEAP:g}"
+        else:
+            sources = len(self._facts.sources[op.results[0]])
+            why = f"{len(kernels)} kernels would each read its {sources} sources"
+        remark(op, f"stored, not computed where it is read: {why}")
 
     def _joined(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """An existing kernel over the same points that can write the value on its way."""
@@ -223,9 +247,14 @@ class Grouping:
                 continue
             if kernel.ops >= MAX_OPS or not _fits(kernel, demands):
                 continue
-            if kernel not in readers and (kernel.reduction is not None or not self._shares(kernel, mine)):
+            if kernel not in readers and (
+                kernel.reduction is not None or not self._shares(kernel, mine)
+            ):
                 continue
-            if best is None or (kernel in readers, -kernel.position) > (best in readers, -best.position):
+            if best is None or (kernel in readers, -kernel.position) > (
+                best in readers,
+                -best.position,
+            ):
                 best = kernel
         return best
 
@@ -251,7 +280,7 @@ class Grouping:
         if isinstance(op, GatherOp):
             words, result = split(op.letters.data)
             self._need(op.source, Demand(position))
-            for word, x in zip(words[1:], op.indices):
+            for word, x in zip(words[1:], op.indices, strict=True):
                 again = AGAIN if any(c not in word for c in result) else ONCE
                 self._need(x, Demand(position, kernel, stage, max(reads, again)))
             return
@@ -311,7 +340,9 @@ def is_buffer(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(value, BlockArgument) or not isinstance(owner, TensorOp):
         return True
-    return is_stored_constant(owner) or (isinstance(owner, ReshapeOp) and not owner.unit_axes_only())
+    return is_stored_constant(owner) or (
+        isinstance(owner, ReshapeOp) and not owner.unit_axes_only()
+    )
 
 
 def _reads(op: TensorOp) -> int:
@@ -325,7 +356,7 @@ def _all_buffers(demands: Sequence[Demand]) -> bool:
 
 
 def _fits(kernel: Kernel, demands: Sequence[Demand]) -> bool:
-    """Whether the kernel may hold a value with these readers: itself at its points, others later."""
+    """Whether the kernel may write what these read: itself at its points, others later."""
     for d in demands:
         if d.kernel is kernel:
             if d.stage != "result" or d.reads != SAME:

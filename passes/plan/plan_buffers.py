@@ -1,4 +1,4 @@
-"""The buffer plan: where each kernel's results live, results of the function or slots of one arena."""
+"""The buffer plan: kernels' results live in the function's results or in slots of one arena."""
 
 from __future__ import annotations
 
@@ -122,12 +122,12 @@ class _Lives:
         """Two slots per carried value take turns; what comes from outside lives until the end."""
         start = self.position
         pairs: list[list[Storage]] = []
-        for argument, init in zip(loop.carried, loop.inits):
+        for argument, init in zip(loop.carried, loop.inits, strict=True):
             pair = [Storage(bytes_of(init.type), start, start) for _ in range(2)]
             self.storages.extend(pair)
             pairs.append(pair)
             self._behind[argument] = (*pair, *self._behind.get(init, ()))
-        for value, pair in zip(loop.yielded.values, pairs):
+        for value, pair in zip(loop.yielded.values, pairs, strict=True):
             self.own[value] = pair[0]  # the entry rotates the two; the plan names the first
             self._behind[value] = tuple(pair)
         used = self.block(loop.body.block, set(loop.yielded.values))
@@ -136,7 +136,7 @@ class _Lives:
         for storage in used:
             if storage.born <= start:
                 storage.dies = max(storage.dies, self.position)
-        for result, argument in zip(loop.outs, loop.carried):
+        for result, argument in zip(loop.outs, loop.carried, strict=True):
             self._behind[result] = self._behind[argument]
         self.loops.append((loop, pairs))
         return used

@@ -39,7 +39,7 @@ def splat(value: SSAValue) -> Array | None:
 
 
 def repeated_element(constant: ConstantOp) -> bytes | None:
-    """The bytes of one element, where all elements have the same; the parser stores each of them."""
+    """The bytes of one element, where all have the same; the parser stores each of them."""
     data, size = constant.value.data.data, constant.dtype.bytes
     element = data[:size]
     if not data or (len(data) > size and data != element * (len(data) // size)):

@@ -108,7 +108,7 @@ def _without_dead(loop: ForOp, kept: list[bool]) -> ForOp:
     parent = loop.parent
     assert parent is not None
     parent.insert_op_before(new, loop)
-    for k, result in zip(live, new.results):
+    for k, result in zip(live, new.results, strict=True):
         loop.results[k].replace_all_uses_with(result)
     parent.erase_op(loop, safe_erase=False)
     return new

@@ -52,8 +52,11 @@ def fold_rules(max_elements: int, max_work: int) -> Rules:
         if elements is None or work is None:
             return None
         if elements > max_elements or work > max_work:
-            remark(op, f"not folded: {elements} elements, {work} element operations;"
-                   f" the budget is {max_elements} and {max_work}")
+            remark(
+                op,
+                f"not folded: {elements} elements, {work} element operations;"
+                f" the budget is {max_elements} and {max_work}",
+            )
             return None
         value = evaluate(op, [c.array() for c in known])
         return None if value is None else b(ConstantOp, value=dense(value, op.dtype))

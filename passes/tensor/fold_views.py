@@ -40,7 +40,7 @@ class FoldViewsPass(ModulePass):
 def _through(word: str, view: BroadcastOp | TransposeOp) -> str:
     """The letters of the view's operand, when its result has the letters `word`."""
     (source,), result = split(view.letters.data)
-    renamed = dict(zip(result, word))
+    renamed = dict(zip(result, word, strict=True))
     return "".join(renamed[c] for c in source)
 
 
@@ -79,9 +79,7 @@ def contract_of_broadcast(op: ContractOp, b: Rewrite) -> SSAValue | None:
         small = b(ContractOp, *operands, letters=f"{','.join(both)}->{kept}")
         if not lost:
             return small
-        return b(
-            BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result)
-        )
+        return b(BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result))
     return None
 
 
@@ -95,7 +93,7 @@ def contract_of_new_axis(op: ContractOp, b: Rewrite) -> SSAValue | None:
             continue
         if ONE in shape_of(view.x.type):
             continue
-        word = "".join(c for c, dim in zip(words[k], view.shape) if dim != ONE)
+        word = "".join(c for c, dim in zip(words[k], view.shape, strict=True) if dim != ONE)
         both, operands = list(words), list(op.operands)
         both[k], operands[k] = word, view.x
         kept = "".join(c for c in result if c in both[0] or c in both[1])
@@ -159,7 +157,7 @@ def reduce_twice(op: ReduceOp, b: Rewrite) -> SSAValue | None:
         return None
     (source,), result, _ = op.words()
     (first,), second, _ = inner.words()
-    outer = dict(zip(second, source))
+    outer = dict(zip(second, source, strict=True))
     kept = {c: outer[c] for c in second if outer[c] in result}
     return b(
         ReduceOp,

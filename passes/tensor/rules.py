@@ -2,8 +2,8 @@
 Rules: rewrites of one op into a value that means the same, and the sweep that applies them.
 
 One forward sweep reaches the fixpoint: a rule looks only at operands, and what it creates is
-visited before the sweep goes on. This is a plain loop over a block, not a pattern walker, because it
-runs in every first call (a sweep over 30 ops that match nothing takes 0.1 ms).
+visited before the sweep goes on. This is a plain loop over a block, not a pattern walker, because
+it runs in every first call (a sweep over 30 ops that match nothing takes 0.1 ms).
 """
 
 from __future__ import annotations

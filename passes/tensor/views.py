@@ -63,7 +63,7 @@ def broadcast_twice(op: BroadcastOp, b: Rewrite) -> SSAValue | None:
         return None
     source, result = letters(op)
     first, second = letters(inner)
-    renamed = dict(zip(second, source))
+    renamed = dict(zip(second, source, strict=True))
     text = "".join(renamed[c] for c in first)
     return b(BroadcastOp, inner.x, letters=f"{text}->{result}", declared=tensor_of(op.result))
 
@@ -83,7 +83,7 @@ def transpose_twice(op: TransposeOp, b: Rewrite) -> SSAValue | None:
         return None
     source, result = letters(op)
     first, second = letters(inner)
-    renamed = dict(zip(second, source))
+    renamed = dict(zip(second, source, strict=True))
     return b(TransposeOp, inner.x, letters=f"{''.join(renamed[c] for c in first)}->{result}")
 
 
@@ -95,7 +95,7 @@ def transpose_of_broadcast(op: TransposeOp, b: Rewrite) -> SSAValue | None:
         return None
     source, result = letters(op)
     first, second = letters(inner)
-    renamed = dict(zip(second, source))
+    renamed = dict(zip(second, source, strict=True))
     before = "".join(renamed[c] for c in first)
     after = "".join(c for c in result if c in before)
     x = b(TransposeOp, inner.x, letters=f"{before}->{after}") if before != after else inner.x
@@ -132,7 +132,7 @@ def slice_twice(op: SliceOp, b: Rewrite) -> SSAValue | None:
     inner = op.x.owner
     if not isinstance(inner, SliceOp):
         return None
-    pairs = list(zip(inner.starts(), op.starts()))
+    pairs = list(zip(inner.starts(), op.starts(), strict=True))
     return b(
         SliceOp,
         inner.x,
@@ -183,9 +183,7 @@ def compute_before_broadcast(op: Elementwise, b: Rewrite) -> SSAValue | None:
     letters_, like = pattern
     shape = shape_of(like.type)
     operands = [_before_broadcast(b, x, shape) for x in op.operands]
-    small = b(
-        type(op), *operands, declared=tensor_type(op.dtype.ir, shape), **dict(op.properties)
-    )
+    small = b(type(op), *operands, declared=tensor_type(op.dtype.ir, shape), **dict(op.properties))
     return b(BroadcastOp, small, letters=letters_, declared=tensor_of(op.results[0]))
 
 

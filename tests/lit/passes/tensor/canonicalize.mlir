@@ -1,0 +1,179 @@
+// Constants fold, identities that keep every bit apply, views compose; nothing that changes a bit.
+// RUN: mlc opt %s -p canonicalize,dce --split-input-file | filecheck %s
+// RUN: mlc opt %s -p 'canonicalize{max-elements=3}' --split-input-file --remarks 2>&1 | filecheck %s --check-prefix=BUDGET
+
+// Constant folding, the first example of the course: 2 * 3 + x is 6 + x, with the constant on the right.
+// CHECK-LABEL: @constants_fold
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4xf32>
+// CHECK-NEXT:    %[[SIX:.*]] = mlc.constant dense<6.000000e+00> : tensor<4xf32>
+// CHECK-NEXT:    %[[SUM:.*]] = mlc.add %[[X]], %[[SIX]]
+// CHECK-NEXT:    func.return %[[SUM]]
+func.func @constants_fold(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %two = mlc.constant dense<2.0> : tensor<4xf32>
+  %three = mlc.constant dense<3.0> : tensor<4xf32>
+  %six = mlc.mul %two, %three : tensor<4xf32>
+  %sum = mlc.add %six, %x : tensor<4xf32>
+  func.return %sum : tensor<4xf32>
+}
+
+// A constant above the budget is left to run time, with a remark; a splat of any size is one element.
+// CHECK-LABEL: @budget
+// CHECK:         mlc.constant dense<[4.000000e+00, 3.000000e+00, 2.000000e+00, 1.000000e+00]>
+// CHECK-NOT:     mlc.slice
+// BUDGET:        remark: mlc.slice: not folded: 4 elements
+// BUDGET-LABEL:  @budget
+// BUDGET:        mlc.slice
+// BUDGET:        mlc.constant dense<6.000000e+00> : tensor<1000000xf32>
+func.func @budget() -> (tensor<4xf32>, tensor<1000000xf32>) {
+  %x = mlc.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+  %reversed = mlc.slice %x[<3>, <-1>] : tensor<4xf32> -> tensor<4xf32>
+  %three = mlc.constant dense<3.0> : tensor<f32>
+  %large = mlc.broadcast "->n" %three : tensor<f32> -> tensor<1000000xf32>
+  %six = mlc.add %large, %large : tensor<1000000xf32>
+  func.return %reversed, %six : tensor<4xf32>, tensor<1000000xf32>
+}
+
+// -----
+
+// x * 1, x - 0.0, x + -0.0, -(-x), x / 1, convert there and back: all are x.
+// CHECK-LABEL: @identities
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4xf32>
+// CHECK-NEXT:    func.return %[[X]]
+func.func @identities(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = mlc.constant dense<1.0> : tensor<4xf32>
+  %zero = mlc.constant dense<0.0> : tensor<4xf32>
+  %minus_zero = mlc.constant dense<-0.0> : tensor<4xf32>
+  %0 = mlc.mul %one, %x : tensor<4xf32>
+  %1 = mlc.sub %0, %zero : tensor<4xf32>
+  %2 = mlc.add %1, %minus_zero : tensor<4xf32>
+  %3 = mlc.neg %2 : tensor<4xf32>
+  %4 = mlc.neg %3 : tensor<4xf32>
+  %5 = mlc.div %4, %one : tensor<4xf32>
+  %6 = mlc.convert %5 : tensor<4xf32> -> tensor<4xf64>
+  %7 = mlc.convert %6 : tensor<4xf64> -> tensor<4xf32>
+  func.return %7 : tensor<4xf32>
+}
+
+// x + 0.0 turns -0.0 into 0.0, x * 0.0 keeps NaN, x - x may be NaN: none of them is an identity.
+// CHECK-LABEL: @not_identities
+// CHECK:         mlc.add
+// CHECK-NEXT:    mlc.mul
+// CHECK-NEXT:    mlc.sub
+// CHECK-NEXT:    mlc.convert
+// CHECK-NEXT:    mlc.convert
+func.func @not_identities(%x: tensor<4xf64>) -> tensor<4xf64> {
+  %zero = mlc.constant dense<0.0> : tensor<4xf64>
+  %0 = mlc.add %x, %zero : tensor<4xf64>
+  %1 = mlc.mul %0, %zero : tensor<4xf64>
+  %2 = mlc.sub %1, %1 : tensor<4xf64>
+  %3 = mlc.convert %2 : tensor<4xf64> -> tensor<4xf32>
+  %4 = mlc.convert %3 : tensor<4xf32> -> tensor<4xf64>
+  func.return %4 : tensor<4xf64>
+}
+
+// On integers they are: they have neither NaN nor -0.
+// CHECK-LABEL: @integer_identities
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4xi64>
+// CHECK-NEXT:    %[[ZERO:.*]] = mlc.constant dense<0> : tensor<4xi64>
+// CHECK-NEXT:    func.return %[[X]], %[[ZERO]], %[[ZERO]]
+func.func @integer_identities(%x: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi64>, tensor<4xi64>) {
+  %zero = mlc.constant dense<0> : tensor<4xi64>
+  %0 = mlc.add %x, %zero : tensor<4xi64>
+  %1 = mlc.mul %x, %zero : tensor<4xi64>
+  %2 = mlc.mul %1, %x : tensor<4xi64>
+  func.return %0, %1, %2 : tensor<4xi64>, tensor<4xi64>, tensor<4xi64>
+}
+
+// -----
+
+// Subtracting a negated value adds it; dividing by 4 multiplies by a quarter, exactly. By 3: never.
+// CHECK-LABEL: @strength
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4xf32>, %[[Y:[a-z]+]]: tensor<4xf32>
+// CHECK-NEXT:    %[[THREE:.*]] = mlc.constant dense<3.000000e+00>
+// CHECK-NEXT:    %[[SUM:.*]] = mlc.add %[[X]], %[[Y]]
+// CHECK-NEXT:    %[[QUARTER:.*]] = mlc.constant dense<2.500000e-01>
+// CHECK-NEXT:    %[[PRODUCT:.*]] = mlc.mul %[[SUM]], %[[QUARTER]]
+// CHECK-NEXT:    mlc.div %[[PRODUCT]], %[[THREE]]
+func.func @strength(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %four = mlc.constant dense<4.0> : tensor<4xf32>
+  %three = mlc.constant dense<3.0> : tensor<4xf32>
+  %0 = mlc.neg %y : tensor<4xf32>
+  %1 = mlc.sub %x, %0 : tensor<4xf32>
+  %2 = mlc.div %1, %four : tensor<4xf32>
+  %3 = mlc.div %2, %three : tensor<4xf32>
+  func.return %3 : tensor<4xf32>
+}
+
+// A select of equal branches, or on a known condition, is the branch.
+// CHECK-LABEL: @selects
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4xf32>, %[[Y:[a-z]+]]: tensor<4xf32>
+// CHECK-NEXT:    func.return %[[X]], %[[Y]]
+func.func @selects(%x: tensor<4xf32>, %y: tensor<4xf32>, %c: tensor<4xi1>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %no = mlc.constant dense<false> : tensor<4xi1>
+  %0 = mlc.select %c, %x, %x : tensor<4xi1>, tensor<4xf32>
+  %1 = mlc.select %no, %x, %y : tensor<4xi1>, tensor<4xf32>
+  func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Two views of one kind are one; a pair that cancels is none.
+// CHECK-LABEL: @views
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<2x3xf32>
+// CHECK-NEXT:    %[[ONCE:.*]] = mlc.transpose "abc->bca" {{.*}} : tensor<2x3x4xf32> -> tensor<3x4x2xf32>
+// CHECK-NEXT:    %[[WIDE:.*]] = mlc.broadcast "xy->kxy" %[[X]]
+// CHECK-NEXT:    %[[FLAT:.*]] = mlc.reshape %[[X]] : tensor<2x3xf32> -> tensor<6xf32>
+// CHECK-NEXT:    func.return %[[X]], %[[ONCE]], %[[WIDE]], %[[FLAT]]
+func.func @views(%x: tensor<2x3xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3xf32>, tensor<3x4x2xf32>, tensor<5x2x3xf32>, tensor<6xf32>) {
+  %0 = mlc.transpose "mn->nm" %x : tensor<2x3xf32> -> tensor<3x2xf32>
+  %1 = mlc.transpose "mn->nm" %0 : tensor<3x2xf32> -> tensor<2x3xf32>
+  %2 = mlc.transpose "abc->bac" %y : tensor<2x3x4xf32> -> tensor<3x2x4xf32>
+  %3 = mlc.transpose "bac->bca" %2 : tensor<3x2x4xf32> -> tensor<3x4x2xf32>
+  %4 = mlc.broadcast "mn->mn" %x : tensor<2x3xf32> -> tensor<2x3xf32>
+  %5 = mlc.broadcast "xy->kxy" %4 : tensor<2x3xf32> -> tensor<5x2x3xf32>
+  %6 = mlc.reshape %x : tensor<2x3xf32> -> tensor<3x2xf32>
+  %7 = mlc.reshape %6 : tensor<3x2xf32> -> tensor<6xf32>
+  func.return %1, %3, %5, %7 : tensor<2x3xf32>, tensor<3x4x2xf32>, tensor<5x2x3xf32>, tensor<6xf32>
+}
+
+// x[1:][::-2] reads x backwards from its end: one slice. A slice of everything is none.
+// CHECK-LABEL: @slices
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<8xf32>
+// CHECK-NEXT:    %[[S:.*]] = mlc.slice %[[X]][<7>, <-2>] : tensor<8xf32> -> tensor<4xf32>
+// CHECK-NEXT:    func.return %[[S]], %[[X]]
+func.func @slices(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
+  %0 = mlc.slice %x[<1>, <1>] : tensor<8xf32> -> tensor<7xf32>
+  %1 = mlc.slice %0[<6>, <-2>] : tensor<7xf32> -> tensor<4xf32>
+  %2 = mlc.slice %x[<0>, <1>] : tensor<8xf32> -> tensor<8xf32>
+  func.return %1, %2 : tensor<4xf32>, tensor<8xf32>
+}
+
+// A transposed splat is a splat; a symbolic one stays a broadcast of one element.
+// CHECK-LABEL: @splats
+// CHECK-NEXT:    %[[ONE:.*]] = mlc.constant dense<1.000000e+00> : tensor<3x2xf32>
+// CHECK-NEXT:    %[[POINT:.*]] = mlc.constant dense<1.000000e+00> : tensor<f32>
+// CHECK-NEXT:    %[[ONES:.*]] = mlc.broadcast "->a" %[[POINT]]
+// CHECK-NEXT:    func.return %[[ONE]], %[[ONES]]
+func.func @splats(%x: tensor<?xf32, #mlc.dims<"B">>) -> (tensor<3x2xf32>, tensor<?xf32, #mlc.dims<"B">>) {
+  %one = mlc.constant dense<1.0> : tensor<2x3xf32>
+  %0 = mlc.transpose "mn->nm" %one : tensor<2x3xf32> -> tensor<3x2xf32>
+  %point = mlc.constant dense<1.0> : tensor<f32>
+  %ones = mlc.broadcast "->a" %point : tensor<f32> -> tensor<?xf32, #mlc.dims<"B">>
+  %1 = mlc.mul %ones, %ones : tensor<?xf32, #mlc.dims<"B">>
+  func.return %0, %1 : tensor<3x2xf32>, tensor<?xf32, #mlc.dims<"B">>
+}
+
+// The exponential of a repeated row is computed once and repeated; of two different patterns it is not.
+// CHECK-LABEL: @compute_before_broadcast
+// CHECK-SAME:    %[[ROW:[a-z]+]]: tensor<3xf32>
+// CHECK-NEXT:    %[[E:.*]] = mlc.exp %[[ROW]] : tensor<3xf32>
+// CHECK-NEXT:    %[[REPEATED:.*]] = mlc.broadcast "n->mn" %[[E]]
+// CHECK-NEXT:    %[[COLUMNS:.*]] = mlc.broadcast "m->mn"
+// CHECK-NEXT:    mlc.add %[[REPEATED]], %[[COLUMNS]] : tensor<2x3xf32>
+func.func @compute_before_broadcast(%row: tensor<3xf32>, %column: tensor<2xf32>) -> tensor<2x3xf32> {
+  %0 = mlc.broadcast "n->mn" %row : tensor<3xf32> -> tensor<2x3xf32>
+  %1 = mlc.exp %0 : tensor<2x3xf32>
+  %2 = mlc.broadcast "m->mn" %column : tensor<2xf32> -> tensor<2x3xf32>
+  %3 = mlc.add %1, %2 : tensor<2x3xf32>
+  func.return %3 : tensor<2x3xf32>
+}
