@@ -17,7 +17,16 @@ import numpy as np
 
 from mlc.frontend.containers import children_of, rebuilt
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_array, is_dict, is_series, is_slice, is_tuple
+from mlc.frontend.kinds import (
+    class_of,
+    instance_of,
+    is_array,
+    is_class,
+    is_dict,
+    is_series,
+    is_slice,
+    is_tuple,
+)
 from mlc.frontend.numpy.registry import BY_FUNCTION, RANDOM_REMEDY, spelled, unsupported
 from mlc.frontend.paths import (
     Guard,
@@ -90,7 +99,7 @@ def captured(value: Any, path: Path) -> Any:
 
 
 def _captured_part(value: Any, path: Path) -> Any:
-    """As `captured`; functions and classes are guarded too, because the object may be another one."""
+    """As `captured`; functions and classes are guarded too: the object may be another one."""
     if isinstance(value, FunctionType | BuiltinFunctionType | type):
         _guard(Guard("same", path, value))
         return value
@@ -137,9 +146,9 @@ def _captured_container(value: Any, path: Path) -> Any:
 def _holds_arrays(value: Any, depth: int) -> bool:
     if is_array(value):
         return True
-    if depth == 0 or not isinstance(value, list | tuple | dict):
+    if depth == 0 or not (is_series(value) or is_dict(value)):
         return False
-    inside: Any = value.values() if is_dict(value) else value
+    inside: Any = list(value.values()) if is_dict(value) else value
     return any(_holds_arrays(child, depth - 1) for child in inside)
 
 
@@ -229,12 +238,12 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
     if is_partial(function):
         return call(function.func, (*function.args, *args), {**function.keywords, **kwargs})
-    if isinstance(function, type):
+    if is_class(function):
         return _construct(function, args, kwargs)
-    if (original := getattr(type(function), "__mlc_function__", None)) is not None:
+    if (original := getattr(class_of(function), "__mlc_function__", None)) is not None:
         return call(original(function), args, kwargs)
     _check_library(function, args, kwargs)
-    own = getattr(type(function), "__call__", None)  # noqa: B004 - the function itself is wanted
+    own = getattr(class_of(function), "__call__", None)  # noqa: B004 - the function itself is wanted
     if isinstance(own, FunctionType) and is_users(own):
         return transformed(own)(function, *args, **kwargs)
     return function(*args, **kwargs)
@@ -258,7 +267,7 @@ _READERS = frozenset({"load", "loadtxt", "genfromtxt", "fromfile", "memmap", "fr
 
 
 def _check_library(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises for what must not run at trace time: random numbers, files, unknown functions of arrays."""
+    """Raises for what must not run at trace time: random numbers, files, unknown functions."""
     owner = getattr(function, "__self__", None)
     module = getattr(function, "__module__", None) or (
         type(owner).__module__ if owner is not None else ""
@@ -289,7 +298,7 @@ def _check_library(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         raise unsupported(function)
 
 
-def _construct(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _construct(kind: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A class as a function: np.float32(x) converts, np.random.default_rng() is refused."""
     if kind.__module__.startswith("numpy.random"):
         raise located(
@@ -302,8 +311,7 @@ def _construct(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from mlc.frontend.numpy import astype
 
         return astype(value, kind)
-    made: Any = kind(*args, **kwargs)
-    return made
+    return instance_of(kind, args, kwargs)
 
 
 # Builtins that ask a value for what a traced one cannot say

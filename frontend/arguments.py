@@ -16,7 +16,7 @@ from mlc.dialects.dtypes import DTYPES, DType, numpy_dtype
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.signature import Layout
 from mlc.frontend.containers import LEAF, Structure, flatten, leaf_names
-from mlc.frontend.kinds import is_array, is_scalar, is_slice
+from mlc.frontend.kinds import class_of, is_array, is_scalar, is_slice
 from mlc.frontend.spec import TensorSpec
 from mlc.runtime.interop import as_array
 
@@ -79,7 +79,10 @@ class Parameters:
         self._by_keyword = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
         if unknown := sorted(self.static - set(self.names)):
             known = ", ".join(self.names)
-            message = f"static={unknown[0]!r}: {getattr(function, '__name__', 'the function')} has no such parameter"
+            message = (
+                f"static={unknown[0]!r}: {getattr(function, '__name__', 'the function')} has"
+                " no such parameter"
+            )
             raise TypeError(f"{message}; expected one of {known}")
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -159,17 +162,17 @@ def static_leaf(name: str, value: Any) -> Leaf:
     try:
         hash(value)
     except TypeError:
-        kind = type(value).__name__
+        kind = class_of(value).__name__
         remedy = "pass a tuple for a list, or the array as an ordinary argument"
         raise DTypeError(
             f"static argument {name} is a {kind}, which cannot be hashed; {remedy}"
         ) from None
-    return Leaf(name, "static", value, ("static", type(value), value))
+    return Leaf(name, "static", value, ("static", class_of(value), value))
 
 
 def leaf_of(name: str, value: Any) -> Leaf:
     """What a leaf is: array, number, static value, or an object of the user's."""
-    kind = type(value)
+    kind = class_of(value)
     if kind is np.ndarray:
         return _array_leaf(name, value)
     if kind is float:

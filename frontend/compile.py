@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 if TYPE_CHECKING:
     from mlc.frontend.dispatcher import Dispatcher
@@ -31,13 +31,16 @@ class Settings:
     static: tuple[str, ...] = ()
 
 
-class Compiled:
+class Compiled(Generic[P, R]):
     """
     A compiled function. Each has a class of its own, whose `__call__` becomes the native entry as
     soon as there is one that takes the arguments as they are (decisions.md D2).
     """
 
-    def __init__(self, function: Callable[..., Any], settings: Settings) -> None:
+    __name__: str
+    __wrapped__: Callable[P, R]
+
+    def __init__(self, function: Callable[P, R], settings: Settings) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._settings = settings
@@ -54,15 +57,15 @@ class Compiled:
                     self._lazy = Dispatcher(self, self._function, self._settings)
         return self._lazy
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's result, from compiled code."""
-        return self._dispatcher.slow(*args, **kwargs)
+        return cast("R", self._dispatcher.slow(*args, **kwargs))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: the object is the first argument."""
         return self if instance is None else MethodType(self, instance)
 
-    def __mlc_function__(self) -> Callable[..., Any]:
+    def __mlc_function__(self) -> Callable[P, R]:
         """The Python function, for a compiled function that calls this one."""
         return self._function
 
@@ -72,10 +75,10 @@ class Compiled:
     def __reduce__(self) -> str:
         return self._function.__qualname__  # by reference, as functions are pickled
 
-    def __copy__(self) -> Compiled:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: object) -> Compiled:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
     def reference(self, *args: Any, **kwargs: Any) -> Any:
@@ -95,7 +98,7 @@ class Compiled:
 
 
 @overload
-def compile(function: Callable[P, R], /) -> Callable[P, R]: ...  # noqa: A001 - mlc.compile
+def compile(function: Callable[P, R], /) -> Compiled[P, R]: ...  # noqa: A001 - mlc.compile
 
 
 @overload
@@ -108,7 +111,7 @@ def compile(  # noqa: A001 - mlc.compile
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
     contract: object = None,
-) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
 def compile(  # noqa: A001 - mlc.compile
@@ -124,14 +127,14 @@ def compile(  # noqa: A001 - mlc.compile
     settings = _settings(options)
     if function is None:
 
-        def decorate(decorated: Callable[..., Any]) -> Compiled:
+        def decorate(decorated: Callable[..., Any]) -> Compiled[..., Any]:
             return _compiled(decorated, settings)
 
         return decorate
     return _compiled(function, settings)
 
 
-def _compiled(function: Any, settings: Settings) -> Compiled:
+def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
     if isinstance(function, staticmethod | classmethod):
         kind = type(cast("object", function)).__name__
         raise TypeError(f"@mlc.compile stands above @{kind}; put @{kind} above it")

@@ -1,10 +1,12 @@
-"""Containers of arrays (tuple, list, dict, namedtuple, dataclass) taken apart into leaves and rebuilt."""
+"""Containers of arrays (tuple, list, dict, namedtuple, dataclass) taken apart and rebuilt."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
+
+from mlc.frontend.kinds import class_of, is_tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Leaf:
 class Node:
     """A container: its class, what names its parts, and the parts."""
 
-    kind: type
+    kind: type[Any]
     keys: tuple[Hashable, ...]
     children: tuple[Structure, ...]
 
@@ -25,14 +27,14 @@ Structure = Leaf | Node
 LEAF = Leaf()
 
 
-def children_of(value: Any) -> tuple[type, tuple[Hashable, ...], Sequence[Any]] | None:
+def children_of(value: Any) -> tuple[type[Any], tuple[Hashable, ...], Sequence[Any]] | None:
     """Class, keys and parts of a container; None for a leaf."""
-    kind: type = type(value)
+    kind = class_of(value)
     if kind is tuple or kind is list:
         return kind, (), value
     if kind is dict:
         return kind, tuple(value), list(value.values())
-    if issubclass(kind, tuple):
+    if is_tuple(value):
         fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
         return None if fields is None else (kind, fields, value)
     if dataclasses.is_dataclass(kind) and not hasattr(kind, "__mlc_leaf__"):
@@ -69,7 +71,7 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     )
 
 
-def rebuilt(kind: type, keys: Sequence[Hashable], children: Sequence[Any]) -> Any:
+def rebuilt(kind: type[Any], keys: Sequence[Hashable], children: Sequence[Any]) -> Any:
     """A container of the class with these parts."""
     if kind is list:
         return list(children)
@@ -77,10 +79,9 @@ def rebuilt(kind: type, keys: Sequence[Hashable], children: Sequence[Any]) -> An
         return tuple(children)
     if kind is dict:
         return dict(zip(keys, children, strict=True))
-    if issubclass(kind, tuple):
-        made: Any = tuple.__new__(kind, children)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportUnknownArgumentType]
-        return made
-    made = object.__new__(kind)  # without __init__: the fields may hold traced values now
+    if hasattr(kind, "_make"):
+        return kind._make(children)
+    made: Any = object.__new__(kind)  # without __init__: the fields may hold traced values now
     for name, child in zip(keys, children, strict=True):
         object.__setattr__(made, str(name), child)
     return made

@@ -36,7 +36,9 @@ MAX_ROUTES = 8
 class Dispatcher:
     """The programs of one function, and the choice among them."""
 
-    def __init__(self, owner: Compiled, function: Callable[..., Any], settings: Settings) -> None:
+    def __init__(
+        self, owner: Compiled[..., Any], function: Callable[..., Any], settings: Settings
+    ) -> None:
         self.owner = owner
         self.function = function
         self.settings = settings
@@ -204,7 +206,8 @@ class Dispatcher:
                     continue
                 if leaf.kind == "spec" or self.policy.explicit(leaf, axis) is not None:
                     raise ConcretizationError(
-                        f"axis {axis} of {leaf.name} is declared dynamic ({dim}), but its size decides"
+                        f"axis {axis} of {leaf.name} is declared dynamic ({dim}), but its"
+                        " size decides"
                         f" about the program: {signal.because}. Leave the axis out of dynamic=, or"
                         " keep the size symbolic."
                     )

@@ -1,4 +1,4 @@
-"""What goes wrong between a user's Python and the IR: error classes, and how their messages are built."""
+"""What goes wrong between a user's Python and the IR: error classes, and their messages."""
 
 from __future__ import annotations
 

@@ -43,3 +43,18 @@ def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
 def is_slice(value: object) -> TypeGuard[slice[Any, Any, Any]]:
     """A slice."""
     return isinstance(value, slice)
+
+
+def class_of(value: object) -> type[Any]:
+    """The value's class."""
+    return type(value)
+
+
+def instance_of(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A new object of a class."""
+    return kind(*args, **kwargs)
+
+
+def is_class(value: object) -> TypeGuard[type[Any]]:
+    """A class."""
+    return isinstance(value, type)

@@ -100,7 +100,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 @dataclass(frozen=True)
 class Guard:
     """
-    A Python value that tracing relied on; where it is another at a call, the function is traced anew.
+    A Python value that tracing relied on; where it is another, the function is traced anew.
 
     "value": equal and of the same type; "same": the same object; "type": an object of that class;
     "outline": a container of that class, length and keys; "contents": one with these numbers.
@@ -147,7 +147,7 @@ class Guard:
         if self.kind == "outline":
             return f"{constants.name(function)}({found}) == {value}"
         if type(self.value) in (int, str, bool, float) and self.value == self.value:
-            kind = constants.name(type(self.value))
+            kind = constants.name(self.value.__class__)
             return f"(type(g := {found}) is {kind} and g == {value})"
         return f"{constants.name(function)}({found}, {value})"
 

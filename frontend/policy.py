@@ -177,8 +177,10 @@ def explain_mismatch(call: Call, shapes: Sequence[Shape]) -> ShapeError | None:
             name, other_axis, other = seen.setdefault(symbol, (leaf.name, axis, size))
             if other != size:
                 return ShapeError(
-                    f"dynamic= gives axis {other_axis} of {name} and axis {axis} of {leaf.name} the same symbol"
-                    f" {symbol}, but they have {other} and {size} elements; give them two symbols, or pass"
+                    f"dynamic= gives axis {other_axis} of {name} and axis {axis} of"
+                    f" {leaf.name} the same symbol"
+                    f" {symbol}, but they have {other} and {size} elements; give them two"
+                    " symbols, or pass"
                     " arrays of equal sizes"
                 )
     if match_sizes(call, shapes) is not None:

@@ -1,4 +1,4 @@
-"""One traced program: a function's module for given shapes, and how a call's values go in and out of it."""
+"""One traced program: a function's module for given shapes, and how values go in and out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 from types import FunctionType
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
@@ -21,7 +20,7 @@ from mlc.frontend.arguments import Call, Parameters, row_of
 from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Node, Structure, flatten, unflatten
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_array
+from mlc.frontend.kinds import is_array, is_scalar
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.paths import Guard, HiddenInput, Path
 from mlc.frontend.symbolic import SymbolicDim
@@ -233,16 +232,15 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
     leaves: list[ResultLeaf] = []
     values: list[Any] = []
     for value in returned:
-        if isinstance(value, Tracer | SymbolicDim | np.ndarray):
+        if isinstance(value, Tracer | SymbolicDim) or is_array(value):
             tracer = lift(value)
             leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
             values.append(tracer.value)
-        elif value is None or isinstance(
-            value, bool | int | float | complex | str | bytes | np.generic
-        ):
-            leaves.append(ResultLeaf("constant", value))
-        elif callable(value):
-            message = f"{trace.name} returns a function, which may hold traced values; return arrays and numbers."
+        elif callable(value) and not is_scalar(value):
+            message = (
+                f"{trace.name} returns a function, which may hold traced values; return"
+                " arrays and numbers."
+            )
             raise located(NotSupportedError, message)
         else:
             leaves.append(ResultLeaf("constant", value))

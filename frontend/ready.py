@@ -10,6 +10,7 @@ import numpy as np
 
 from mlc.dialects.dims import Shape
 from mlc.frontend.arguments import Call
+from mlc.frontend.kinds import is_array, is_tuple
 from mlc.frontend.policy import match_sizes
 from mlc.frontend.program import Program
 from mlc.runtime.interop import result_maker
@@ -100,21 +101,21 @@ class Ready:
         if program.direct_result:
             if maker is None:
                 return outcome
-            return tuple(map(maker, outcome)) if isinstance(outcome, tuple) else maker(outcome)
+            return tuple(map(maker, outcome)) if is_tuple(outcome) else maker(outcome)
         values: Sequence[Any] = outcome
         if program.written:
             values, new = outcome[: -len(program.written)], outcome[-len(program.written) :]
             for k, array in zip(program.written, new, strict=True):
                 _write_back(call, k, array)
         if maker is not None:
-            values = [maker(v) if isinstance(v, np.ndarray) else v for v in values]
+            values = [maker(v) if is_array(v) else v for v in values]
         return program.returned(values)
 
 
 def _write_back(call: Call, k: int, new: Any) -> None:
     """What the function wrote to its argument, written to the caller's array."""
     given = call.leaves[k].given
-    np.copyto(given if isinstance(given, np.ndarray) else call.leaves[k].value, new)
+    np.copyto(given if is_array(given) else call.leaves[k].value, new)
 
 
 def _maker(call: Call) -> Callable[[object], object] | None:

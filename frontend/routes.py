@@ -1,7 +1,7 @@
 """
 The short way to a program that needs Python's help: static arguments, containers, captured values.
 
-`route_source` writes a Python function for one program. It takes the arguments apart as that program
+`make_route` writes a Python function for one program. It takes the arguments apart as the program
 expects them, hands the arrays to the native entry, whose own checks decide, and rebuilds the
 result. Where anything differs it gives MISS, and the full dispatch follows.
 """
@@ -16,6 +16,7 @@ import numpy as np
 from mlc.frontend.arguments import Call
 from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Structure, rebuilt
+from mlc.frontend.kinds import class_of
 from mlc.frontend.paths import Constants, equal_value
 from mlc.frontend.program import Program, ResultLeaf
 
@@ -87,14 +88,15 @@ class _Writer:
             lines.append(f"a{position} = {value}")
             if leaf.kind == "static":
                 same, fixed = self.constants.name(equal_value), self.constants.name(leaf.value)
-                kind = self.constants.name(type(leaf.value))
+                kind = self.constants.name(class_of(leaf.value))
                 lines.append(
                     f"if not (a{position} is {fixed} or {same}(a{position}, {fixed}) or"
                     f" (type(a{position}) is {kind} and a{position} == {fixed})): return MISS"
                 )
             elif leaf.kind == "opaque":
                 lines.append(
-                    f"if type(a{position}) is not {self.constants.name(type(leaf.value))}: return MISS"
+                    f"if type(a{position}) is not"
+                    f" {self.constants.name(class_of(leaf.value))}: return MISS"
                 )
             return position + 1
         kind, keys = structure.kind, structure.keys
@@ -116,7 +118,7 @@ class _Writer:
         return position
 
     def assumptions(self, shapes: Sequence[Shape]) -> list[str] | None:
-        """What tracing assumed about symbolic sizes; None where a symbol is no axis of an argument."""
+        """What tracing assumed about symbolic sizes; None where a symbol is no axis."""
         needed = {s for a in self.program.assumptions for s in a.dim.symbols()}
         lines: list[str] = []
         for k, shape in enumerate(shapes):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OWN = ("mlc", "numpy")  # packages whose frames are not the user's
 
 _STORES: dict[int, int] = {}
-"""Opcodes that store into a local variable, with the shift that gives its number in the argument."""
+"""Opcodes that store into a local variable; their argument shifted right is its number."""
 for _name, _shift in (("STORE_FAST", 0), ("STORE_FAST_LOAD_FAST", 4), ("STORE_FAST_STORE_FAST", 4)):
     if _name in opcode.opmap:
         _STORES[opcode.opmap[_name]] = _shift

@@ -35,7 +35,8 @@ class Stats:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.calls} calls, {self.compilations} compilations, {self.cache_hits} from the cache;"
+            f"{self.calls} calls, {self.compilations} compilations, {self.cache_hits}"
+            " from the cache;"
             f" traced in {self.trace_s * 1e3:.1f} ms, compiled in {self.compile_s * 1e3:.1f} ms"
         ]
         lines += [f"  {a.signature}: {a.because}" for a in self.artifacts]

@@ -138,7 +138,7 @@ class SymbolicDim:
     def __bool__(self) -> bool:
         return self != 0
 
-    def __index__(self) -> int:
+    def __index__(self) -> int:  # noqa: PLE0305 - it raises
         self._specialise(f"{self.dim} as a Python integer", self.dim)
 
     __int__ = __index__

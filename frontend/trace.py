@@ -1,5 +1,5 @@
 """
-Tracing: a Python function runs on `Tracer`s, and each operation on them becomes an op of the tensor level.
+Tracing: a Python function runs on `Tracer`s, each operation on them becomes a tensor-level op.
 
 `Trace` is the program being built; `Value` is what stands for an array in it. The names NumPy users
 know (`x.T`, `x + y`, `x[1:]`) are in tracer.py, on `Tracer`.
@@ -207,7 +207,7 @@ def here() -> Trace:
 
 @dataclass(frozen=True)
 class View:
-    """How a value is part of another one, as NumPy's views are: `get` reads it, `put` writes it back."""
+    """How a value is part of another one, as NumPy's views are: `get` reads, `put` writes back."""
 
     base: Value
     get: Callable[[SSAValue], SSAValue]
@@ -285,7 +285,8 @@ class Value:
 
             raise located(
                 NotSupportedError,
-                f"{self.captured} is read from outside the function; writing to it is not supported yet",
+                f"{self.captured} is read from outside the function; writing to it is not"
+                " supported yet",
                 remedy=f"Write to a copy ({self.captured}.copy()) and return it.",
             )
         view = self.view

@@ -1,4 +1,4 @@
-"""`Tracer`: what stands for an array while a function is traced, with the names ndarray users know."""
+"""`Tracer`: what stands for an array while a function is traced, with an ndarray's names."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Tracer(Value):
         if not self.dims:
             raise located(DTypeError, "iteration over a 0-d array; it is a single number")
         size = self.shape[0]
-        return iter([self[k] for k in range(size)])  # pyright: ignore[reportArgumentType]
+        return iter([self[k] for k in range(size)])
 
     # values that only exist at run time
 
@@ -117,22 +117,25 @@ class Tracer(Value):
         kind = f"array {spell(self.dims)}" if self.dims else "number"
         raise located(
             ConcretizationError,
-            f"{what} of a traced {kind} ({self.row.numpy}) is needed while the function is compiled,"
+            f"{what} of a traced {kind} ({self.row.numpy}) is needed while the function"
+            " is compiled,"
             " but exists only when it runs.",
             remedy=remedy.format(name=name),
         )
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
         self._concrete(
             "the truth value",
-            "Use np.where(condition, a, b) to choose between values, or mark an argument that decides"
+            "Use np.where(condition, a, b) to choose between values, or mark an argument"
+            " that decides"
             " about the program as static=(…).",
         )
 
-    def __index__(self) -> int:
+    def __index__(self) -> int:  # noqa: PLE0305 - it raises
         self._concrete(
             "the integer value",
-            "A shape, an axis or a range needs a number known when compiling: use x.shape, or pass it"
+            "A shape, an axis or a range needs a number known when compiling: use"
+            " x.shape, or pass it"
             " as a Python int. To index with {name}, write x[{name}].",
         )
 
@@ -160,7 +163,8 @@ class Tracer(Value):
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         self._concrete(
             "the NumPy array",
-            "A function that is not traced got {name}: use the NumPy function of that name (np.…), or"
+            "A function that is not traced got {name}: use the NumPy function of that"
+            " name (np.…), or"
             " compute it outside the compiled function.",
         )
 

@@ -4,8 +4,8 @@ The source transform in front of the tracer (decisions.md D8).
 It changes no control flow. In a copy of the user's function, every call, attribute, item and every
 name from outside goes through the object `__mlc__`:
 
-    y = np.zeros(n) + self.w        y = __mlc__.call(__mlc__.attr(__mlc__.name("np", np), "zeros"), n)
-                                        + __mlc__.attr(self, "w")
+    np.zeros(n) + self.w
+    __mlc__.call(__mlc__.attr(__mlc__.name("np", np), "zeros"), n) + __mlc__.attr(self, "w")
 
 so that NumPy's functions are found whatever name leads to them, functions of the user's are traced
 the same way, and arrays and numbers from outside are noticed (access.py). Positions stay, so that
@@ -33,7 +33,7 @@ _transformed: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary(
 
 
 def transformed(function: FunctionType) -> FunctionType:
-    """The function with its loads and calls observed; the function itself where it has no source."""
+    """The function with its loads and calls observed; itself where it has no source."""
     if RUNTIME in function.__code__.co_freevars:
         return function  # made inside a transformed function, and so one itself
     found = _transformed.get(function)
@@ -50,7 +50,7 @@ def _build(function: FunctionType) -> FunctionType:
     )
     if code is None:
         return function
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells[RUNTIME] = CellType(Access(function, dict(cells)))
     closure = tuple(cells[name] for name in code.co_freevars)
     made = FunctionType(

@@ -17,7 +17,7 @@ from mlc.version import __version__
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
     from mlc.frontend import numpy
-    from mlc.frontend.compile import Compiled, compile
+    from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
     from mlc.frontend.loops import fori_loop
     from mlc.frontend.spec import TensorSpec

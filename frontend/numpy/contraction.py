@@ -1,4 +1,4 @@
-"""Products summed over axes: matmul, dot, einsum and their relatives, all by `mlc.contract` with letters."""
+"""Products summed over axes: matmul, dot, einsum and their relatives, all by `mlc.contract`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def matmul(x1: Operand, x2: Operand, /) -> Tracer:
 
 
 def _thin(x: Tracer, lead: Shape, batch: str, core: str) -> tuple[Tracer, str]:
-    """The operand without leading axes of size 1, and its letters: it is repeated along the others."""
+    """The operand without leading axes of size 1, and its letters: it repeats along the others."""
     own = x.dims[: x.ndim - len(core)]
     letters = batch[len(lead) - len(own) :]
     kept = [k for k, dim in enumerate(own) if dim != ONE]
@@ -90,16 +90,19 @@ def _thin(x: Tracer, lead: Shape, batch: str, core: str) -> tuple[Tracer, str]:
 
 def _inner_error(function: str, x: Tracer, y: Tracer, axis_x: int, axis_y: int) -> ShapeError:
     names = [name_of(v) for v in (x, y)]
-    lhs, rhs = (f"{side} {spell(v.dims)}" for side, v in zip(("lhs", "rhs"), (x, y)))
+    lhs, rhs = (f"{side} {spell(v.dims)}" for side, v in zip(("lhs", "rhs"), (x, y), strict=True))
     where_x, where_y = axis_x % x.ndim, axis_y % y.ndim
-    message = f"{function}: inner dimensions differ: {lhs}, {rhs}; expected lhs[{where_x}] == rhs[{where_y}]."
+    message = (
+        f"{function}: inner dimensions differ: {lhs}, {rhs}; expected lhs[{where_x}] =="
+        f" rhs[{where_y}]."
+    )
     return located(ShapeError, message, remedy=_did_you_mean(function, x, y, names))
 
 
 def _did_you_mean(function: str, x: Tracer, y: Tracer, names: Sequence[str | None]) -> str:
     if x.ndim != 2 or y.ndim != 2:
         return ""
-    a, b = (name or side for name, side in zip(names, ("lhs", "rhs")))
+    a, b = (name or side for name, side in zip(names, ("lhs", "rhs"), strict=True))
 
     def write(p: str, q: str) -> str:
         return f"{p} @ {q}" if function == "matmul" else f"np.{function}({p}, {q})"
@@ -172,7 +175,7 @@ def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Tracer:
         )
     word_x = ALPHABET[: x.ndim]
     word_y = list(ALPHABET[x.ndim : x.ndim + y.ndim])
-    for p, q in zip(axes_x, axes_y):
+    for p, q in zip(axes_x, axes_y, strict=True):
         if x.dims[p] != y.dims[q]:
             raise _inner_error("tensordot", x, y, p, q)
         word_y[q] = word_x[p]
@@ -204,7 +207,7 @@ def trace(a: Operand, offset: int = 0) -> Tracer:
 def einsum(
     subscripts: str, /, *operands: Operand, dtype: Any = None, optimize: Any = False
 ) -> Tracer:
-    """Einstein summation with letters, e.g. "bik,bkj->bij"; operands are combined from left to right."""
+    """Einstein summation with letters, e.g. "bik,bkj->bij"; operands combine from left to right."""
     if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise located(
             NotSupportedError, "einsum: expected subscripts as a string such as 'ij,jk->ik'."
@@ -214,7 +217,7 @@ def einsum(
     row = common_dtype("einsum", arrays) if dtype is None else dtype_row(dtype)
     _thin_operands(subscripts, words, arrays)
     value, word = convert(arrays[0].value, row), words[0]
-    for k, (x, other) in enumerate(zip(arrays[1:], words[1:]), 1):
+    for k, (x, other) in enumerate(zip(arrays[1:], words[1:], strict=True), 1):
         needed = set(out).union(*words[k + 1 :])
         both = word + "".join(c for c in other if c not in word)
         kept = out if k == len(words) - 1 else "".join(c for c in both if c in needed)
@@ -226,16 +229,19 @@ def einsum(
 
 
 def _thin_operands(subscripts: str, words: list[str], arrays: list[Tracer]) -> None:
-    """Checks the sizes of the letters; an axis of size 1 that another operand has longer is dropped."""
+    """Checks the sizes of the letters; an axis of size 1 that is longer elsewhere is dropped."""
     sizes: dict[str, Dim] = {}
-    for number, (word, x) in enumerate(zip(words, arrays)):
-        for letter, dim in zip(word, x.dims):
+    for number, (word, x) in enumerate(zip(words, arrays, strict=True)):
+        for letter, dim in zip(word, x.dims, strict=True):
             known = sizes.get(letter, ONE)
             if known not in (ONE, dim) and dim != ONE:
-                message = f"einsum {subscripts!r}: '{letter}' is {known} and, in operand {number} {spell(x.dims)}, {dim}."
+                message = (
+                    f"einsum {subscripts!r}: '{letter}' is {known} and, in operand {number}"
+                    f" {spell(x.dims)}, {dim}."
+                )
                 raise located(ShapeError, message)
             sizes[letter] = dim if known == ONE else known
-    for number, (word, x) in enumerate(zip(words, arrays)):
+    for number, (word, x) in enumerate(zip(words, arrays, strict=True)):
         kept = [k for k, letter in enumerate(word) if x.dims[k] == sizes[letter]]
         if len(kept) != len(word):
             arrays[number] = result(reshaped(x.value, tuple(x.dims[k] for k in kept)))
@@ -261,7 +267,7 @@ def _subscripts(text: str, arrays: Sequence[Tracer]) -> tuple[list[str], str]:
         words, out = _without_ellipsis(words, out if arrow else None, arrays, text)
     elif not arrow:
         out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
-    for word, x in zip(words, arrays):
+    for word, x in zip(words, arrays, strict=True):
         if not is_letters(word):
             message = (
                 f"einsum {text!r}: a letter twice in one operand ({word!r}) is not supported yet."
@@ -290,10 +296,13 @@ def _without_ellipsis(
     spare = [c for c in ALPHABET if c not in text]
     ranks = [
         x.ndim - len(word.replace("...", "")) if "..." in word else 0
-        for word, x in zip(words, arrays)
+        for word, x in zip(words, arrays, strict=True)
     ]
     rest = "".join(spare[: max(ranks)])
-    full = [word.replace("...", rest[len(rest) - rank :]) for word, rank in zip(words, ranks)]
+    full = [
+        word.replace("...", rest[len(rest) - rank :])
+        for word, rank in zip(words, ranks, strict=True)
+    ]
     if out is None:
         named = "".join(words).replace(".", "")
         out = rest + "".join(sorted(c for c in set(named) if named.count(c) == 1))

@@ -126,12 +126,16 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **_: 
     bounds = [_range_bound(x) for x in (start, stop, step)]
     if any(isinstance(x, SymbolicDim) for x in bounds):
         return _symbolic_arange(bounds, dtype)
-    values: NDArray[Any] = np.arange(*bounds)
+    values = _numpy_arange(*bounds)
     row = dtype_row(values.dtype if dtype is None else dtype, "arange")
     shape = (Dim.const(values.size),)
     if values.dtype.kind != "i":
         return result(constant(values.astype(row.numpy), row))
     return _line(bounds[0], bounds[2], row, shape)
+
+
+def _numpy_arange(*bounds: Any) -> NDArray[Any]:
+    return np.arange(*bounds)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _range_bound(value: Any) -> Any:
@@ -143,7 +147,10 @@ def _range_bound(value: Any) -> Any:
 def _symbolic_arange(bounds: Sequence[Any], dtype: Any) -> Tracer:
     first, last, step = (as_dim(x) for x in bounds)
     if first is None or last is None or step is None or step.constant in (None, 0):
-        message = "arange: with a symbolic bound, the other bounds are integers and the step a constant one."
+        message = (
+            "arange: with a symbolic bound, the other bounds are integers and the step a"
+            " constant one."
+        )
         raise located(DTypeError, message)
     stride = step.constant or 1
     span = last - first if stride > 0 else first - last
@@ -199,9 +206,11 @@ def linspace(
 def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **_: object) -> Tracer:
     """Ones on diagonal k, zeros elsewhere. (N, M)."""
     shape = shape_argument((N, N if M is None else M), "eye")
+    from mlc.frontend.numpy.elementwise import equal
+
     row = dtype_row(dtype, "eye")
     rows, columns = result(iota(I64, shape, 0)), result(iota(I64, shape, 1))
-    return result(convert((rows + k == columns).value, row))
+    return result(convert(equal(rows + k, columns).value, row))
 
 
 @public(np.identity)
@@ -247,7 +256,12 @@ def triu(m: Operand, k: int = 0) -> Tracer:
 
 @public(np.array)
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, **_: Any
+    object: Any,  # noqa: A002 - NumPy's name
+    dtype: Any = None,
+    *,
+    copy: bool | None = True,
+    ndmin: int = 0,
+    **_: Any,
 ) -> Tracer:
     """An array from numbers, arrays, traced values and nested sequences of them."""
     made = _from_nested(object)

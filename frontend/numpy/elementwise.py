@@ -33,7 +33,7 @@ from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
 Operand = Any
-"""A traced array, a NumPy array or scalar, a Python number, a symbolic size, or nested lists of these."""
+"""A traced or NumPy array, a NumPy scalar, a Python number, a symbolic size, or lists of these."""
 
 
 def _binary(function: str, op: type[TensorOp], lhs: Operand, rhs: Operand, dtype: DType) -> Tracer:
@@ -266,7 +266,7 @@ def clip(
     a_max: Operand = None,
     *,
     min: Operand = None,  # noqa: A002
-    max: Operand = None,
+    max: Operand = None,  # noqa: A002
 ) -> Tracer:
     """`a` limited to [a_min, a_max]."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
@@ -418,7 +418,10 @@ def invert(x: Operand) -> Tracer:
 def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tracer:
     """x where the condition holds, else y."""
     if x is None or y is None:
-        message = "where(condition) alone gives a result whose size depends on the data; not supported yet."
+        message = (
+            "where(condition) alone gives a result whose size depends on the data; not"
+            " supported yet."
+        )
         raise located(NotSupportedError, message, remedy="Use np.where(condition, a, b).")
     held = truth(condition)
     dtype = common_dtype("where", (x, y))
@@ -435,5 +438,5 @@ def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tracer:
 
 @public(getattr(np, "astype", None))
 def astype(x: Operand, dtype: Any, /, *, copy: bool = True, **_: object) -> Tracer:
-    """The array in another dtype; floats to integers truncate, and saturate where they do not fit."""
+    """The array in another dtype; floats to integers truncate, and saturate where too large."""
     return result(convert(lift(x).value, dtype_row(dtype)))

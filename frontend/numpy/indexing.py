@@ -38,7 +38,7 @@ ZERO = Dim.const(0)
 
 @dataclass(frozen=True)
 class Run:
-    """Elements offset, offset + step, … of one axis; `single`: one element, whose axis disappears."""
+    """Elements offset, offset + step, … of one axis; `single`: one, whose axis disappears."""
 
     offset: Dim
     step: int
@@ -93,7 +93,10 @@ def _entry(part: Any, size: Dim, axis: int) -> Entry:
     if isinstance(part, bool | np.bool_) or (
         isinstance(part, float) and not isinstance(part, np.generic)
     ):
-        message = f"an index is {part!r}; expected an integer, a slice, None, ... or an array of integers."
+        message = (
+            f"an index is {part!r}; expected an integer, a slice, None, ... or an array of"
+            " integers."
+        )
         raise located(OutOfBoundsError, message)
     index = lift(part)
     if index.row is BOOL:
@@ -153,7 +156,7 @@ def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
 
 
 def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> Dim:
-    """A slice bound between 0 and the size, as NumPy clips it; symbolic clips become assumptions."""
+    """A slice bound between 0 and the size, as NumPy clips it; symbolic clips are assumed away."""
     if value is None:
         return default
     bound = as_dim(value)
@@ -188,7 +191,8 @@ def _sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
     dims = shape_of(x.type)
     counts = tuple(run.count for run in runs)
     whole = all(
-        run.step == 1 and run.offset == ZERO and run.count == d for run, d in zip(runs, dims)
+        run.step == 1 and run.offset == ZERO and run.count == d
+        for run, d in zip(runs, dims, strict=True)
     )
     if whole:
         return x
@@ -306,7 +310,10 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tracer:
     index = lift(indices)
     place = normal_axis(0 if axis is None else axis, x.ndim, "take_along_axis")
     if index.ndim != x.ndim:
-        message = f"take_along_axis: the array has {x.ndim} axes and the indices have {index.ndim}; expected as many."
+        message = (
+            f"take_along_axis: the array has {x.ndim} axes and the indices have {index.ndim};"
+            " expected as many."
+        )
         raise located(ShapeError, message)
     rest = [k for k in range(x.ndim) if k != place]
     shape = broadcast_shapes(
@@ -359,7 +366,10 @@ def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     while len(dims) > len(shape) and dims[0] == ONE:
         dims = dims[1:]
     if len(dims) > len(shape) or broadcast_shapes(function, (dims, shape)) != shape:
-        message = f"{function}: could not broadcast {name_of(new) or 'the value'} {spell(tracer.dims)} into {spell(shape)}."
+        message = (
+            f"{function}: could not broadcast {name_of(new) or 'the value'}"
+            f" {spell(tracer.dims)} into {spell(shape)}."
+        )
         raise located(ShapeError, message)
     return spread(reshaped(convert(tracer.value, x.row), dims), shape)
 
@@ -371,7 +381,7 @@ def _whole(new: bool | float, x: Tracer) -> bool | int:
 def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
     """`x` with the elements that the runs name replaced by `new`, of the runs' counts."""
     dims = shape_of(x.type)
-    for axis, (run, size) in enumerate(zip(runs, dims)):
+    for axis, (run, size) in enumerate(zip(runs, dims, strict=True)):
         if run.step == 1 and run.offset == ZERO and run.count == size:
             continue
         if run.count.constant == 0:
@@ -381,7 +391,7 @@ def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
 
 
 def _overwritten_axis(x: SSAValue, axis: int, runs: list[Run], new: SSAValue) -> SSAValue:
-    """The first axis that is not wholly written: what lies before, the part itself, what lies after."""
+    """The first axis that is not wholly written: what lies before, the part, what lies after."""
     dims, run = shape_of(x.type), runs[axis]
     if run.step == -1:
         run, new = Run(run.offset - run.count + 1, 1, run.count), _reversed(new, axis)
@@ -389,7 +399,9 @@ def _overwritten_axis(x: SSAValue, axis: int, runs: list[Run], new: SSAValue) ->
         raise located(
             NotSupportedError,
             "writing to a slice with a step is not supported yet.",
-            remedy="Write with np.where over np.arange, or build the array with np.stack and reshape.",
+            remedy=(
+                "Write with np.where over np.arange, or build the array with np.stack and reshape."
+            ),
         )
     rest = [Run(ZERO, 1, dim) for dim in dims]
 
@@ -420,7 +432,10 @@ def _write_masked(x: Tracer, mask: Tracer, new: Any) -> None:
     from mlc.frontend.numpy.elementwise import where
 
     if not is_number(new) and lift(new).ndim:
-        message = "x[mask] = values writes as many values as the mask has; only one number is supported yet."
+        message = (
+            "x[mask] = values writes as many values as the mask has; only one number is"
+            " supported yet."
+        )
         raise located(
             NotSupportedError,
             message,

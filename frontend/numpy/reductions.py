@@ -68,7 +68,7 @@ def _accumulator(row: DType, dtype: Any) -> DType:
 
 
 @public(np.sum)
-def sum(
+def sum(  # noqa: A001 - NumPy's name
     a: Operand,
     axis: Any = None,
     dtype: Any = None,
@@ -105,7 +105,10 @@ def _extreme(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
     x = lift(a)
     axes = normal_axes(axis, x.ndim, function)
     if any(x.dims[k].constant == 0 for k in axes):
-        message = f"{function}: zero-size array {name_of(x) or ''}{spell(x.dims)} to reduction operation which has no identity."
+        message = (
+            f"{function}: zero-size array {name_of(x) or ''}{spell(x.dims)} to reduction"
+            " operation which has no identity."
+        )
         raise located(ShapeError, message)
     for k in axes:
         here().assume(x.dims[k] - 1, f"{function} needs an element on axis {k}")
@@ -113,7 +116,7 @@ def _extreme(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
 
 
 @public(np.max, np.amax)
-def max(
+def max(  # noqa: A001 - NumPy's name
     a: Operand,
     axis: Any = None,
     out: Any = None,
@@ -127,7 +130,7 @@ def max(
 
 
 @public(np.min, np.amin)
-def min(
+def min(  # noqa: A001 - NumPy's name
     a: Operand,
     axis: Any = None,
     out: Any = None,

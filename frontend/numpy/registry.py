@@ -1,5 +1,5 @@
 """
-Which of NumPy's functions mlc.numpy has, found by the function itself, whatever name it was reached by.
+Which of NumPy's functions mlc.numpy has, found by the function, whatever name leads to it.
 
 `public(np.add)` registers an implementation. In a compiled function it records ops. Outside, on
 NumPy arrays, the same implementation builds a small program, which the reference interpreter runs.
@@ -119,7 +119,10 @@ def unsupported(function: Any) -> MlcError:
             NotSupportedError, f"{text} inside a compiled function", remedy=RANDOM_REMEDY
         )
     message = f"{text} is not supported yet on traced arrays."
-    remedy = "Compute it before the call and pass the result, or write it with the functions of mlc.numpy."
+    remedy = (
+        "Compute it before the call and pass the result, or write it with the functions of"
+        " mlc.numpy."
+    )
     return located(NotSupportedError, message, remedy=remedy)
 
 
@@ -159,7 +162,10 @@ def _into(out: object, result: object, function: str) -> object:
     from mlc.frontend.numpy.indexing import write_all
 
     if not isinstance(out, Tracer):
-        message = f"{function}: out= is a NumPy array that exists before the call; it would be written only once."
+        message = (
+            f"{function}: out= is a NumPy array that exists before the call; it would be"
+            " written only once."
+        )
         raise located(NotSupportedError, message, remedy="Leave out= away and return the result.")
     return write_all(out, result, function)
 

@@ -133,7 +133,10 @@ def reshape_argument(source: Tracer, wanted: Any) -> Shape:
 def _reshape_error(source: Tracer, wanted: str, reason: str) -> ShapeError:
     name = name_of(source) or "an array"
     count = product(source.dims)
-    message = f"reshape: cannot give {name} {spell(source.dims)} with {count} elements the shape {wanted}; {reason}"
+    message = (
+        f"reshape: cannot give {name} {spell(source.dims)} with {count} elements the shape"
+        f" {wanted}; {reason}"
+    )
     return located(ShapeError, message)
 
 
@@ -289,7 +292,8 @@ def _check_joinable(first: Tracer, other: Tracer, position: int, axis: int) -> N
     )
     if not fits:
         message = (
-            f"concatenate: array 0 is {spell(first.dims)} and array {position} is {spell(other.dims)};"
+            f"concatenate: array 0 is {spell(first.dims)} and array {position} is"
+            f" {spell(other.dims)};"
             f" expected equal sizes on every axis but {axis}."
         )
         raise located(ShapeError, message)
@@ -301,7 +305,10 @@ def stack(arrays: Any, axis: Any = 0, **_: Any) -> Tracer:
     parts = _parts("stack", arrays)
     for k, x in enumerate(parts):
         if x.dims != parts[0].dims:
-            message = f"stack: array 0 is {spell(parts[0].dims)} and array {k} is {spell(x.dims)}; expected equal shapes."
+            message = (
+                f"stack: array 0 is {spell(parts[0].dims)} and array {k} is {spell(x.dims)};"
+                " expected equal shapes."
+            )
             raise located(ShapeError, message)
     place = normal_axis(axis, parts[0].ndim + 1, "stack")
     return concatenate([expand_dims(x, place) for x in parts], place)
@@ -388,6 +395,6 @@ def tile(A: Operand, reps: Any) -> Tracer:
     counts = (ONE,) * (rank - len(counts)) + counts
     dims = (ONE,) * (rank - x.ndim) + x.dims
     thin = tuple(d for dim in dims for d in (ONE, dim))
-    wide = tuple(d for count, dim in zip(counts, dims) for d in (count, dim))
+    wide = tuple(d for count, dim in zip(counts, dims, strict=True) for d in (count, dim))
     value = spread(reshaped(x.value, thin), wide)
-    return result(reshaped(value, tuple(c * d for c, d in zip(counts, dims))))
+    return result(reshaped(value, tuple(c * d for c, d in zip(counts, dims, strict=True))))

@@ -53,9 +53,9 @@ def lift(value: object, function: str = "mlc") -> Tracer:
             value, HiddenInput(object_path(value, name_of(value) or "array"))
         )
     if is_series(value):
-        from mlc.frontend.numpy.creation import array
+        from mlc.frontend.numpy.creation import array as from_nested
 
-        return array(value)
+        return from_nested(value)
     if is_number(value) or is_scalar(value):
         array: NDArray[Any] = np.asarray(value)
         dtype = dtype_row(array.dtype, function)
@@ -81,7 +81,10 @@ def dtype_row(dtype: Any, function: str = "astype") -> DType:
         return numpy_dtype(found)
     except TypeError:
         remedy = "Convert with .astype(np.float32), .astype(np.int64) or another of these."
-        message = f"{function}: dtype {found} is not supported yet; expected float32, float64, int32, int64 or bool."
+        message = (
+            f"{function}: dtype {found} is not supported yet; expected float32, float64,"
+            " int32, int64 or bool."
+        )
         raise located(DTypeError, message, remedy=remedy) from None
 
 
@@ -160,7 +163,7 @@ def operator_result(function: Callable[..., Any], *operands: object) -> object:
 
 
 def common_origins(operands: Sequence[object]) -> frozenset[str]:
-    """The scalar arguments that alone determine the operands; empty when something else does too."""
+    """The scalar arguments that alone determine the operands; empty when more does."""
     found: frozenset[str] = frozenset()
     for x in operands:
         if isinstance(x, Tracer):
@@ -196,14 +199,22 @@ def _broadcast_error(
     function: str, shapes: Sequence[Shape], names: Sequence[str], axis: int, left: Dim, right: Dim
 ) -> ShapeError:
     labels = [f"{n} " if n else "" for n in names] or [""] * len(shapes)
-    spelled = " and ".join(f"{label}{spell(shape)}" for label, shape in zip(labels, shapes))
+    spelled = " and ".join(
+        f"{label}{spell(shape)}" for label, shape in zip(labels, shapes, strict=True)
+    )
     reason = "expected equal sizes, or 1."
     if left.constant is None or right.constant is None:
         reason = "a symbolic size broadcasts only with itself or 1."
     remedy = ""
     if left.constant is None and right.constant is None:
-        remedy = f'Give both axes one symbol, e.g. dynamic={{"x": {{0: "{left}"}}, "y": {{0: "{left}"}}}}.'
-    message = f"{function}: shapes {spelled} do not broadcast: axis {axis} is {left} and {right}; {reason}"
+        remedy = (
+            "Give both axes one symbol, e.g."
+            f' dynamic={{"x": {{0: "{left}"}}, "y": {{0: "{left}"}}}}.'
+        )
+    message = (
+        f"{function}: shapes {spelled} do not broadcast: axis {axis} is {left} and {right};"
+        f" {reason}"
+    )
     return located(ShapeError, message, remedy=remedy)
 
 

@@ -1,5 +1,8 @@
 """Which program serves a call, how often functions are compiled, and what the callable is."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import copy
@@ -84,7 +87,7 @@ def test_dynamic_true_and_annotations() -> None:
     assert compiled_count(f) == 1
 
     @mlc.compile
-    def g(x: mlc.TensorSpec("N", 2, dtype="f64")) -> Any:  # pyright: ignore
+    def g(x: mlc.TensorSpec("N", 2, dtype="f64")) -> Any:  # pyright: ignore[reportInvalidTypeForm, reportUnknownParameterType]
         return x.sum(axis=0)
 
     for n in (2, 3, 4):
@@ -161,9 +164,9 @@ def test_kwargs_and_defaults() -> None:
     assert_same(decorated(ones(3), 2.0), ones(3) * 2)
     assert_same(decorated(y=ones(3), x=ones(3)), ones(3) ** 2)
     with pytest.raises(TypeError, match="missing a required argument: 'x'"):
-        decorated()
+        decorated()  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
-        decorated(ones(3), z=1)
+        decorated(ones(3), z=1)  # pyright: ignore[reportCallIssue]
 
 
 def test_the_callable_is_native_for_plain_arrays() -> None:
@@ -207,7 +210,7 @@ def test_lowered() -> None:
     x = ones(8, 3).astype(np.float32)
     assert_same(executable(x, 2.0), x * 2)
     with pytest.raises(ValueError, match="no level"):
-        low.text("nonsense")
+        low.text("nonsense")  # pyright: ignore[reportArgumentType]
 
 
 def test_two_threads_share_a_function() -> None:
@@ -267,4 +270,4 @@ def test_import_is_light() -> None:
         assert getattr(mlc, name) is not None
     assert set(mlc.__all__) <= set(dir(mlc))
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        _ = mlc.nonsense  # pyright: ignore
+        _ = mlc.nonsense

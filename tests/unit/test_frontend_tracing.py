@@ -1,5 +1,8 @@
 """What tracing records: views and writes, weak numbers, symbolic sizes, loops, containers."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -120,9 +123,25 @@ def test_symbolic_sizes_in_expressions() -> None:
         n = x.shape[0]
         mean = x.sum(axis=0) / n
         return (
-            x.reshape(n * 2, -1), x[1:] - x[:-1], x[::-1], np.zeros((n, 2)) + n, np.arange(n), x.reshape(-1)[::2], mean, n // 2, len(x),
-            np.concatenate([x, x]), x.mean(), x.var(axis=0), x[-1], np.linspace(0.0, 1.0, n), np.eye(n) @ x, x.max(0), x.argmax(0), n % 2,
-        )  # fmt: skip
+            x.reshape(n * 2, -1),
+            x[1:] - x[:-1],
+            x[::-1],
+            np.zeros((n, 2)) + n,
+            np.arange(n),
+            x.reshape(-1)[::2],
+            mean,
+            n // 2,
+            len(x),
+            np.concatenate([x, x]),
+            x.mean(),
+            x.var(axis=0),
+            x[-1],
+            np.linspace(0.0, 1.0, n),
+            np.eye(n) @ x,
+            x.max(0),
+            x.argmax(0),
+            n % 2,
+        )
 
     text = step.lower(mlc.TensorSpec("B", 4, dtype="f64")).text("trace")
     assert '#mlc.dims<"B", 4>' in text
