@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.plan import CostAttr, KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.index import GatherOp
@@ -24,27 +25,37 @@ KERNEL_CALL_S = 5e-8  # one call between kernels on a CPU: arguments, cancel pol
 LAUNCH_S = 3e-6  # one kernel of a CUDA graph; source: CUDA C++ Programming Guide 12.8, graphs
 
 
+@lru_cache(maxsize=4096)
+def _bytes(kind: Attribute) -> Dim:
+    return bytes_of(kind)
+
+
+@lru_cache(maxsize=4096)
+def _elements(shape: Shape) -> Dim:
+    return product(shape)
+
+
 def kernel_cost(kernel: KernelOp) -> CostAttr:
     """Arithmetic of every op; bytes of each distinct input, once, and of each result, once."""
     flops = Dim.const(0)
     for op in kernel.block.ops:
-        if isinstance(op, TensorOp):
-            flops = flops + op.cost().flops
+        if isinstance(op, TensorOp) and op.FLOPS:
+            flops = flops + _elements(op.iteration()) * op.FLOPS
     read = sum((bytes_read(x) for x in kernel.block.args), Dim.const(0))
-    written = sum((bytes_of(x.type) for x in kernel.outs), Dim.const(0))
+    written = sum((_bytes(x.type) for x in kernel.outs), Dim.const(0))
     return CostAttr((flops, read, written))
 
 
 def bytes_read(argument: SSAValue) -> Dim:
     """What a kernel reads of one input: all of it, or the parts that slices and gathers pick."""
-    whole = bytes_of(argument.type)
+    whole = _bytes(argument.type)
     parts = Dim.const(0)
     for use in argument.uses:
         op = use.operation
         picks = isinstance(op, SliceOp) or (isinstance(op, GatherOp) and use.index == 0)
         if not picks:
             return whole
-        parts = parts + bytes_of(op.results[0].type)
+        parts = parts + _bytes(op.results[0].type)
     limit, found = whole.constant, parts.constant
     return whole if limit is not None and found is not None and limit < found else parts
 
@@ -53,7 +64,7 @@ def accesses(kernel: KernelOp) -> Dim:
     """Elements read and written: the unit of hand-counted intensities (one add: 1/3)."""
     total = Dim.const(0)
     for argument in kernel.block.args:
-        whole = bytes_of(argument.type)
+        whole = _bytes(argument.type)
         elements = product(shape_of(argument.type))
         item = whole.exact_quotient(elements)
         size = bytes_read(argument).exact_quotient(item) if item is not None else None
