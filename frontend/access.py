@@ -9,6 +9,7 @@ later call, the function is traced again.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
@@ -368,6 +369,22 @@ def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _loose.attr(args[0], args[1])
 
 
+def _scalar_function(name: str) -> Any:
+    def compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from mlc.frontend import numpy as names
+
+        value: Any = args[0] if len(args) == 1 else None
+        if not isinstance(value, Tracer | SymbolicDim):
+            return function(*args, **kwargs)
+        return _to_number(
+            float,
+            (getattr(names, {"fabs": "abs"}.get(name, name))(_to_number(float, (value,), {})),),
+            {},
+        )
+
+    return compute
+
+
 _loose = Access(FunctionType((lambda: None).__code__, {}), {})
 _SPECIAL: dict[Any, Any] = {
     float: _to_number,
@@ -377,5 +394,9 @@ _SPECIAL: dict[Any, Any] = {
     max: _extreme,
     min: _extreme,
     getattr: _attribute,
+    **{
+        getattr(math, name): _scalar_function(name)
+        for name in ("exp", "log", "sqrt", "tanh", "fabs")
+    },
 }
 _SPECIAL_SET = frozenset(_SPECIAL.values())

@@ -93,6 +93,14 @@ class Parameters:
         bound.apply_defaults()
         return list(bound.arguments.values())
 
+    def bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """As `bind`, with the `TensorSpec` annotations of parameters that get no value."""
+        bound = self.signature.bind_partial(*args, **kwargs)
+        for parameter in self.parameters:
+            if isinstance(parameter.annotation, TensorSpec):
+                bound.arguments.setdefault(parameter.name, parameter.annotation)
+        return self.bind(bound.args, bound.kwargs)
+
     def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """One value for each parameter, quickly; None where `bind` must decide."""
         key = (len(args), *kwargs)

@@ -86,7 +86,10 @@ class Compiled(Generic[P, R]):
         return self._dispatcher.reference(args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The traced program for these arguments; a `TensorSpec` stands for an array."""
+        """
+        The traced program for these arguments; a `TensorSpec` stands for an array. Parameters
+        annotated with one need no argument.
+        """
         return self._dispatcher.lower(args, kwargs)
 
     def stats(self) -> Stats:

@@ -243,9 +243,8 @@ class Dispatcher:
 
     def lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
         """The traced program with the sizes the user gives."""
-        values = self.parameters.bind(args, kwargs)
-        forced = self.forced_static
-        call = self.parameters.call(values, forced)
+        values = self.parameters.bind_specs(args, kwargs)
+        call = self.parameters.call(values, self.forced_static)
         explicit = (
             any(leaf.kind == "spec" for leaf in call.leaves) or self.settings.dynamic is False
         )

@@ -18,7 +18,7 @@ from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.access import Paths
 from mlc.frontend.arguments import Call, Parameters, row_of
 from mlc.frontend.containers import Leaf as StructureLeaf
-from mlc.frontend.containers import Node, Structure, flatten, unflatten
+from mlc.frontend.containers import Structure, flatten, unflatten
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_array, is_scalar
 from mlc.frontend.numpy.values import lift
@@ -56,17 +56,10 @@ class Program:
     written: tuple[int, ...]  # argument leaves that the function writes to
     trace_s: float
 
-    @cached_property
+    @property
     def direct_result(self) -> bool:
         """Whether the entry's own result is what the function returns."""
-        if self.written or any(leaf.kind != "array" for leaf in self.results):
-            return False
-        match self.structure:
-            case StructureLeaf():
-                return True
-            case Node(kind=kind, children=children):
-                flat = all(isinstance(c, StructureLeaf) for c in children)
-                return kind is tuple and flat and len(children) > 1
+        return self.signature.returns_tuple is None
 
     @cached_property
     def needs_nothing_from_outside(self) -> bool:
@@ -152,8 +145,9 @@ def trace_program(
         args=tuple(specs),
         results=tuple(ResultSpec(*_spec_parts(value)) for value in outputs),
         symbols=tuple(trace.symbols),
+        returns_tuple=None if not written and _is_plain(structure, results) else True,
     )
-    program = Program(
+    return Program(
         name=trace.name,
         module=module,
         signature=signature,
@@ -167,9 +161,16 @@ def trace_program(
         written=written,
         trace_s=time.perf_counter() - begin,
     )
-    if program.direct_result and len(outputs) == 1 and isinstance(structure, Node):
-        raise AssertionError("a tuple of one is rebuilt")
-    return program
+
+
+def _is_plain(structure: Structure, results: Sequence[ResultLeaf]) -> bool:
+    """One array, or a tuple of several: what the native entry returns by itself."""
+    if any(leaf.kind != "array" for leaf in results):
+        return False
+    if isinstance(structure, StructureLeaf):
+        return True
+    flat = all(isinstance(child, StructureLeaf) for child in structure.children)
+    return structure.kind is tuple and flat and len(results) > 1
 
 
 def _spec_parts(value: Tracer) -> tuple[str, tuple[int | Dim, ...]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlc.dialects.dims import Shape
 from mlc.frontend.arguments import Call
+from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.kinds import is_array, is_tuple
 from mlc.frontend.policy import match_sizes
 from mlc.frontend.program import Program
@@ -95,6 +96,8 @@ class Ready:
         inputs = [call.leaves[k].value for k in program.inputs]
         if program.hidden:
             inputs += program.read_hidden(call.values) or []
+        if program.written:
+            self._refuse_aliases(call, inputs)
         assert self.entry is not None
         outcome = self.entry(*inputs)
         maker = _maker(call)
@@ -110,6 +113,20 @@ class Ready:
         if maker is not None:
             values = [maker(v) if is_array(v) else v for v in values]
         return program.returned(values)
+
+    def _refuse_aliases(self, call: Call, inputs: Sequence[Any]) -> None:
+        """Raises where an array that is written shares memory with another one that is read."""
+        names = [call.leaves[k].name for k in self.program.inputs]
+        names += [h.text for h in self.program.hidden]
+        for k in self.program.written:
+            number = self.program.inputs.index(k)
+            for other, array in enumerate(inputs):
+                if other != number and np.may_share_memory(inputs[number], array):
+                    raise NotSupportedError(
+                        f"{self.program.name} writes to {names[number]}, which shares memory with"
+                        f" {names[other]}; that is not supported yet. Pass a copy of one of them:"
+                        f" {names[other]}.copy()."
+                    )
 
 
 def _write_back(call: Call, k: int, new: Any) -> None:

@@ -40,7 +40,11 @@ def make_route(
     """The route to a program; None where it needs the full dispatch."""
     if any(leaf.given is not None and type(leaf.given) is not np.ndarray for leaf in call.leaves):
         return None  # arrays of other libraries: results are converted back
-    writer = _Writer(program, call, Constants(entry=entry, MISS=MISS, copyto=np.copyto))
+    writer = _Writer(
+        program,
+        call,
+        Constants(entry=entry, MISS=MISS, copyto=np.copyto, share=np.may_share_memory),
+    )
     lines = writer.arguments()
     checked = writer.assumptions(shapes)
     if checked is None:
@@ -50,6 +54,9 @@ def make_route(
     hidden = [h.path.source(writer.constants) for h in program.hidden]
     lines += [f"h{k} = {source}" for k, source in enumerate(hidden)]
     inputs = [*(f"a{k}" for k in program.inputs), *(f"h{k}" for k in range(len(hidden)))]
+    for k in program.written:
+        shared = [f"share(a{k}, {other})" for other in inputs if other != f"a{k}"]
+        lines += [f"if {' or '.join(shared)}: return MISS"] if shared else []
     after = [f"r = entry({', '.join(inputs)})", "if r is MISS: return MISS", *writer.result()]
     source = "\n".join(
         [

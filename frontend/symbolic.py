@@ -154,10 +154,15 @@ class SymbolicDim:
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         self._specialise(f"{self.dim} as a NumPy array", self.dim)
 
-    @property
-    def __array_ufunc__(self) -> object:
-        """NumPy leaves operators to the other operand and to this class."""
-        return None
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> object:
+        from mlc.frontend.numpy.registry import call_ufunc
+
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> object:
+        from mlc.frontend.numpy.registry import call_function
+
+        return call_function(func, args, kwargs)
 
 
 Size = int | SymbolicDim

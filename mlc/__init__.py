@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
     from mlc.frontend.loops import fori_loop
     from mlc.frontend.spec import TensorSpec
+    from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
 
 _PLACES = {
@@ -31,6 +32,7 @@ _PLACES = {
     "numpy": "mlc.frontend.numpy:",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
+    "clear_pool": "mlc.runtime.support",
     "MlcError": "mlc.dialects.errors",
     "ShapeError": "mlc.dialects.errors",
     "DTypeError": "mlc.dialects.errors",
@@ -50,6 +52,7 @@ __all__ = [
     "ShapeError",
     "TensorSpec",
     "__version__",
+    "clear_pool",
     "compile",
     "fori_loop",
     "get_threads",

@@ -150,12 +150,22 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
         result = call_with_conditions(ufunc, inputs, kwargs)
     elif method == "reduce" and ufunc in _REDUCERS:
         result = call_function(_REDUCERS[ufunc], inputs, {"axis": 0, **kwargs})
+    elif method == "outer" and not kwargs:
+        first, second = (_lifted(x) for x in inputs)
+        wide = first.reshape((*first.shape, *(1 for _ in second.dims)))
+        result = call_function(ufunc, (wide, second), {})
     else:
         message = f"numpy.{ufunc.__name__}.{method} is not supported yet on traced arrays."
         raise located(NotSupportedError, message)
     if out is None:
         return result
     return _into(out[0] if is_tuple(out) else out, result, ufunc.__name__)
+
+
+def _lifted(value: Any) -> Tracer:
+    from mlc.frontend.numpy.values import lift
+
+    return lift(value)
 
 
 def _into(out: object, result: object, function: str) -> object:

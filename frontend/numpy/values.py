@@ -123,27 +123,27 @@ def dtype_at(value: SSAValue) -> DType:
 _WEAK_SAMPLES: dict[str, Number] = {"bool": True, "int": 0, "float": 0.0}
 
 
-def promotion_key(value: object) -> str | Number:
+def promotion_key(value: object, function: str) -> str | Number:
     """What NumPy's result_type looks at: a dtype, or a Python number for weak operands."""
     if isinstance(value, Tracer):
-        return _WEAK_SAMPLES[value.row.kind] if value.weak else value.row.numpy.name
+        return _WEAK_SAMPLES[value.row.kind] if value.weak else value.row.name
     if isinstance(value, SymbolicDim):
         return 0
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float) and not isinstance(value, np.generic):
         return _WEAK_SAMPLES["int" if isinstance(value, int) else "float"]
-    return np.asarray(value).dtype.name
+    return dtype_row(np.asarray(value).dtype, function).name
 
 
 def common_dtype(function: str, operands: Sequence[object]) -> DType:
     """The dtype NumPy gives to the operands together."""
-    return dtype_row(_result_type(*(promotion_key(x) for x in operands)), function)
+    return dtype_row(_result_type(*(promotion_key(x, function) for x in operands)), function)
 
 
 @lru_cache(maxsize=1024, typed=True)  # typed: 0 and 0.0 are different keys
 def _result_type(*keys: str | Number) -> np.dtype[Any]:
-    return np.result_type(*(np.dtype(k) if isinstance(k, str) else k for k in keys))
+    return np.result_type(*(named_dtype(k).numpy if isinstance(k, str) else k for k in keys))
 
 
 def is_weak(value: object) -> bool:

@@ -93,6 +93,7 @@ def test_dynamic_true_and_annotations() -> None:
     for n in (2, 3, 4):
         assert_same(g(ones(n, 2)), ones(n, 2).sum(axis=0))
     assert compiled_count(g) == 1
+    assert '"N", 2' in g.lower().text("trace")
 
 
 def test_sizes_that_decide_are_specialised() -> None:

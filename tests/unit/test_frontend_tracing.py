@@ -76,6 +76,9 @@ def test_writes_to_arguments_reach_the_callers_array() -> None:
     for _ in range(2):
         assert_same(compiled(*mine), step(*theirs))
         assert_same(mine, theirs)
+    for _ in range(2):
+        with pytest.raises(mlc.NotSupportedError, match="writes to x, which shares memory with y"):
+            compiled(mine[0], mine[0][:2])
 
 
 def test_weak_numbers() -> None:
@@ -237,3 +240,16 @@ def test_strided_arguments_and_byte_order() -> None:
     ):
         assert_same(f(x), np.asarray(x, np.float64) * 2)
     assert_same(f(np.float32(3)), np.float32(6))
+
+
+def test_one_array_among_other_results() -> None:
+    def f(x: Any) -> Any:
+        return {"n": x.shape[0], "total": x.sum()}
+
+    compiled = mlc.compile(f)
+    for _ in range(2):
+        assert compiled(X) == f(X)
+    assert mlc.compile(lambda x: [x + 1])(X)[0].shape == X.shape
+    assert mlc.compile(lambda x: (x + 1,))(X)[0].shape == X.shape
+    assert mlc.compile(lambda x: None)(X) is None
+    assert mlc.compile(lambda x: 3)(X) == 3

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import random
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -198,6 +199,16 @@ def test_callees_comprehensions_and_lambdas() -> None:
     assert found[3] == expected[3]
     assert found[5]
     assert_same(found[6], expected[6])
+
+
+def test_mathematics_of_numbers() -> None:
+    def f(x: Any, a: float) -> Any:
+        return x * math.sqrt(a), math.exp(x[0, 0]), math.sqrt(x.shape[1]), math.pi * x
+
+    found, expected = mlc.compile(f).reference(X, 2.0), f(X, 2.0)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b)
+        assert type(a) is type(b)
 
 
 def test_without_source_the_tracer_works_alone() -> None:
