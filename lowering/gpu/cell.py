@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
@@ -56,10 +57,10 @@ def walk(
             body(1, [*fixed, Position(i, 1)])
 
         def tail() -> None:
-            b.loop(column, inner, 1, one)
+            b.loop(column, inner, 1, one, attributes={"mlc.no_unroll": UnitAttr()})
 
         if lanes == 1:
-            b.when(whole, lambda: one(column))
+            one(column)
         else:
             b.when(whole, lambda: body(lanes, [*fixed, Position(column, 1)]), tail)
 

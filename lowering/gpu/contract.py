@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.nest import Nest
@@ -107,7 +107,8 @@ class _Tile:
             self.stage(lhs, self.lhs)
             self.stage(rhs, self.rhs)
             b.barrier()
-            return b.loop(0, schedule.block_k, 1, self.multiply, sums)
+            unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(schedule.block_k, i64)}
+            return b.loop(0, schedule.block_k, 1, self.multiply, sums, unrolled)
 
         sums = b.loop(0, self.c.size.k, schedule.block_k, step, [zero] * (rows * vectors))
         for r in range(rows):

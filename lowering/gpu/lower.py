@@ -30,7 +30,7 @@ from mlc.lowering.gpu.reduce import (
     ColumnPhase,
     FoldPhase,
     PartialPhase,
-    PointPhase,
+    PlainPhase,
     RowPhase,
     needs_two_phases,
     partial_scratch,
@@ -64,8 +64,8 @@ def phases_of(kernel: KernelOp, strided: frozenset[int]) -> tuple[Phase, ...]:
 
 
 def _reduction(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> tuple[Phase, ...]:
-    if not nest.sizes:
-        return (PointPhase(),)
+    if len(nest.sizes) == nest.rank:
+        return (PlainPhase(nest, schedule, strided),)
     if schedule.vector_axis < nest.rank:
         return (ColumnPhase(nest, schedule, strided),)
     if needs_two_phases(nest, schedule):

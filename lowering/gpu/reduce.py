@@ -18,6 +18,7 @@ from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
+from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.builder import Index, LoopBuilder, memory_type
 from mlc.lowering.loops.element import Position
@@ -28,7 +29,7 @@ from mlc.lowering.loops.reduce import ReductionNest
 WARP = 32
 MAX_BLOCKS = 512  # of the first phase of a full reduction: about four for each SM of an H200
 COLUMNS = 32  # columns of one block: a line of 128 bytes of f32
-BLOCK_ROWS = 8  # rows that a block takes when a warp reduces one
+BLOCK_THREADS = 256  # of a block that reduces several rows
 
 
 class BlockReduction(ReductionNest):
@@ -100,9 +101,9 @@ class BlockReduction(ReductionNest):
         rest = b.loop(b.add(done, thread), extent, threads, lambda i, *c: step(1, i, c), single)
         return [*wide, *rest]
 
-    def warp_state(self, state: State) -> State:
-        """The combination over the warp, in every thread of it."""
-        offset = WARP // 2
+    def warp_state(self, state: State, width: int = WARP) -> State:
+        """The combination over `width` adjacent threads (a power of two), in each of them."""
+        offset = width // 2
         while offset:
             other = tuple(self._shuffle(x, offset) for x in state)
             state = self.monoid.combine(self.s.lanes(1), self.dtype, state, other)
@@ -113,9 +114,9 @@ class BlockReduction(ReductionNest):
         return self.b.value(gpu.ShuffleOp.of("xor", value, offset))
 
     def block_state(self, state: State, threads: int) -> State:
-        """The combination over a block of `threads` in x, in every thread of its first warp."""
-        state = self.warp_state(state)
-        if threads == WARP:
+        """The combination over `threads` in x, in each of them that is in the first warp."""
+        state = self.warp_state(state, min(threads, WARP))
+        if threads <= WARP:
             return state
         b, thread = self.builder, self.builder.thread()
         warps = threads // WARP
@@ -138,9 +139,11 @@ class BlockReduction(ReductionNest):
             found.append(self.s.lanes(1).select(inside, value, neutral))
         return self.warp_state(tuple(found))
 
-    def write_result(self, fixed: dict[int, Position], state: State) -> None:
-        """The first thread writes a result element."""
-        first = self.b.compare("eq", self.builder.thread(), 0)
+    def write_result(
+        self, fixed: dict[int, Position], state: State, wanted: SSAValue | bool = True
+    ) -> None:
+        """The first thread in x writes a result element."""
+        first = self.b.both(wanted, self.b.compare("eq", self.builder.thread(), 0))
         at = [fixed[g] for g in self.kept]
         self.b.when(first, lambda: self.finish(self.s.lanes(1), at, state))
 
@@ -168,7 +171,7 @@ def _kept(nest: Nest, axes: Axes) -> list[int]:
 
 @dataclass(frozen=True)
 class RowPhase:
-    """A block, or a warp, for each result element; threads run along a reduced axis."""
+    """A block, or part of a warp, for each result element; threads run along a reduced axis."""
 
     nest: Nest
     schedule: Schedule
@@ -177,7 +180,7 @@ class RowPhase:
     @property
     def rows_per_block(self) -> int:
         """Result elements that a block computes."""
-        return BLOCK_ROWS if self.schedule.threads == WARP and self.nest.rank else 1
+        return max(1, BLOCK_THREADS // self.schedule.threads) if self.nest.rank else 1
 
     @property
     def threads(self) -> int:
@@ -192,18 +195,21 @@ class RowPhase:
         return Grid((blocks, 1, 1), (self.schedule.threads, self.rows_per_block, 1))
 
     def write(self, s: KernelScope) -> None:
-        """One row of this warp or block."""
+        """One row of these threads; those past the end repeat the last one: all must shuffle."""
         r = BlockReduction(s)
         b, threads = r.builder, self.schedule.threads
         sizes = [r.axes.sizes[k] for k in r.kept]
-        row: Index = b.add(b.mul(b.block_number(), self.rows_per_block), b.thread("y"))
+        row = b.add(b.mul(b.block_number(), self.rows_per_block), b.thread("y"))
+        rows = b.product(sizes)
+        inside = b.compare("lt", row, rows)
 
         def one() -> None:
-            at = dict(zip(r.kept, map(Position, b.split(row, sizes)), strict=True))
+            number = b.min(row, b.sub(rows, 1))
+            at = dict(zip(r.kept, map(Position, b.split(number, sizes)), strict=True))
             state = r.block_state(r.thread_state(at, b.thread(), threads), threads)
-            r.write_result(at, state)
+            r.write_result(at, state, inside)
 
-        b.when(b.compare("lt", row, b.product(sizes)), lambda: r.with_aligned_rows(one))
+        r.with_aligned_rows(one)
 
 
 @dataclass(frozen=True)
@@ -299,21 +305,31 @@ def needs_two_phases(nest: Nest, schedule: Schedule) -> bool:
 
 
 @dataclass(frozen=True)
-class PointPhase:
-    """A reduction without axes: one thread does it."""
+class PlainPhase:
+    """A reduction over no axes: every element is a result by itself."""
+
+    nest: Nest
+    schedule: Schedule
+    strided: frozenset[int]
 
     @property
     def threads(self) -> int:
         """The most threads that a block has."""
-        return 1
+        return self.schedule.threads
 
     def grid(self, b: LoopBuilder) -> Grid:
-        """One thread."""
-        return Grid((1, 1, 1), (1, 1, 1))
+        """One thread per vector of results."""
+        return walk_grid(b, axes_of(b, self.nest, self.strided).sizes, self.schedule)
 
     def write(self, s: KernelScope) -> None:
-        """The only element."""
-        ReductionNest(s).at_a_point()
+        """The summand of this thread's points, combined with the neutral state."""
+        r = BlockReduction(s)
+
+        def point(lanes: int, at: list[Position]) -> None:
+            e = s.lanes(lanes)
+            r.finish(e, at, r.step(e, at, tuple(r.identity(lanes, 1))))
+
+        walk(r.builder, r.axes.sizes, self.schedule.lanes, point)
 
 
 @dataclass(frozen=True)

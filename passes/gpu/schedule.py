@@ -13,7 +13,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
-WARP_ROW = 1024  # elements up to which one warp reduces a row: 8 vectors of 4 for each thread
+WARP_ROW = 1024  # elements up to which a warp, or part of it, reduces a row: two vectors a thread
 COLUMN_THREADS = 512  # 32 columns side by side, 16 rows at a time
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
 
@@ -61,8 +61,8 @@ def choose_tile(op: ContractOp) -> Schedule | None:
 def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
     """Threads run along a reduced axis, or along the result's last axis where memory does."""
     assert nest.reduction is not None
-    if not nest.sizes:
-        return Schedule(threads=1)
+    if len(nest.sizes) == nest.rank:
+        return Schedule(lanes=lanes, vector_axis=nest.rank - 1, threads=BLOCK_THREADS)
     votes = contiguous_votes(nest)
     reduced = range(nest.rank, len(nest.sizes))
     candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
@@ -77,8 +77,13 @@ def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
     size = product(nest.sizes[a] for a in group).constant
     threads = BLOCK_THREADS
     if nest.rank and size is not None and size <= WARP_ROW:
-        threads = target.warp_lanes
+        threads = min(target.warp_lanes, _power_of_two(-(-size // (2 * lanes))))
     return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, threads=threads)
+
+
+def _power_of_two(least: int) -> int:
+    """The smallest power of two that is not below `least`."""
+    return 1 << max(0, least - 1).bit_length()
 
 
 def _widest(kernel: KernelOp) -> int:

@@ -158,7 +158,7 @@ class Result:
 
     def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
         if stream is not None and stream > 2:
-            self._device.let_wait(stream)
+            self._device.synchronize()  # another stream: it must not read too early
         return _to_capsule(self._block, self.dtype, self.shape)
 
     @property

@@ -166,12 +166,6 @@ class Device:
         """`count` 32-bit words, in order with the launches."""
         self.driver.memset_d32_async(pointer, word, count)
 
-    def let_wait(self, stream: int) -> None:
-        """Another library's stream goes on when everything launched here is done."""
-        event = self.driver.Event()
-        event.record()
-        self.driver.ExternalStream(stream).wait_for_event(event)
-
     def synchronize(self) -> None:
         """Waits for everything launched."""
         self.driver.Context.synchronize()

@@ -1,0 +1,33 @@
+"""Random programs, with loops that the host drives, on the GPU."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from mlc.programs import signature_of
+from mlc.runtime.interpret import entry_function, interpret
+from tests.every_op.native import to_plan
+from tests.gpu.native import load
+from tests.numerics.test_programs import TOLERANCE, agree
+from tests.programs import random_program
+
+pytestmark = pytest.mark.gpu
+
+PROGRAMS_PER_BATCH = 20
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_random_programs_give_the_reference(batch: int) -> None:
+    for k in range(PROGRAMS_PER_BATCH):
+        seed = batch * PROGRAMS_PER_BATCH + k
+        program = random_program(random.Random(seed))
+        wanted = interpret(program.module, program.inputs, program.sizes)
+        signature = signature_of(entry_function(program.module))
+        fusion = "simple" if k % 2 else "none"
+        outcome = load(to_plan(program.module, fusion=fusion), signature)(*program.inputs)
+        results = outcome if isinstance(outcome, tuple) else (outcome,)
+        found = [np.asarray(r) for r in results]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        agree(found, wanted, f"seed {seed}", TOLERANCE)
