@@ -1,0 +1,76 @@
+// Each kernel's loop nest is cut for the module's machine: the vector follows the axis that memory
+// walks, and only contractions worth packing get register and cache tiles.
+// RUN: mlc opt %s --target=avx512 -p mlc-schedule --split-input-file | filecheck %s
+// RUN: mlc opt %s --target=avx2 -p mlc-schedule --split-input-file | filecheck %s --check-prefix=AVX2
+
+// Sixteen floats fill an AVX-512 register, eight an AVX2 one.
+// CHECK-LABEL: @pointwise
+// CHECK: schedule = #mlc.schedule<lanes = 16, vector_axis = 1
+// AVX2-LABEL: @pointwise
+// AVX2: schedule = #mlc.schedule<lanes = 8, vector_axis = 1
+func.func @pointwise(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %y = mlc.kernel "cell" (%a = %x) : (tensor<4x64xf32>) -> (tensor<4x64xf32>) {
+    %0 = mlc.neg %a : tensor<4x64xf32>
+    mlc.yield %0 : tensor<4x64xf32>
+  }
+  func.return %y : tensor<4x64xf32>
+}
+
+// -----
+
+// Sums along rows: the vector runs along the summed axis, which lies together in memory.
+// CHECK-LABEL: @rows
+// CHECK: schedule = #mlc.schedule<lanes = 16, vector_axis = 1
+func.func @rows(%x: tensor<4x64xf32>) -> tensor<4xf32> {
+  %y = mlc.kernel "row" (%a = %x) : (tensor<4x64xf32>) -> (tensor<4xf32>) {
+    %0 = mlc.reduce "sum" "mn->m" %a : tensor<4x64xf32> -> tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  }
+  func.return %y : tensor<4xf32>
+}
+
+// -----
+
+// Sums down columns: the same axis of memory is now the result's, axis 0 of the iteration space.
+// CHECK-LABEL: @columns
+// CHECK: schedule = #mlc.schedule<lanes = 16, vector_axis = 0
+func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
+  %y = mlc.kernel "row" (%a = %x) : (tensor<4x64xf32>) -> (tensor<64xf32>) {
+    %0 = mlc.reduce "sum" "mn->n" %a : tensor<4x64xf32> -> tensor<64xf32>
+    mlc.yield %0 : tensor<64xf32>
+  }
+  func.return %y : tensor<64xf32>
+}
+
+// -----
+
+// A large product: 6 x 64 accumulators fill 24 of 32 registers; with 16 registers, 4 x 24 fill 12.
+// CHECK-LABEL: @large
+// CHECK: tile_m = 6, tile_n = 64
+// AVX2-LABEL: @large
+// AVX2: tile_m = 4, tile_n = 24
+func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<256x256xf32>, tensor<256x256xf32>) -> (tensor<256x256xf32>) {
+    %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<256x256xf32>, tensor<256x256xf32> -> tensor<256x256xf32>
+    mlc.yield %0 : tensor<256x256xf32>
+  }
+  func.return %y : tensor<256x256xf32>
+}
+
+// -----
+
+// A small one is not packed, and a schedule that somebody wrote is kept.
+// CHECK-LABEL: @small
+// CHECK-NOT: tile_m
+// CHECK: schedule = #mlc.schedule<lanes = 4>
+func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
+    mlc.yield %0 : tensor<8x8xf32>
+  }
+  %z = mlc.kernel "cell" (%a = %y) : (tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    %0 = mlc.neg %a : tensor<8x8xf32>
+    mlc.yield %0 : tensor<8x8xf32>
+  } {schedule = #mlc.schedule<lanes = 4>}
+  func.return %z : tensor<8x8xf32>
+}
