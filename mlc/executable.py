@@ -27,7 +27,7 @@ from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
-from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
@@ -316,7 +316,11 @@ def build(
 
 def _key(program: Levels, function: FuncOp) -> str:
     """The first key of D20: traced program, options, entry, and the lines of ops that may fail."""
-    lines = [str(op.location) for op in function.walk() if isinstance(op, GatherOp | ReduceOp)]
+    lines = [
+        str(op.location)
+        for op in function.walk()
+        if isinstance(op, TensorOp) and (op.CHECKS or isinstance(op, ReduceOp))
+    ]
     parts = (program.traced, program.options.key(), repr(program.signature), "\n".join(lines))
     return object_key(b"program", *(part.encode() for part in parts))
 

@@ -7,6 +7,7 @@ import difflib
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import IO
 
@@ -118,8 +119,8 @@ class MlcOpt(xDSLOptMain):
         try:
             return chosen.from_spec(ArgSpec(chosen.name, spec.parameters))
         except (ValueError, TypeError) as error:
-            fields = [f.replace("_", "-") for f in getattr(chosen, "__dataclass_fields__", {})]
-            known = f"expected one of {', '.join(fields)}" if fields else "it takes no options"
+            names = [f.name.replace("_", "-") for f in fields(chosen)]
+            known = f"expected one of {', '.join(names)}" if names else "it takes no options"
             raise UsageError(f"pass {spec.name}: {error}; {known}") from None
 
     def _full_name(self, name: str) -> str:
@@ -159,7 +160,9 @@ class MlcOpt(xDSLOptMain):
                     if self.args.verify_diagnostics:
                         output.write(f"{error}\n")
                         continue
-                    print(error, file=sys.stderr)
+                    output.flush()
+                    said = str(error)
+                    print(said if "error:" in said else f"mlc: {said}", file=sys.stderr)
                     status = 1
         finally:
             if output is not sys.stdout:
@@ -206,7 +209,7 @@ class MlcOpt(xDSLOptMain):
             except ValueError as error:  # an option that only the pass can judge
                 if isinstance(error, MlcError):
                     raise
-                raise MlcError(f"pass {each.name}: {error}") from error
+                raise MlcError(f"pass {error}") from error
             if self.args.time_passes:
                 print(f"{each.name}: {(time.perf_counter() - start) * 1e3:.3f} ms", file=sys.stderr)
             if self.args.verify_each:

@@ -277,7 +277,12 @@ def call_function(path: Path, name: str | None, rest: Sequence[str]) -> int:
             specs = _arguments(function, path, args.spec)
             types = [(x.dtype, x.dims) for x in specs if isinstance(x, TensorSpec)]
     inputs = random_arrays(types, args) if args.random else load_arrays(args.inputs)
-    results = _flat(function(*inputs))
+    try:
+        results = _flat(function(*inputs))
+    except MlcError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the inputs do not fit, or the function failed
+        raise MlcError(f"{type(error).__name__}: {error}") from None
     for k, result in enumerate(results):
         array = np.asarray(result)
         print(f"result {k}: {array.dtype}{list(array.shape)}")

@@ -27,6 +27,7 @@ PASSES = {
 DIALECTS = {
     "mlc": "mlc.dialects.tensor.registry:MLC",
     "mlc_vec": "mlc.dialects.vec:MlcVec",
+    "mlc_math": "mlc.dialects.functions:MlcMath",
     "mlc_par": "mlc.dialects.par:MlcPar",
 }
 """Prefix -> ``module:dialect``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
@@ -105,13 +107,29 @@ def parse_text(
         return MlcParser(ctx, text, name, line_offset).parse_module()
     except ParseError as error:
         at = error.span.get_location()
-        message = error.msg.strip() or "this is not MLIR"
+        message = _with_hint(error.msg.strip() or "this is not MLIR")
         line = at.line + line_offset
         raise SourceError(_pointed(name, line, at.col, message, text, line_offset)) from None
     except VerifyException as error:  # an attribute that refuses its parameters
         raise SourceError(f"{name}: error: {error}") from None
     except RecursionError:
         raise SourceError(f"{name}: error: regions are nested too deeply") from None
+
+
+def _with_hint(message: str) -> str:
+    """The message about an op that nobody knows, with the op that may have been meant."""
+    found = re.search(r"Operation (\S+) is not registered", message)
+    if found is None:
+        return message
+    prefix, dot, name = found[1].partition(".")
+    if not dot:
+        return f"found {prefix!r}; expected an op such as func.func or mlc.add"
+    if prefix not in _dialects():
+        return f"no dialect is called {prefix!r}; --allow-unregistered-dialect accepts its ops"
+    known = [op.name for op in _dialects()[prefix]().operations]
+    near = difflib.get_close_matches(f"{prefix}.{name}", known, n=1)
+    meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+    return f"no op is called {prefix}.{name}; {meant}"
 
 
 def verify_text(module: ModuleOp, text: str, name: str, *, line_offset: int = 0) -> None:
@@ -127,8 +145,8 @@ def verify_text(module: ModuleOp, text: str, name: str, *, line_offset: int = 0)
 
 def _at(op: Operation, message: str, text: str, name: str, line_offset: int) -> str:
     location = op.location
-    if not message.startswith(f"{op.name}:"):
-        message = f"{op.name}: {message}"
+    if not message.startswith(op.name):
+        message = f"{op.name} {message}" if message.startswith("uses ") else f"{op.name}: {message}"
     if not isinstance(location, FileLineColLoc) or location.filename.data != name:
         return f"{name}: error: {message}"
     line, column = location.line.data, location.column.data

@@ -17,8 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 
 def verify_dominance(op: Operation) -> None:
     """VerifyException naming the first op with an operand that is not defined yet."""
-    for _, message in faults(op):
-        raise VerifyException(message)
+    for user, message in faults(op):
+        raise VerifyException(f"{user.name} {message}")
 
 
 def faults(op: Operation) -> Iterator[tuple[Operation, str]]:
@@ -35,7 +35,7 @@ def faults(op: Operation) -> Iterator[tuple[Operation, str]]:
         )
         yield (
             user,
-            f"'{user.name}' uses {name}, which is defined {where}{by};"
+            f"uses {name}, which is defined {where}{by};"
             " expected every value to be defined before its uses",
         )
 

@@ -23,6 +23,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 
 Array = NDArray[Any]
@@ -124,6 +125,14 @@ class _Frame:
             case SliceOp():
                 offsets = tuple(offset.evaluate(self.symbols) for offset, _ in op.starts())
                 return op.reference_at(operands[0], self.shape(op.result), offsets)
+            case PadOp():
+                low, high = (
+                    tuple(dim.evaluate(self.symbols) for dim in widths.data)
+                    for widths in (op.low, op.high)
+                )
+                return op.reference_at(operands[0], operands[1], low, high)
+            case DynamicSliceOp():
+                return op.reference_at(operands, self.shape(op.result))
             case _:
                 return np.asarray(op.reference(*operands), dtype=op.dtype.numpy)
 

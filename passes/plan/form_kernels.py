@@ -22,9 +22,9 @@ from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import KernelOp, Template
 from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
+from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.cost import kernel_cost
 from mlc.passes.plan.grouping import (
     Fusion,
@@ -229,8 +229,8 @@ class _Build:
                 inputs[value] = None
             elif owner not in needed:
                 needed[owner] = None
-                is_gather = isinstance(owner, GatherOp)
-                pending += [(x, is_gather and k == 0) for k, x in enumerate(owner.operands)]
+                stored = owner.stored_operands()
+                pending += [(x, k in stored) for k, x in enumerate(owner.operands)]
         ops = [op for op in needed if isinstance(op, TensorOp)]
         ops.sort(key=lambda op: self.order[op])
         return ops, sorted(inputs, key=_input_order(self.order))
@@ -283,8 +283,11 @@ def _template(ops: Sequence[TensorOp], kernel: Kernel) -> Template:
         return "contraction"
     if isinstance(reduction, ReduceOp):
         return "row" if kernel.shape else "magg"
+    for op in ops:
+        if isinstance(op, Whole):
+            return op.TEMPLATE
     if any(isinstance(op, GatherOp) for op in ops):
         return "gather"
-    if kernel.is_concat or all(is_view(op) or isinstance(op, ConcatOp) for op in ops):
+    if all(map(is_view, ops)):
         return "copy"
     return "cell"

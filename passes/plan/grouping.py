@@ -23,9 +23,11 @@ from mlc.dialects.tensor.control import ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.placing import INDEX_MAPS, PLACING, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.sort import Sorting
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import repeated_element
 
@@ -49,7 +51,7 @@ class Kernel:
     shape: Shape
     outputs: list[SSAValue]
     reduction: TensorOp | None = None
-    is_concat: bool = False
+    is_whole: bool = False
     ops: int = 0
 
 
@@ -101,8 +103,8 @@ class Grouping:
         if isinstance(owner, Operation) and owner.parent is self.block:
             self._demands.setdefault(value, []).append(demand)
         elif demand.kernel is not None and isinstance(owner, TensorOp) and is_view(owner):
-            for x in owner.operands:
-                self._need(x, replace(demand, reads=max(demand.reads, _reads(owner))))
+            for k, x in enumerate(owner.operands):
+                self._need(x, replace(demand, reads=max(demand.reads, _reads(owner, k))))
         else:
             self.outer.append(value)
 
@@ -140,10 +142,11 @@ class Grouping:
             self._decide_view(op, index, demands)
         elif isinstance(op, ReduceOp | ContractOp):
             self._decide_reduction(op, index, demands)
-        elif isinstance(op, ConcatOp):
-            kernel = self._new_kernel(op, index, is_concat=True)
-            for part in op.parts:
-                self._need(part, Demand(index, kernel, "piece"))
+        elif isinstance(op, Whole):
+            kernel = self._new_kernel(op, index, is_whole=True)
+            reads = AGAIN if isinstance(op, Sorting) else SAME
+            for part in op.operands:
+                self._need(part, Demand(index, kernel, "piece", reads))
         else:
             self._decide_pointwise(op, index, demands)
 
@@ -177,7 +180,7 @@ class Grouping:
         if len(readers) != 1 or self.fusion == "none":
             return None
         (kernel,) = readers
-        taken = kernel.reduction is not None or kernel.is_concat or kernel.shape != op.shape
+        taken = kernel.reduction is not None or kernel.is_whole or kernel.shape != op.shape
         return None if taken or not _fits(kernel, demands) else kernel
 
     def _decide_pointwise(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
@@ -243,7 +246,7 @@ class Grouping:
         mine = self._facts.sources[op.results[0]]
         best: Kernel | None = None
         for kernel in self.kernels:
-            if kernel.shape != op.shape or kernel.is_concat or len(kernel.outputs) >= MAX_OUTPUTS:
+            if kernel.shape != op.shape or kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS:
                 continue
             if kernel.ops >= MAX_OPS or not _fits(kernel, demands):
                 continue
@@ -264,8 +267,8 @@ class Grouping:
 
     # Kernels ------------------------------------------------------------------------------------
 
-    def _new_kernel(self, op: TensorOp, index: int, *, is_concat: bool = False) -> Kernel:
-        kernel = Kernel(index, op.shape, [], is_concat=is_concat)
+    def _new_kernel(self, op: TensorOp, index: int, *, is_whole: bool = False) -> Kernel:
+        kernel = Kernel(index, op.shape, [], is_whole=is_whole)
         self.kernels.append(kernel)
         self._write(op.results[0], kernel)
         return kernel
@@ -277,15 +280,18 @@ class Grouping:
     def _compute(self, op: TensorOp, kernel: Kernel, stage: Stage, reads: int) -> None:
         """The op is computed in the kernel: so the kernel reads its operands."""
         position = kernel.position
+        stored = op.stored_operands()
+        for k in stored:
+            self._need(op.operands[k], Demand(position))
         if isinstance(op, GatherOp):
             words, result = split(op.letters.data)
-            self._need(op.source, Demand(position))
             for word, x in zip(words[1:], op.indices, strict=True):
                 again = AGAIN if any(c not in word for c in result) else ONCE
                 self._need(x, Demand(position, kernel, stage, max(reads, again)))
             return
-        for x in op.operands:
-            self._need(x, Demand(position, kernel, stage, max(reads, _reads(op))))
+        for k, x in enumerate(op.operands):
+            if k not in stored:
+                self._need(x, Demand(position, kernel, stage, max(reads, _reads(op, k))))
 
 
 class _Facts:
@@ -299,7 +305,7 @@ class _Facts:
                 self._value(op, value)
 
     def _value(self, op: Operation, value: SSAValue) -> None:
-        stops = not isinstance(op, TensorOp) or isinstance(op, ReduceOp | ContractOp | ConcatOp)
+        stops = not isinstance(op, TensorOp) or isinstance(op, ReduceOp | ContractOp | Whole)
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
             self.work[value] = 0.0
             self.sources[value] = frozenset((value,))
@@ -316,7 +322,7 @@ def _weight(op: Operation) -> float:
 
 def is_view(op: Operation) -> bool:
     """Ops that kernels hold a copy of: index maps, and values made of nothing."""
-    if isinstance(op, BroadcastOp | TransposeOp | SliceOp | IotaOp | SizeOp):
+    if isinstance(op, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
         return True
     if isinstance(op, ReshapeOp):
         return op.unit_axes_only()
@@ -345,10 +351,13 @@ def is_buffer(value: SSAValue) -> bool:
     )
 
 
-def _reads(op: TensorOp) -> int:
-    if isinstance(op, BroadcastOp):
+def _reads(op: TensorOp, operand: int) -> int:
+    if isinstance(op, BroadcastOp) or (
+        isinstance(op, PLACING) and not shape_of(op.operands[operand].type)
+    ):
         return AGAIN
-    return ONCE if is_view(op) else SAME
+    moved = isinstance(op, DynamicUpdateOp) and operand == 1
+    return ONCE if moved or is_view(op) else SAME
 
 
 def _all_buffers(demands: Sequence[Demand]) -> bool:

@@ -45,7 +45,7 @@ for _commutative in (AddOp, MulOp, MaxOp, MinOp):
 @ALGEBRA.on(AddOp)
 def add_nothing(op: AddOp, b: Rewrite) -> SSAValue | None:
     """x + -0.0  ->  x;  on integers x + 0  ->  x;  x or false  ->  x"""
-    zero = -0.0 if op.dtype.kind == "float" else 0
+    zero = -0.0 if op.dtype.is_inexact else 0
     return op.lhs if is_splat_of(op.rhs, zero) else None
 
 
@@ -68,7 +68,7 @@ def subtract_nothing(op: SubOp, b: Rewrite) -> SSAValue | None:
 @ALGEBRA.on(SubOp)
 def subtract_from_nothing(op: SubOp, b: Rewrite) -> SSAValue | None:
     """-0.0 - x  ->  -x;  on integers 0 - x  ->  -x"""
-    zero = -0.0 if op.dtype.kind == "float" else 0
+    zero = -0.0 if op.dtype.is_inexact else 0
     return b(NegOp, op.rhs) if is_splat_of(op.lhs, zero) else None
 
 
@@ -81,27 +81,27 @@ def subtract_negated(op: SubOp, b: Rewrite) -> SSAValue | None:
 @ALGEBRA.on(SubOp)
 def subtract_self(op: SubOp, b: Rewrite) -> SSAValue | None:
     """x - x  ->  0 on integers (a float may be infinite or NaN)"""
-    if op.lhs is not op.rhs or op.dtype.kind == "float":
+    if op.lhs is not op.rhs or op.dtype.is_inexact:
         return None
     return splat_constant(b, 0, op.dtype, op.shape)
 
 
 @ALGEBRA.on(MulOp)
 def multiply_by_one(op: MulOp, b: Rewrite) -> SSAValue | None:
-    """x * 1  ->  x"""
-    return op.lhs if is_splat_of(op.rhs, 1) else None
+    """x * 1  ->  x;  not on complex numbers, where inf * (1 + 0j) is inf + nan j"""
+    return op.lhs if op.dtype.kind != "complex" and is_splat_of(op.rhs, 1) else None
 
 
 @ALGEBRA.on(MulOp)
 def multiply_by_zero(op: MulOp, b: Rewrite) -> SSAValue | None:
     """x * 0  ->  0 on integers and bools"""
-    return op.rhs if op.dtype.kind != "float" and is_splat_of(op.rhs, 0) else None
+    return op.rhs if not op.dtype.is_inexact and is_splat_of(op.rhs, 0) else None
 
 
 @ALGEBRA.on(DivOp)
 def divide_by_power_of_two(op: DivOp, b: Rewrite) -> SSAValue | None:
     """x / 4.0  ->  x * 0.25, which rounds the same real number; x / 1.0  ->  x"""
-    divisor = splat(op.rhs)
+    divisor = None if op.dtype.kind == "complex" else splat(op.rhs)
     if divisor is None or not _has_exact_inverse(float(divisor), op.dtype):
         return None
     if divisor == 1:
@@ -113,7 +113,7 @@ def _has_exact_inverse(value: float, dtype: DType) -> bool:
     """Whether 1 / value is a normal power of two."""
     if not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
         return False
-    limit = 126 if dtype.name == "f32" else 1022
+    limit = {"f16": 14, "f64": 1022}.get(dtype.name, 126)
     return abs(math.frexp(value)[1] - 1) < limit
 
 

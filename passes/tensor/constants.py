@@ -52,7 +52,10 @@ def is_splat_of(value: SSAValue, number: float) -> bool:
     found = splat(value)
     if found is None or found != number:
         return False
-    return number != 0 or found.dtype.kind != "f" or np.signbit(found) == np.signbit(number)
+    if number != 0 or found.dtype.kind in "biu":
+        return True
+    # a complex zero has two signs
+    return found.dtype.kind != "c" and np.signbit(found) == np.signbit(number)
 
 
 def splat_constant(b: OpBuilder, scalar: Any, dtype: DType, shape: Shape) -> SSAValue:

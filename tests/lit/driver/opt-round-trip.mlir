@@ -2,7 +2,7 @@
 // RUN: mlc opt %s | mlc opt | filecheck %s
 
 // CHECK-LABEL: func.func @twice
-// CHECK-SAME:  (%[[X:.*]] : f32) -> f32
+// CHECK-SAME:  (%[[X:.*]]: f32) -> f32
 // CHECK-NEXT:    %[[SUM:.*]] = arith.addf %[[X]], %[[X]] : f32
 // CHECK-NEXT:    func.return %[[SUM]] : f32
 func.func @twice(%x: f32) -> f32 {

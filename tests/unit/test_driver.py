@@ -1,0 +1,99 @@
+"""The `mlc` command's exit statuses and messages; what it prints is in tests/lit/driver."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlc.driver import main
+from mlc.version import __version__
+
+MISTAKES: dict[str, tuple[list[str], int, str]] = {
+    "no command": ([], 2, "the following arguments are required: COMMAND"),
+    "unknown command": (["compile"], 2, "invalid choice: 'compile'"),
+    "no file": (["show", "nowhere.py"], 1, "nowhere.py: no such file; expected FILE.py"),
+    "no such kind of file": (
+        ["run", "{tmp}/notes.txt"],
+        1,
+        "expected a file that ends in .py or .mlir",
+    ),
+    "not UTF-8": (["opt", "{tmp}/bytes.mlir"], 1, "byte 0 is not UTF-8; expected MLIR text"),
+    "a folder": (["opt", "{tmp}"], 1, "Is a directory"),
+    "not MLIR": (
+        ["opt", "{tmp}/words.mlir"],
+        1,
+        "words.mlir:1:7: error: found 'these'; expected an op",
+    ),
+    "unknown target": (["show", "{tmp}/f.mlir", "--target", "z80"], 2, "no target is called 'z80'"),
+    "bad sizes": (
+        ["explain", "{tmp}/f.mlir", "--sizes", "B"],
+        2,
+        "expected symbols and sizes such as",
+    ),
+    "unknown symbol": (["explain", "{tmp}/f.mlir", "--sizes", "N=3"], 1, "no symbol is called 'N'"),
+    "too few inputs": (["run", "{tmp}/f.mlir"], 1, "f is compiled for (f32[B]), found ()"),
+    "no output folder": (
+        ["build", "{tmp}/f.mlir", "-o", "{tmp}/no/f.o"],
+        1,
+        "No such file or directory",
+    ),
+    "broken import": (["show", "{tmp}/broken.py"], 1, "broken.py cannot be imported: SyntaxError"),
+    "no function": (["show", "{tmp}/empty.py"], 1, "empty.py has 0 compiled functions (none)"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Files with mistakes, and one without."""
+    (tmp_path / "notes.txt").write_text("notes")
+    (tmp_path / "bytes.mlir").write_bytes(b"\xff\xfe")
+    (tmp_path / "words.mlir").write_text("these are words")
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    kind = 'tensor<?xf32, #mlc.dims<"B">>'
+    (tmp_path / "f.mlir").write_text(
+        f"func.func @f(%x: {kind}) -> {kind} {{\n"
+        f"  %0 = mlc.neg %x : {kind}\n  func.return %0 : {kind}\n}}\n"
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes(mistake: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    arguments, status, message = MISTAKES[mistake]
+    try:
+        found = main([a.replace("{tmp}", str(folder)) for a in arguments])
+    except SystemExit as stop:  # argparse
+        found = stop.code
+    error = capfd.readouterr().err
+    assert message in error
+    assert "Traceback" not in error or mistake == "broken import"
+    assert found == status
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert not stop.value.code
+    assert capsys.readouterr().out == f"mlc {__version__}\n"
+
+
+def test_ctrl_c_ends_with_130(tmp_path: Path) -> None:
+    script = tmp_path / "stop.py"
+    script.write_text("raise KeyboardInterrupt\n")
+    assert main(["run", str(script)]) == 130
+
+
+@pytest.mark.parametrize(("stop", "status"), [("0", 0), ("3", 3), ("", 0), ("'no'", 1)])
+def test_a_script_ends_with_its_own_status(stop: str, status: int, tmp_path: Path) -> None:
+    script = tmp_path / "stop.py"
+    script.write_text(f"import sys\nsys.exit({stop})\n")
+    assert main(["run", str(script)]) == status
+
+
+def test_who_stops_reading_is_no_error(folder: Path) -> None:
+    command = f"{sys.executable} -m mlc opt --list-passes | head -1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert result.stdout == "mlc-canonicalize\n"
+    assert result.stderr == ""
