@@ -16,10 +16,11 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.element import Ix, Point
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Reduction
 
 ZERO = Dim.const(0)
+SOMEWHERE = Dim.symbol("_")  # an offset that is known only at run time
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,10 @@ class _Probe:
             tuple((a, c * scale) for a, c in at.terms), at.offset * scale + offset, at.known
         )
 
+    def shift(self, at: Ix, by: SSAValue) -> Ix:
+        assert isinstance(at, Affine)
+        return Affine(at.terms, at.offset + SOMEWHERE, at.known)
+
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         return None
 
@@ -174,10 +179,16 @@ class _Probe:
         return op.element(self, at)
 
 
+def whole_of(kernel: KernelOp) -> Whole | None:
+    """The op whose result the kernel writes as a whole, if it holds one."""
+    owner = kernel.yielded.values[0].owner
+    return owner if isinstance(owner, Whole) else None
+
+
 def nest_of(kernel: KernelOp) -> Nest | None:
-    """The iteration space of a kernel; None for one written piece by piece (concat)."""
+    """The iteration space of a kernel; None for one written as a whole."""
     ops = list(kernel.block.ops)
-    if any(op.name == "mlc.concat" for op in ops):
+    if whole_of(kernel) is not None:
         return None
     reduction = next((op for op in ops if isinstance(op, Reduction)), None)
     result = shape_of(kernel.outs[0].type)

@@ -70,6 +70,10 @@ class ElementBuilder(Protocol):
         """scale * at + offset."""
         ...
 
+    def shift(self, at: Ix, by: SSAValue) -> Ix:
+        """at + by, for an i64 element that is the same for all lanes."""
+        ...
+
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         """Reports a run-time error of `site` where the bool element `ok` is false.
 

@@ -14,6 +14,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import bind, fresh, split
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, text_property
@@ -40,6 +41,7 @@ class GatherOp(TensorOp):
     name = "mlc.gather"
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, integer array indexing"
     WEIGHT: ClassVar[float] = 4.0
+    CHECKS: ClassVar[bool] = True
     letters = prop_def(StringAttr)
     source = operand_def(TensorType)
     indices = var_operand_def(TensorType)
@@ -128,7 +130,18 @@ class GatherOp(TensorOp):
         return b.fetch(self.source, tuple(point), where=inside)
 
     def linear_operands(self) -> tuple[int, ...]:
-        return (0,)  # its transpose is a scatter-add, which comes with the scatter family
+        return (0,)
+
+    def stored_operands(self) -> tuple[int, ...]:
+        return (0,)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        """Adds each element of the cotangent where it was read."""
+        from mlc.dialects.tensor.scatter import ScatterOp
+
+        zero = full(b, 0.0, self.dtype, shape_of(self.source.type))
+        text = self.letters.data
+        return b(ScatterOp, zero, *self.indices, cotangent, mode="add", letters=text)
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]

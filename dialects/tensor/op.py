@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class TensorOp(IRDLOperation):
     FLOPS: ClassVar[int] = 0  # arithmetic operations per element of the iteration space
     # time of one element relative to an addition; measured: docs/measurements.md
     WEIGHT: ClassVar[float] = 1.0
+    CHECKS: ClassVar[bool] = False  # reports run-time errors by `ElementBuilder.check`
 
     traits = traits_def(Pure())
 
@@ -123,6 +124,14 @@ class TensorOp(IRDLOperation):
         """The operands in each of which the result is linear while the others are fixed."""
         return ()
 
+    def jointly_linear(self) -> tuple[int, ...]:
+        """The operands in which together the result is linear; `transpose` holds for each."""
+        return self.linear_operands()
+
+    def stored_operands(self) -> tuple[int, ...]:
+        """The operands read at computed positions: these must lie in memory."""
+        return ()
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:
@@ -158,6 +167,15 @@ class TensorOp(IRDLOperation):
                 f"{self.name}: operands ({given}) give {expected},"
                 f" but the result is declared as {found}"
             )
+
+
+class Whole(TensorOp):
+    """
+    The family of ops whose result is written as a whole, not element by element: each has a kernel
+    of its own, into which producers may be fused and from which nobody reads.
+    """
+
+    TEMPLATE: ClassVar[Literal["scan", "gather", "sort", "copy"]]  # shape of its loop nest (D17)
 
 
 def as_attribute(value: object) -> Attribute:

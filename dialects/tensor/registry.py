@@ -15,8 +15,12 @@ from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import ARITHMETIC
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.placing import PLACING
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.scan import ScanOp
+from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 
 OPS: tuple[type[TensorOp], ...] = (
     ConstantOp,
@@ -30,8 +34,14 @@ OPS: tuple[type[TensorOp], ...] = (
     SliceOp,
     ConcatOp,
     GatherOp,
+    ScatterOp,
+    *PLACING,
     ContractOp,
     ReduceOp,
+    ScanOp,
+    SortOp,
+    ArgsortOp,
+    SearchsortedOp,
 )
 
 

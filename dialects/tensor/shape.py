@@ -6,7 +6,7 @@ The first, second and fourth are index maps: they cost nothing once folded into 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
@@ -22,6 +22,7 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     TensorOp,
+    Whole,
     int_property,
     tensor_of,
     text_property,
@@ -326,7 +327,7 @@ class SliceOp(IndexMapped):
 
 
 @irdl_op_definition
-class ConcatOp(TensorOp):
+class ConcatOp(Whole):
     """
     The operands one after another along an axis.
 
@@ -336,6 +337,7 @@ class ConcatOp(TensorOp):
     """
 
     name = "mlc.concat"
+    TEMPLATE: ClassVar[Literal["copy"]] = "copy"
     axis = prop_def(IntegerAttr.constr(eq(i64)))
     parts = var_operand_def(TensorType)
     result = result_def(TensorType)

@@ -17,7 +17,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
-from mlc.dialects.nest import Nest, nest_of
+from mlc.dialects.errors import MlcError
+from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.roles import contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp
@@ -38,6 +39,14 @@ from mlc.lowering.gpu.reduce import (
 from mlc.lowering.loops.builder import Index, buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel
 from mlc.lowering.loops.lower import EntryLowering
+
+
+class NoGpuTemplateError(MlcError, NotImplementedError):
+    """
+    A kernel of a shape that the GPU lowering does not know yet.
+
+    ``mlc.sort`` on a GPU — compile the function for a CPU.
+    """
 
 
 def lower_to_gpu(module: ModuleOp) -> ModuleOp:
@@ -75,8 +84,12 @@ def _reduction(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> tuple
 
 
 def _pieces(kernel: KernelOp, schedule: Schedule) -> tuple[Phase, ...]:
-    op = kernel.yielded.values[0].owner
-    assert isinstance(op, ConcatOp)
+    op = whole_of(kernel)
+    if not isinstance(op, ConcatOp):
+        raise NoGpuTemplateError(
+            f"{op.name if op else kernel.name}: kernels of template"
+            f' "{kernel.template.data}" have no GPU lowering yet; compile this function for a CPU'
+        )
     pieces = zip(op.parts, op.piece_offsets(), strict=True)
     return tuple(PiecePhase(part, op.axis.value.data, at, schedule) for part, at in pieces)
 

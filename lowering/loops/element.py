@@ -8,6 +8,7 @@ from typing import cast
 
 from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     IntegerType,
@@ -106,7 +107,8 @@ class Lanes:
         self.context = context
         self.sites = sites
         self.bound = bound or {}
-        self._fetched: dict[tuple[SSAValue, Point], SSAValue] = {}
+        self._guard: SSAValue | None = None  # nothing is read where it is false
+        self._fetched: dict[tuple[SSAValue, Point, SSAValue | None], SSAValue] = {}
 
     # types ----------------------------------------------------------------------------------
 
@@ -232,9 +234,24 @@ class Lanes:
             lanes = self.apply(arith.MuliOp, lanes, factor)
         return Position(base, at.step * scale, lanes)
 
+    def shift(self, at: Ix, by: SSAValue) -> Ix:
+        assert isinstance(at, Position)
+        if self.lanes > 1:
+            by = self.b.value(
+                vector.ExtractOp.create(
+                    operands=[by],
+                    result_types=[i64],
+                    properties={"static_position": DenseArrayBase.from_list(i64, [0])},
+                )
+            )
+        cast = arith.IndexCastOp.create(operands=[by], result_types=[INDEX])
+        return Position(self.b.add(at.base, self.b.value(cast)), at.step, at.lanes)
+
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         number = self.sites[site]
         bad = self.apply(arith.XOrIOp, ok, self.constant(True, BOOL))
+        if self._guard is not None:
+            bad = self.apply(arith.AndIOp, bad, self._guard)
         if self.lanes > 1:
             if self.mask is not None:
                 bad = self.apply(arith.AndIOp, bad, self.mask)
@@ -265,18 +282,22 @@ class Lanes:
         bound = self.bound.get(tensor)
         if bound is not None:
             return bound
-        key = (tensor, at)
-        if where is None and key in self._fetched:
+        guard = self._guard
+        if where is not None:
+            guard = where if guard is None else self.apply(arith.AndIOp, guard, where)
+        key = (tensor, at, guard)
+        if key in self._fetched:
             return self._fetched[key]
         buffer = self.buffers.get(tensor)
         if buffer is not None:
-            value = self.load(buffer, at, where)
+            value = self.load(buffer, at, guard)
         else:
             op = tensor.owner
             assert isinstance(op, TensorOp), f"no element of {tensor}"
+            outer, self._guard = self._guard, guard
             value = op.element(self, at)
-        if where is None:
-            self._fetched[key] = value
+            self._guard = outer
+        self._fetched[key] = value
         return value
 
     # memory ---------------------------------------------------------------------------------
@@ -293,11 +314,13 @@ class Lanes:
                 buffer, bases, self._offsets(buffer, positions, steps), element, where
             )
         elif not any(steps):
-            value = self.spread(self.b.load(buffer.memref, bases))
+            any_lane = None if where is None else self._reduce(_ANY_LANE, where, i1)
+            value = self.spread(self._load_one(buffer, bases, element, any_lane))
         elif self._unit(buffer, steps):
             kind = vector_type(element, self.lanes)
-            fill = self._zero(element) if self.mask is not None else None
-            value = self.b.load_vector(buffer.memref, bases, kind, self.mask, fill)
+            mask = self._masked(where)
+            fill = self._zero(element) if mask is not None else None
+            value = self.b.load_vector(buffer.memref, bases, kind, mask, fill)
         else:
             value = self._gather(
                 buffer, bases, self._offsets(buffer, positions, steps), element, where
@@ -328,8 +351,17 @@ class Lanes:
     ) -> SSAValue:
         if where is None:
             return self.b.load(buffer.memref, bases)
-        zero = self._zero(element)
+        dtype = BOOL if element == memory_type(BOOL) else dtype_of(element)
+        zero = self.b.constant(IntegerAttr(0, IntegerType(8)), element)
+        if dtype is not BOOL:
+            zero = self.b.element(0, dtype, 1)
         return self.b.pick(where, lambda: self.b.load(buffer.memref, bases), lambda: zero)
+
+    def _masked(self, where: SSAValue | None) -> SSAValue | None:
+        """The lanes that are in use and for which `where` holds; None for all."""
+        if where is None or self.mask is None:
+            return self.mask if where is None else where
+        return self.apply(arith.AndIOp, where, self.mask)
 
     def _zero(self, element: Attribute) -> SSAValue:
         if element == memory_type(BOOL):
@@ -373,9 +405,7 @@ class Lanes:
         element: Attribute,
         where: SSAValue | None,
     ) -> SSAValue:
-        mask = self.mask
-        if where is not None:
-            mask = where if mask is None else self.apply(arith.AndIOp, where, mask)
+        mask = self._masked(where)
         if mask is None:
             mask = self.constant(True, BOOL)
         indices = [self.b.index(i) for i in bases]

@@ -224,10 +224,11 @@ def lower_concat(s: KernelScope) -> None:
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
     for part, offset in zip(op.parts, op.piece_offsets(), strict=True):
-        _write_piece(s, part, op.axis.value.data, offset)
+        write_piece(s, part, op.axis.value.data, offset)
 
 
-def _write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:
+def write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:
+    """Writes all elements of `part` from `offset` on along an axis of the result."""
     b, lanes = s.b, s.schedule.lanes
     sizes = [b.dim(dim) for dim in shape_of(part.type)]
     start = b.dim(offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -32,12 +32,16 @@ from mlc.dialects import par
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import CompilerBug
+from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
-from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Reduction
-from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.scan import ScanOp
+from mlc.dialects.tensor.scatter import ScatterOp
+from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
+from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.lowering.loops.builder import (
     INDEX,
     Index,
@@ -51,6 +55,9 @@ from mlc.lowering.loops.contract import contraction_of, lower_contraction, scrat
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel, structure
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.reduce import lower_reduction
+from mlc.lowering.loops.scan import lower_scan
+from mlc.lowering.loops.scatter import lower_scatter
+from mlc.lowering.loops.sort import lower_sort, sort_scratch, sorting_of
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
@@ -378,7 +385,9 @@ class EntryLowering:
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
         numbers: dict[Operation, int] = {
-            o: self.sites.number(o, "index") for o in op.block.ops if isinstance(o, GatherOp)
+            o: self.sites.number(o, "index")
+            for o in op.block.ops
+            if isinstance(o, TensorOp) and o.CHECKS
         }
         key = structure(op, strided, list(numbers.values()))
         name = f"{op.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
@@ -391,6 +400,8 @@ class EntryLowering:
 
     def _scratch(self, op: KernelOp) -> tuple[Scratch, ...]:
         """The memory that the kernel needs while it runs."""
+        if sorting_of(op) is not None:
+            return sort_scratch(op)
         need, contraction = scratch_bytes(op), contraction_of(op)
         if contraction is None or need == Dim.const(0):
             return ()
@@ -431,13 +442,23 @@ class EntryLowering:
 def write_kernel(s: KernelScope) -> None:
     """The body of a kernel on a CPU, by its template."""
     if s.nest is None:
-        lower_concat(s)
+        _WHOLE[type(whole_of(s.kernel))](s)
     elif s.nest.reduction is None:
         lower_cell(s)
     elif contraction_of(s.kernel) is not None:
         lower_contraction(s)
     else:
         lower_reduction(s)
+
+
+_WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
+    ConcatOp: lower_concat,
+    ScanOp: lower_scan,
+    ScatterOp: lower_scatter,
+    SortOp: lower_sort,
+    ArgsortOp: lower_sort,
+}
+"""Kernels written as a whole, by their op."""
 
 
 def _array(op: Operation, name: str) -> Sequence[Attribute]:

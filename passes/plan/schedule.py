@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest, contiguous_votes, nest_of
+from mlc.dialects.nest import Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget
@@ -65,7 +65,9 @@ def choose_blocks(target: CpuTarget, element_bytes: int) -> tuple[int, int, int]
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
-    grain = int(GRAIN_SECONDS * target.f32_flops_per_s / 8 / (nest.weight if nest else 1.0))
+    whole = whole_of(kernel)
+    weight = nest.weight if nest else max(whole.WEIGHT if whole else 1.0, 1.0)
+    grain = int(GRAIN_SECONDS * target.f32_flops_per_s / 8 / weight)
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)
     if nest.reduction is None:
