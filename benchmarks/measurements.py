@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -78,19 +78,32 @@ def square(n: int) -> tuple[Array, Array]:
     return rng.random((n, n), np.float32), rng.random((n, n), np.float32)
 
 
+SMALL = (
+    *((n, n, n) for n in (8, 12, 16, 20, 24, 32, 48, 64, 96)),
+    *((64, 16, 10), (4, 64, 64), (128, 8, 16), (16, 64, 8), (64, 128, 10)),
+)  # (m, k, n)
+
+
 def packing(rounds: int) -> Table:
     """From which size on packing pays: dialects/roles.py."""
-    table = Table("Packing threshold: n x n float32 products", ["n", "unpacked", "packed", "ratio"])
-    target = host_target()
+    table = Table(
+        "Packing: products of m x k and k x n float32",
+        ["m, k, n", "multiplications", "unpacked", "packed", "unpacked / packed", "NumPy"],
+    )
+    change = packed(host_target(), 4)
+    rng = np.random.default_rng(5)
     with mock.patch.object(mlc.lowering.loops.contract, "SMALL_CONTRACTION", 0):
-        for n in (16, 24, 32, 40, 48, 56, 64, 96, 128):
-            a, b = square(n)
+        for m, k, n in SMALL:
+            a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
             calls = {
-                name: partial(with_schedule(matmul, change, a, b), a, b)
-                for name, change in (("no", unpacked), ("yes", packed(target, 4)))
+                "unpacked": partial(with_schedule(matmul, unpacked, a, b), a, b),
+                "packed": partial(with_schedule(matmul, change, a, b), a, b),
+                "NumPy": partial(matmul, a, b),
             }
             found = medians(calls, rounds)
-            table.add(str(n), found["no"], found["yes"], f"{found['no'] / found['yes']:.2f}")
+            ratio = f"{found['unpacked'] / found['packed']:.2f}"
+            cells = (found["unpacked"], found["packed"], ratio, found["NumPy"])
+            table.add(f"{m}, {k}, {n}", f"{m * k * n:,}", *cells)
     return table
 
 
@@ -128,6 +141,11 @@ def softmax(x: Array) -> Array:
     return e / e.sum(axis=1, keepdims=True)
 
 
+def multiply_add(a: Array, b: Array) -> Array:
+    """a + b * a."""
+    return a + b * a
+
+
 def llvm_levels(rounds: int) -> Table:
     """LLVM's pipelines: time to compile, time of the code. runtime/llvm.py."""
     table = Table(
@@ -142,7 +160,7 @@ def llvm_levels(rounds: int) -> Table:
     cases: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
         "a @ b, 512": (matmul, (a, b)),
         "softmax, 512 x 512": (softmax, (a,)),
-        "a + b * a": (lambda a, b: a + b * a, (a, b)),
+        "a + b * a": (multiply_add, (a, b)),
     }
     for name, (function, arrays) in cases.items():
         compile_s: list[float] = []
@@ -168,7 +186,7 @@ def llvm_levels(rounds: int) -> Table:
 
 
 @contextmanager
-def fresh_cache() -> Iterator[None]:
+def fresh_cache() -> Generator[None, None, None]:
     """No object of an earlier run is found."""
     import tempfile
 
@@ -176,7 +194,7 @@ def fresh_cache() -> Iterator[None]:
         yield
 
 
-CHAINS: dict[str, Callable[[Array], Array]] = {
+OPS: dict[str, Callable[[Array], Array]] = {
     "x + c": lambda x: x + np.float32(1.5),
     "x * c": lambda x: x * np.float32(1.5),
     "c / x": lambda x: np.float32(1.5) / x,
@@ -188,28 +206,34 @@ CHAINS: dict[str, Callable[[Array], Array]] = {
 
 
 def weights(rounds: int) -> Table:
-    """Time of an op relative to an addition, in a chain within one kernel: `WEIGHT`."""
+    """Time of an op relative to an addition: `WEIGHT`. Loads, stores and the call are taken off."""
     x = np.random.default_rng(6).random(4096, np.float32) + np.float32(0.5)
 
-    def chain(step: Callable[[Array], Array], count: int) -> Callable[[Array], Array]:
+    def sum_of(count: int) -> Callable[[Array], Array]:
         def function(x: Array) -> Array:
             for _ in range(count):
-                x = step(x)
+                x = x + np.float32(1.5)
             return x
 
         return function
 
-    slopes: dict[str, float] = {}
-    for name, step in CHAINS.items():
-        calls = {
-            str(n): partial(compiled(chain(step, n), threads=1, numerics="strict"), x)
-            for n in (8, 24)
-        }
-        found = medians(calls, rounds)
-        slopes[name] = (found["24"] - found["8"]) / 16 / x.size
-    table = Table("Op weights: float32, in a chain", ["op", "per element", "of an addition"])
-    for name, seconds in slopes.items():
-        table.add(name, f"{seconds * 1e12:.0f} ps", f"{seconds / slopes['x + c']:.1f}")
+    def only(op: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        def function(x: Array) -> Array:
+            return op(x)
+
+        return function
+
+    functions = {**{name: only(op) for name, op in OPS.items()}, "1": sum_of(1), "17": sum_of(17)}
+    calls = {
+        name: partial(compiled(function, threads=1, numerics="strict"), x)
+        for name, function in functions.items()
+    }
+    found = medians(calls, rounds)
+    addition = (found["17"] - found["1"]) / 16
+    table = Table("Op weights: 4,096 float32", ["op", "per element", "of an addition"])
+    for name in OPS:
+        seconds = found[name] - found["1"] + addition
+        table.add(name, f"{seconds / x.size * 1e12:.0f} ps", f"{seconds / addition:.1f}")
     return table
 
 
@@ -240,7 +264,7 @@ def spinning(rounds: int) -> Table:
         ]
         try:
             for count in ("500", "300000"):
-                environment = {**os.environ, "GOMP_SPINCOUNT": count}
+                environment = {**os.environ, "OMP_NUM_THREADS": "2", "GOMP_SPINCOUNT": count}
                 command = [sys.executable, "-c", SPIN, str(100 * rounds)]
                 output = subprocess.check_output(command, env=environment, text=True)
                 table.add(count, f"{busy} busy processes", *map(float, output.split()))
