@@ -122,6 +122,7 @@ def _captured_container(value: Any, path: Path) -> Any:
     if id(value) in memory.copies:
         return memory.copies[id(value)]
     memory.remember(value, path)
+    memory.copies[id(value)] = value  # a container that holds itself ends here
     parts = children_of(value)
     assert parts is not None
     kind, keys, children = parts

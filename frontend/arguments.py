@@ -66,7 +66,10 @@ _ROWS: dict[np.dtype[Any], DType] = {row.numpy: row for row in DTYPES}
 class Parameters:
     """The parameters of a function, and which of them are static."""
 
-    def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str], *, on_gpu: bool = False
+    ) -> None:
+        self.on_gpu = on_gpu  # arrays on a GPU are taken as they are
         self.signature = _signature(function)
         self.parameters = list(self.signature.parameters.values())
         self.names = [p.name for p in self.parameters]
@@ -149,7 +152,11 @@ class Parameters:
             names = (name,) if structure is LEAF else leaf_names(value, name)
             for part_name, part in zip(names, parts, strict=True):
                 forced = part_name in forced_static
-                leaves.append(static_leaf(part_name, part) if forced else leaf_of(part_name, part))
+                if forced:
+                    leaves.append(static_leaf(part_name, part))
+                else:
+                    device_leaf = _device_leaf(part_name, part) if self.on_gpu else None
+                    leaves.append(device_leaf or leaf_of(part_name, part))
         return Call(values, structures, leaves)
 
 
@@ -215,6 +222,20 @@ def _array_leaf(name: str, array: NDArray[Any], given: Any = None) -> Leaf:
         array, layout = np.ascontiguousarray(array), "c"
     key: Hashable = ("array", _ROWS[array.dtype].name, array.ndim, layout)
     return Leaf(name, "array", array, key, original, layout)
+
+
+def _device_leaf(name: str, value: Any) -> Leaf | None:
+    """The leaf of an array on a GPU, which stays there; None for anything else."""
+    from mlc.runtime.cuda.dlpack import device_array, on_device
+
+    if not on_device(value):
+        return None
+    try:
+        array = device_array(value, f"argument {name!r}")
+    except TypeError as error:
+        raise DTypeError(str(error)) from None
+    layout: Layout = "c" if array.contiguous else "general"
+    return Leaf(name, "array", array, ("array", array.row.name, array.ndim, layout), value, layout)
 
 
 def _supported(name: str, value: object) -> NDArray[Any]:

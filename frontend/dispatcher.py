@@ -11,7 +11,7 @@ from mlc.dialects.errors import MlcError
 from mlc.frontend import access
 from mlc.frontend.arguments import Call, Parameters
 from mlc.frontend.errors import ConcretizationError, SpecialiseSignal
-from mlc.frontend.lowered import Lowered
+from mlc.frontend.lowered import Lowered, is_gpu
 from mlc.frontend.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
 from mlc.frontend.program import Program, trace_program
 from mlc.frontend.ready import Ready, describe
@@ -42,7 +42,8 @@ class Dispatcher:
         self.owner = owner
         self.function = function
         self.settings = settings
-        self.parameters: Parameters = Parameters(function, settings.static)
+        on_gpu = is_gpu(settings)
+        self.parameters: Parameters = Parameters(function, settings.static, on_gpu=on_gpu)
         self.policy: Policy = Policy(_with_annotations(self.parameters, settings.dynamic))
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}

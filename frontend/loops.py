@@ -13,7 +13,7 @@ from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.errors import located
-from mlc.frontend.numpy.values import common_dtype, convert, lift
+from mlc.frontend.numpy.values import common_dtype, convert, is_integer, lift
 from mlc.frontend.trace import current, here
 from mlc.frontend.tracer import Tracer
 
@@ -52,7 +52,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, C], C], init: C) -> C
 
 
 def _integer(count: Tracer) -> SSAValue:
-    if count.row.kind == "float" or count.ndim:
+    if not is_integer(count.row) or count.ndim:
         message = (
             f"fori_loop: the bounds are {count.row.numpy} {spell(count.dims)}; expected integers."
         )

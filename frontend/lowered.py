@@ -11,6 +11,7 @@ from mlc.frontend.arguments import Call
 from mlc.frontend.program import Program
 
 if TYPE_CHECKING:
+    from mlc.dialects.target import GpuTarget
     from mlc.frontend.compile import Settings
     from mlc.pipeline import Options
 
@@ -62,6 +63,15 @@ class Lowered:
         return executable_of(self._program, self._settings, slow=None)
 
 
+def is_gpu(settings: Settings) -> bool:
+    """Whether the function is for a GPU, without asking for one."""
+    from mlc import knobs
+    from mlc.dialects.target.known import GPUS
+
+    name = settings.target or knobs.current().target or "host"
+    return name.startswith("cuda") or name in {target.name for target in GPUS}
+
+
 def options_of(settings: Settings) -> Options:
     """The pipeline's options."""
     from mlc import knobs
@@ -70,8 +80,14 @@ def options_of(settings: Settings) -> Options:
     from mlc.runtime.probe import host_target
 
     name = settings.target or knobs.current().target or "host"
-    target = named_target(name, host=host_target)
+    target = named_target(name, host=host_target, cuda=_gpu_target)
     return Options(target=target, threads=settings.threads, numerics=settings.numerics)
+
+
+def _gpu_target() -> GpuTarget:
+    from mlc.runtime.cuda import gpu_target
+
+    return gpu_target()
 
 
 def executable_of(program: Program, settings: Settings, *, slow: Callable[..., Any] | None) -> Any:

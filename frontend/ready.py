@@ -138,6 +138,8 @@ def _write_back(call: Call, k: int, new: Any) -> None:
 def _maker(call: Call) -> Callable[[object], object] | None:
     """What turns results into the library of the arguments, where that is not NumPy."""
     for leaf in call.leaves:
+        if leaf.kind == "array" and not is_array(leaf.value):
+            return None  # a GPU program gives arrays of the right library
         if leaf.given is not None and type(leaf.given) is not np.ndarray:
             maker = result_maker(leaf.given)
             if maker is not None:

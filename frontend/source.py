@@ -65,10 +65,23 @@ def user_frame() -> FrameType | None:
     """The innermost frame that is neither mlc's nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _OWN:
+        if not _is_own(frame):
             return frame
         frame = frame.f_back
     return None
+
+
+def _is_own(frame: FrameType) -> bool:
+    own = _own_codes.get(frame.f_code)
+    if own is None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        own = package in _OWN
+        if own:  # users' code objects may come without end: they are not kept
+            _own_codes[frame.f_code] = True
+    return own
+
+
+_own_codes: dict[CodeType, bool] = {}
 
 
 def user_site() -> Site | None:

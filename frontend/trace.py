@@ -8,7 +8,7 @@ know (`x.T`, `x + y`, `x[1:]`) are in tracer.py, on `Tracer`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
-from mlc.dialects.errors import MlcError
+from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
@@ -59,6 +59,7 @@ class Trace:
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
         self.staging: object = None
+        self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
         self.b = OpBuilder(self._insert)
 
@@ -102,27 +103,27 @@ class Trace:
         return value
 
     def hidden_argument(self, array: Array, source: HiddenInput) -> Tracer:
-        """The traced value of an array that the function reads from outside."""
+        """The traced value of an array from outside; it becomes an argument when it is used."""
         from mlc.frontend.tracer import Tracer
 
         found = self.arrays.get(id(array))
-        if found is not None:
-            return found
+        if found is None:
+            found = Tracer(self, None, captured=source.text, pending=(array, source))
+            self.arrays[id(array)] = found
+            self.keep.append(array)
+        return found
+
+    def read_hidden(self, array: Array, source: HiddenInput) -> SSAValue:
+        """The argument for an array that the function does use."""
         try:
             dtype = numpy_dtype(array.dtype)
         except TypeError as error:
-            from mlc.dialects.errors import DTypeError
-
             raise located(DTypeError, f"captured array {source.text}: {error}") from None
         shape = tuple(Dim.const(size) for size in array.shape)
         layout = "c" if array.flags.c_contiguous else "general"
-        value = self.argument(source.text, dtype, shape, layout=layout)
-        tracer = Tracer(self, value, captured=source.text)
-        self.arrays[id(array)] = tracer
-        self.keep.append(array)
         self.hidden.append(source)
         self.hidden_arrays.append(array)
-        return tracer
+        return self.argument(source.text, dtype, shape, layout=layout)
 
     def assume(self, dim: Dim, because: str) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
@@ -223,20 +224,25 @@ class Value:
     scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
     """
 
-    __slots__ = ("_seen", "_value", "_version", "captured", "origins", "trace", "view", "weak")
+    __slots__ = (
+        *("_pending", "_seen", "_value", "_version"),
+        *("captured", "origins", "trace", "view", "weak"),
+    )
 
     def __init__(
         self,
         trace: Trace,
-        value: SSAValue,
+        value: SSAValue | None,
         *,
         weak: bool = False,
         origins: frozenset[str] = frozenset(),
         captured: str | None = None,
         view: View | None = None,
+        pending: tuple[Array, HiddenInput] | None = None,
     ) -> None:
         self.trace = trace
         self._value = value
+        self._pending = pending  # of an array from outside that nothing has used yet
         self._version = 0
         self._seen = view.base.version if view is not None else 0
         self.weak = weak
@@ -264,11 +270,19 @@ class Value:
         if view is not None and view.base.version != self._seen:
             self._value = view.get(view.base.value)
             self._seen = view.base.version
-        if not self.trace.visible(self._value):
+        value = self._known()
+        if not self.trace.visible(value):
             raise located(
                 LeakError,
                 "a value from inside a loop body is used outside it; return it in the loop's carry",
             )
+        return value
+
+    def _known(self) -> SSAValue:
+        """The SSA value, of whose type no write changes anything."""
+        if self._value is None:
+            assert self._pending is not None
+            self._value = self.trace.read_hidden(*self._pending)
         return self._value
 
     def write(self, new: SSAValue) -> None:
@@ -300,12 +314,12 @@ class Value:
     @property
     def dims(self) -> Shape:
         """The sizes of the axes."""
-        return shape_of(self._value.type)
+        return shape_of(self._known().type)
 
     @property
     def row(self) -> DType:
         """The dtype, as our table has it."""
-        return dtype_of(tensor_of(self._value).element_type)
+        return dtype_of(tensor_of(self._known()).element_type)
 
 
 def lift_size(size: SymbolicDim | Dim) -> Tracer:

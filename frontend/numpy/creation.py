@@ -20,6 +20,7 @@ from mlc.frontend.numpy.values import (
     constant,
     convert,
     dtype_row,
+    is_integer,
     lift,
     number,
     result,
@@ -140,7 +141,7 @@ def _numpy_arange(*bounds: Any) -> NDArray[Any]:
 
 def _range_bound(value: Any) -> Any:
     if isinstance(value, Tracer):
-        return value.__index__() if value.row.kind == "int" else value.__float__()
+        return value.__index__() if is_integer(value.row) else value.__float__()
     return value
 
 

@@ -22,6 +22,8 @@ from mlc.frontend.numpy.values import (
     convert,
     dtype_row,
     float_dtype,
+    is_inexact,
+    is_integer,
     is_weak,
     lift,
     number,
@@ -69,7 +71,7 @@ def multiply(x1: Operand, x2: Operand) -> Tracer:
 def true_divide(x1: Operand, x2: Operand) -> Tracer:
     """x1 / x2; integers give float64."""
     dtype = common_dtype("divide", (x1, x2))
-    return _binary("divide", ops.DivOp, x1, x2, dtype if dtype.kind == "float" else F64)
+    return _binary("divide", ops.DivOp, x1, x2, dtype if is_inexact(dtype) else F64)
 
 
 divide = true_divide
@@ -79,7 +81,7 @@ divide = true_divide
 def floor_divide(x1: Operand, x2: Operand) -> Tracer:
     """floor(x1 / x2) of integers; x // 0 is 0."""
     dtype = common_dtype("floor_divide", (x1, x2))
-    if dtype.kind == "float":
+    if is_inexact(dtype):
         message = "floor_divide: // of floats is not supported yet."
         raise located(
             NotSupportedError, message, remedy="Divide integers, or convert with .astype(np.int64)."
@@ -92,7 +94,7 @@ def floor_divide(x1: Operand, x2: Operand) -> Tracer:
 def remainder(x1: Operand, x2: Operand) -> Tracer:
     """x1 % x2 of integers, with the sign of x2; x % 0 is 0."""
     dtype = common_dtype("remainder", (x1, x2))
-    if dtype.kind == "float":
+    if is_inexact(dtype):
         message = "remainder: % of floats is not supported yet."
         raise located(
             NotSupportedError, message, remedy="Use integers, or compute it before the call."
@@ -131,7 +133,7 @@ def power(x1: Operand, x2: Operand) -> Tracer:
     size = -exponent if exponent < 0 else exponent
     if size > MAX_POWER:
         raise _power_error(f"the exponent {x2}")
-    if exponent < 0 and dtype.kind == "int":
+    if exponent < 0 and is_integer(dtype):
         raise located(
             NegativePowerError,
             "power: integers to negative integer powers are not allowed.",
@@ -218,7 +220,7 @@ def sign(x: Operand) -> Tracer:
     """-1, 0 or 1; NaN of NaN."""
     source = lift(x)
     refuse_bool("sign", source.row, "Convert with .astype(np.int64).")
-    zero = multiply(source, 0) if source.row.kind == "float" else 0  # keeps NaN
+    zero = multiply(source, 0) if is_inexact(source.row) else 0  # keeps NaN
     below = where(less(source, 0), -1, zero)
     return astype(where(greater(source, 0), 1, below), source.row.numpy)
 
@@ -335,13 +337,13 @@ def isnan(x: Operand) -> Tracer:
 @public(np.isinf, numbers=True)
 def isinf(x: Operand) -> Tracer:
     """Where x is infinite."""
-    return equal(abs(x), np.inf) if lift(x).row.kind == "float" else not_equal(x, x)
+    return equal(abs(x), np.inf) if is_inexact(lift(x).row) else not_equal(x, x)
 
 
 @public(np.isfinite, numbers=True)
 def isfinite(x: Operand) -> Tracer:
     """Where x is neither infinite nor NaN."""
-    return less(abs(x), np.inf) if lift(x).row.kind == "float" else equal(x, x)
+    return less(abs(x), np.inf) if is_inexact(lift(x).row) else equal(x, x)
 
 
 # Logic
@@ -383,7 +385,7 @@ def _bits(
     def apply(x1: Operand, x2: Operand) -> Tracer:
         dtype = common_dtype(function, (x1, x2))
         if dtype is not BOOL:
-            kind = DTypeError if dtype.kind == "float" else NotSupportedError
+            kind = DTypeError if is_inexact(dtype) else NotSupportedError
             message = f"{function} of {dtype.numpy} is not supported; expected bool."
             raise located(
                 kind, message, remedy="Compare first, e.g. (x > 0) & (y > 0), with the parentheses."

@@ -23,6 +23,8 @@ from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
     convert,
+    is_inexact,
+    is_integer,
     lift,
     number,
     result,
@@ -104,7 +106,7 @@ def _entry(part: Any, size: Dim, axis: int) -> Entry:
         raise located(
             NotSupportedError, message, remedy="Use np.where(mask, x, 0), which keeps the size."
         )
-    if index.row.kind == "float":
+    if not is_integer(index.row):
         message = f"an index array is {index.row.numpy}; expected integers."
         raise located(IndexDTypeError, message, remedy="Convert it with .astype(np.int64).")
     return Picked(index)
@@ -360,7 +362,7 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
 def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     """The new elements in the array's dtype, broadcast to the part that is written."""
     if is_number(new):
-        return number(new if x.row.kind == "float" else _whole(new, x), x.row, shape)
+        return number(_whole(new, x) if not is_inexact(x.row) else new, x.row, shape)
     tracer = lift(new)
     dims = tracer.dims
     while len(dims) > len(shape) and dims[0] == ONE:
@@ -450,7 +452,7 @@ def _write_masked(x: Tracer, mask: Tracer, new: Any) -> None:
 def write_all(x: Tracer, new: Any, function: str) -> Tracer:
     """x[...] = new by an in-place operation: the dtype and shape of x stay."""
     made = lift(new)
-    if made.row.kind != x.row.kind and not np.can_cast(made.row.numpy, x.row.numpy, "same_kind"):
+    if not np.can_cast(made.row.numpy, x.row.numpy, "same_kind"):
         message = (
             f"{function}: cannot store {made.row.numpy} in place into an array of {x.row.numpy}."
         )

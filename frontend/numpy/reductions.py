@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import BOOL, F64, I64, DType
+from mlc.dialects.dtypes import F64, DType, numpy_dtype
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.letters import ALPHABET, spell
@@ -21,7 +22,7 @@ from mlc.frontend.numpy.values import (
     ONE,
     convert,
     dtype_row,
-    float_dtype,
+    is_inexact,
     lift,
     number,
     result,
@@ -64,7 +65,13 @@ def _accumulator(row: DType, dtype: Any) -> DType:
     """The dtype in which NumPy adds: int64 for bool and integers."""
     if dtype is not None:
         return dtype_row(dtype)
-    return row if row.kind == "float" else I64
+    return numpy_dtype(_summed(row.numpy.str)) if not is_inexact(row) else row
+
+
+@lru_cache(maxsize=64)
+def _summed(dtype: str) -> np.dtype[Any]:
+    """int64 of signed integers and bool, uint64 of unsigned ones."""
+    return np.zeros(1, dtype).sum().dtype
 
 
 @public(np.sum)
@@ -215,11 +222,7 @@ def mean(
     """The arithmetic mean along axes."""
     _plain(where, None, out, "mean")
     x = lift(a)
-    row = (
-        dtype_row(dtype)
-        if dtype is not None
-        else (F64 if x.row is BOOL else float_dtype("mean", (x,)))
-    )
+    row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "mean")
     total = _reduced(convert(x.value, row), "sum", axes, keepdims)
     count = spread(_count(x, axes, 0, row), total.dims)
@@ -260,11 +263,7 @@ def var(
     """The mean squared distance from the mean along axes; the divisor is the count less ddof."""
     _plain(where, None, out, "var")
     x = lift(a)
-    row = (
-        dtype_row(dtype)
-        if dtype is not None
-        else (F64 if x.row is BOOL else float_dtype("var", (x,)))
-    )
+    row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "var")
     x = astype(x, row.numpy)
     away = subtract(x, mean(x, axes, keepdims=True))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, F64, DType, dtype_of, named_dtype, numpy_dtype
+from mlc.dialects.dtypes import DTYPES, DType, dtype_of, named_dtype, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp, dense, full
@@ -80,11 +80,9 @@ def dtype_row(dtype: Any, function: str = "astype") -> DType:
     try:
         return numpy_dtype(found)
     except TypeError:
+        known = ", ".join(str(row.numpy) for row in DTYPES)
+        message = f"{function}: dtype {found} is not supported; expected one of {known}."
         remedy = "Convert with .astype(np.float32), .astype(np.int64) or another of these."
-        message = (
-            f"{function}: dtype {found} is not supported yet; expected float32, float64,"
-            " int32, int64 or bool."
-        )
         raise located(DTypeError, message, remedy=remedy) from None
 
 
@@ -96,13 +94,19 @@ def constant(array: np.ndarray[Any, Any], dtype: DType) -> SSAValue:
 def number(value: Number, dtype: DType, shape: Shape = ()) -> SSAValue:
     """One number, repeated."""
     if (
-        dtype.kind == "int"
+        is_integer(dtype)
         and isinstance(value, int)
         and not (dtype.lowest <= value <= dtype.highest)
     ):
         raise located(OverflowDTypeError, f"Python integer {value} out of bounds for {dtype.numpy}")
+    trace = here()
     with np.errstate(over="ignore"):
-        return full(here().b, np.asarray(value).astype(dtype.numpy).item(), dtype, shape)
+        exact: NDArray[Any] = np.asarray(value).astype(dtype.numpy)
+    key = (trace.scopes[-1], dtype.name, exact.tobytes(), shape)
+    found = trace.numbers.get(key)
+    if found is None:
+        found = trace.numbers[key] = full(trace.b, exact.item(), dtype, shape)
+    return found
 
 
 def convert(value: SSAValue, dtype: DType) -> SSAValue:
@@ -120,30 +124,46 @@ def dtype_at(value: SSAValue) -> DType:
 
 # Promotion
 
-_WEAK_SAMPLES: dict[str, Number] = {"bool": True, "int": 0, "float": 0.0}
+PromotionKey = str | tuple[str, Number]
+"""A dtype's name, or a kind of Python number with an example of it."""
+
+_WEAK: dict[str, PromotionKey] = {"bool": "bool", "int": ("int", 0), "float": ("float", 0.0)}
 
 
-def promotion_key(value: object, function: str) -> str | Number:
+def promotion_key(value: object, function: str) -> PromotionKey:
     """What NumPy's result_type looks at: a dtype, or a Python number for weak operands."""
     if isinstance(value, Tracer):
-        return _WEAK_SAMPLES[value.row.kind] if value.weak else value.row.name
+        return _WEAK[value.row.kind] if value.weak else value.row.name
     if isinstance(value, SymbolicDim):
-        return 0
+        return _WEAK["int"]
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float) and not isinstance(value, np.generic):
-        return _WEAK_SAMPLES["int" if isinstance(value, int) else "float"]
+        return _WEAK["int" if isinstance(value, int) else "float"]
     return dtype_row(np.asarray(value).dtype, function).name
 
 
 def common_dtype(function: str, operands: Sequence[object]) -> DType:
-    """The dtype NumPy gives to the operands together."""
-    return dtype_row(_result_type(*(promotion_key(x, function) for x in operands)), function)
+    """The dtype NumPy gives to the operands together; weak numbers keep a floating dtype (D11)."""
+    keys = tuple(promotion_key(x, function) for x in operands)
+    try:
+        return _common(keys)
+    except TypeError:
+        names = " and ".join(key for key in keys if isinstance(key, str))
+        raise located(
+            DTypeError,
+            f"{function}: {names} have no common dtype.",
+            remedy="Convert one of them, e.g. y.astype(x.dtype).",
+        ) from None
 
 
-@lru_cache(maxsize=1024, typed=True)  # typed: 0 and 0.0 are different keys
-def _result_type(*keys: str | Number) -> np.dtype[Any]:
-    return np.result_type(*(named_dtype(k).numpy if isinstance(k, str) else k for k in keys))
+@lru_cache(maxsize=1024)
+def _common(keys: tuple[PromotionKey, ...]) -> DType:
+    strong = [named_dtype(key) for key in keys if isinstance(key, str)]
+    weak = [key[1] for key in keys if not isinstance(key, str)]
+    if any(map(is_inexact, strong)):
+        weak = []
+    return numpy_dtype(np.result_type(*(row.numpy for row in strong), *weak))
 
 
 def is_weak(value: object) -> bool:
@@ -265,10 +285,20 @@ def result(value: SSAValue) -> Tracer:
 def float_dtype(function: str, operands: Sequence[object]) -> DType:
     """The dtype in which NumPy computes a floating function of the operands."""
     dtype = common_dtype(function, operands)
-    if dtype.kind == "float":
-        return dtype
-    if dtype is BOOL:
-        remedy = "Convert first: x.astype(np.float32)."
-        message = f"{function}: of bool NumPy gives float16, which is not supported yet."
-        raise located(DTypeError, message, remedy=remedy)
-    return F64
+    return dtype if is_inexact(dtype) else dtype_row(_floating(dtype.name), function)
+
+
+@lru_cache(maxsize=64)
+def _floating(name: str) -> np.dtype[Any]:
+    """float16 of int8 and bool, float32 of int16, float64 of wider integers."""
+    return np.sqrt.resolve_dtypes((named_dtype(name).numpy, None))[1]
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether it is an integer dtype, signed or not."""
+    return dtype.kind in ("int", "uint")
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether it is a floating dtype."""
+    return dtype.kind in ("float", "complex")

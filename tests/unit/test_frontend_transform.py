@@ -262,3 +262,16 @@ def test_match_walrus_and_global_statements() -> None:
     for mode in ("double", "abc", "abcd"):
         assert_same(compiled(X + 1, mode), f(X + 1, mode))
     assert len(compiled.stats().artifacts) == 3
+
+
+TABLE: dict[str, Any] = {"w": np.ones(3), "unused": np.ones(5), "names": np.array(["a", "b"])}
+TABLE["self"] = TABLE
+
+
+def test_only_arrays_that_are_used_become_inputs() -> None:
+    f = mlc.compile(lambda x: x * TABLE["w"])
+    assert_same(f(X), X * TABLE["w"])
+    assert len(f.lower(X).signature.args) == 2
+    TABLE["unused"] = np.ones(7)
+    assert_same(f(X), X * TABLE["w"])
+    assert len(f.stats().artifacts) == 1
