@@ -1,4 +1,4 @@
-"""What every plan must obey, on random programs: the plan level's rules of decisions.md D12, D16."""
+"""What every plan must obey, on random programs: the plan level's rules (decisions D12, D16)."""
 
 import random
 
@@ -94,7 +94,7 @@ def test_no_kernel_writes_over_what_it_reads(seed: int) -> None:
             sources = [root(x) for x in op.inputs]
             owners = [(x, x.owner) for x in sources if isinstance(x.owner, KernelOp)]
             read = {
-                owner.buffers.data[list(owner.outs).index(x)].data
+                owner.buffers.data[list[SSAValue](owner.outs).index(x)].data
                 for x, owner in owners
                 if owner.buffers is not None
             }
