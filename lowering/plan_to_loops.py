@@ -8,6 +8,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.attribute import target_of
 from mlc.lowering.loops import lower_to_loops
 
 
@@ -18,7 +20,7 @@ class PlanToLoopsPass(ModulePass):
     name = "mlc-plan-to-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        new = lower_to_loops(op)
+        new = lower_plan(op)
         for old in reversed(list(op.body.block.ops)):
             op.body.block.erase_op(old, safe_erase=False)
         block = new.body.block
@@ -26,3 +28,12 @@ class PlanToLoopsPass(ModulePass):
             moved.detach()
             op.body.block.add_op(moved)
         op.attributes = dict(new.attributes)
+
+
+def lower_plan(module: ModuleOp) -> ModuleOp:
+    """A plan-level module at the loops level of its target; the module itself stays."""
+    if not isinstance(target_of(module), GpuTarget):
+        return lower_to_loops(module)
+    from mlc.lowering.gpu import lower_to_gpu
+
+    return lower_to_gpu(module)

@@ -7,7 +7,7 @@ import linecache
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -24,7 +24,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
-from mlc.dialects.target import CpuTarget
+from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
@@ -42,6 +42,9 @@ from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.llvm import emit_assembly
 from mlc.runtime.objects import CompiledObject, object_of
 from mlc.runtime.support import support
+
+if TYPE_CHECKING:
+    from mlc.runtime.cuda import LoadedProgram
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
@@ -117,7 +120,7 @@ class Executable:
     def __init__(
         self,
         program: Levels,
-        entry: LoadedEntry,
+        entry: LoadedEntry | LoadedProgram,
         sites: Sequence[Site],
         *,
         from_cache: bool,
@@ -235,12 +238,16 @@ class Levels:
     def units(self) -> list[CodeUnit]:
         """The LLVM modules."""
         if self.code is None:
-            self.code = emit_units(self.at("loops"), cpu_of(self.options))
+            self.code = emit_units(self.at("loops"), self.options.target)
         return self.code
 
     def asm(self) -> str:
-        """The assembly of every module."""
-        target = cpu_of(self.options)
+        """The assembly of every module: on a GPU, PTX."""
+        target = self.options.target
+        if isinstance(target, GpuTarget):
+            from mlc.runtime.ptx import emit_ptx, joined
+
+            return joined([emit_ptx(u.text, target) for u in self.units()])
         return "\n".join(f"# {u.name}\n{emit_assembly(u.text, target)}" for u in self.units())
 
     def report(self, sizes: Mapping[str, int]) -> Plan:
@@ -253,7 +260,9 @@ class Levels:
     def memory(self, sizes: Mapping[str, int]) -> Memory:
         """Bytes of a call, packed blocks included."""
         module, known = self.plan(), self.known_sizes(sizes)
-        scratch = [scratch_bytes(op) for op in module.walk() if isinstance(op, KernelOp)]
+        on_cpu = isinstance(self.options.target, CpuTarget)
+        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+        scratch = [scratch_bytes(op) for op in kernels] if on_cpu else []
         return memory_of(module, known, max((s.evaluate(known) for s in scratch), default=0))
 
     def remarks(self) -> list[str]:
@@ -280,6 +289,8 @@ def build(
     sizes: Mapping[str, int],
 ) -> Executable:
     """See `mlc.pipeline.compile_module`."""
+    if isinstance(options.target, GpuTarget):
+        return _build_for_gpu(module, signature, options, options.target, slow=slow, sizes=sizes)
     target = cpu_of(options)
     start = time.perf_counter()
     function = _function(module)
@@ -312,6 +323,42 @@ def build(
     end = time.perf_counter()
     times = {**report.stage_s(), "load": end - loading, "total": end - start}
     return Executable(program, entry, sites, from_cache=known, times_s=times)
+
+
+def _build_for_gpu(
+    module: ModuleOp,
+    signature: EntrySignature,
+    options: Options,
+    target: GpuTarget,
+    *,
+    slow: Callable[..., object] | None,
+    sizes: Mapping[str, int],
+) -> Executable:
+    """As `build`, for this process's GPU. Kernels' PTX is cached, the plan is not."""
+    from mlc.lowering.gpu import emit_gpu
+    from mlc.runtime.cuda import load_program
+
+    start = time.perf_counter()
+    name = _function(module).sym_name.data
+    levels = Levels(str(module), name, signature, options, sizes)
+    report = Report()
+    loops = _lowered(module, levels, report, Dump.for_function(name))
+    emitting = time.perf_counter()
+    program = emit_gpu(loops, target)
+    levels.code = [CodeUnit(k.name, k.llvm) for k in program.kernels]
+    sites = _sites(loops)
+    loading = time.perf_counter()
+    entry = load_program(
+        program,
+        signature,
+        target,
+        slow=slow if slow is not None else _refuse(name, signature),
+        on_error=_raiser(sites),
+    )
+    end = time.perf_counter()
+    times = {"emit": loading - emitting, "load": end - loading, "total": end - start}
+    times = {**report.stage_s(), **times}
+    return Executable(levels, entry, sites, from_cache=False, times_s=times)
 
 
 def _key(program: Levels, function: FuncOp) -> str:
@@ -361,8 +408,12 @@ def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | Non
     return run_pipeline(program.planned, options, done="plan", report=report, dump=dump)
 
 
-def emit_units(loops: ModuleOp, target: CpuTarget) -> list[CodeUnit]:
-    """LLVM IR of each function of a loops-level module, the entry last."""
+def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:
+    """LLVM IR of each function of a loops-level module, the entry last; on GPUs, of each kernel."""
+    if isinstance(target, GpuTarget):
+        from mlc.lowering.gpu import emit_gpu
+
+        return [CodeUnit(k.name, k.llvm) for k in emit_gpu(loops, target).kernels]
     functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
     kernels = [f for f in functions if "mlc.entry" not in f.attributes]
     entries = [f for f in functions if "mlc.entry" in f.attributes]

@@ -21,6 +21,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from mlc import registry
 from mlc.dialects.errors import MlcError
+from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.target.known import named_target
 from mlc.passes.dominance import verify_dominance
@@ -244,9 +245,18 @@ def named(name: str) -> TargetAttr:
     from mlc.runtime.probe import host_target
 
     try:
-        return TargetAttr(named_target(name, host=host_target))
+        return TargetAttr(named_target(name, host=host_target, cuda=_gpu_target))
     except ValueError as error:
         raise UsageError(f"--target {name}: {error}") from None
+
+
+def _gpu_target() -> GpuTarget:
+    from mlc.runtime.cuda import GpuError, gpu_target
+
+    try:
+        return gpu_target()
+    except GpuError as error:
+        raise MlcError(str(error)) from None
 
 
 def read_text(path: str | None) -> str:

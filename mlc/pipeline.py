@@ -22,7 +22,7 @@ from mlc.dialects.errors import CompilerBug
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
-from mlc.lowering.loops import lower_to_loops
+from mlc.lowering.plan_to_loops import lower_plan
 from mlc.passes.dominance import verify_dominance
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def run_pipeline(
 
 def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
     if step.name == "mlc-plan-to-loops":
-        return lower_to_loops(module)  # a new module: the plan stays for whoever asks for it
+        return lower_plan(module)  # a new module: the plan stays for whoever asks for it
     chosen = {name: getattr(options, name) for name in step.options}
     registry.load(step.name)(**chosen).apply(context, module)
     return module

@@ -30,7 +30,7 @@ from mlc.dialects.dims import Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import DType, dtype_of, named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
-from mlc.dialects.target import CpuTarget
+from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.executable import Levels, cpu_of
 from mlc.frontend.compile import Compiled
@@ -368,13 +368,13 @@ def _write(levels: Levels, kind: str, path: Path) -> list[Path]:
     if kind == "ll":
         path.write_text("\n".join(f"; module {u.name}\n{u.text}" for u in units))
         return [path]
-    if kind == "asm":
+    on_gpu = isinstance(levels.options.target, GpuTarget)
+    if kind not in (("ll", "ptx") if on_gpu else ("ll", "asm", "obj")):
+        wanted = "a GPU, such as --target cuda:sm_90a" if kind == "ptx" else "a CPU"
+        raise MlcError(f"--emit {kind} needs {wanted}; found {levels.options.target.name}")
+    if kind in ("asm", "ptx"):
         path.write_text(levels.asm())
         return [path]
-    if kind == "ptx":
-        raise MlcError(
-            f"--emit ptx needs a GPU: --target cuda:sm_90a, found {levels.options.target.name}"
-        )
     paths: list[Path] = []
     for unit in units:
         each = (

@@ -29,6 +29,7 @@ DIALECTS = {
     "mlc_vec": "mlc.dialects.vec:MlcVec",
     "mlc_math": "mlc.dialects.functions:MlcMath",
     "mlc_par": "mlc.dialects.par:MlcPar",
+    "mlc_gpu": "mlc.dialects.gpu:MlcGpu",
 }
 """Prefix -> ``module:dialect``."""
 

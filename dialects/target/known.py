@@ -279,16 +279,23 @@ _BY_NAME: dict[str, CpuTarget | GpuTarget] = {target.name: target for target in 
 
 
 def named_target(
-    name: str, *, host: Callable[[], CpuTarget] | None = None
+    name: str,
+    *,
+    host: Callable[[], CpuTarget] | None = None,
+    cuda: Callable[[], GpuTarget] | None = None,
 ) -> CpuTarget | GpuTarget:
     """
-    The machine called `name`: a row of the table, "cuda:ROW", or "host" where the caller says how
-    to get it (the probe). ValueError for any other name.
+    The machine called `name`: a row of the table, "cuda:ROW", or "host" (this processor) or "cuda"
+    (this process's GPU) where the caller says how to get it. ValueError for any other name.
     """
     if name == "host" and host is not None:
         return host()
+    if name == "cuda" and cuda is not None:
+        return cuda()
     found = _BY_NAME.get(name.removeprefix("cuda:"))
     if found is None or (name.startswith("cuda:") and isinstance(found, CpuTarget)):
         known = ", ".join(("host", *_BY_NAME))
-        raise ValueError(f"no target is called {name!r}; expected one of {known}, or cuda:sm_…")
+        raise ValueError(
+            f"no target is called {name!r}; expected one of {known}, cuda, or cuda:sm_…"
+        )
     return found

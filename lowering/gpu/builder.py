@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i64
@@ -84,7 +85,7 @@ class GpuBuilder(LoopBuilder):
         return abs(x) if isinstance(x, int) else self._divisors.get(x, 1)
 
     @contextmanager
-    def divisible(self, x: Index, by: int) -> Iterator[None]:
+    def divisible(self, x: Index, by: int) -> Generator[None]:
         """Inside, x is taken to be divisible: the caller has tested it."""
         if isinstance(x, int):
             yield
@@ -154,8 +155,7 @@ class GpuBuilder(LoopBuilder):
         strides = self.strides.get(buffer)
         if strides is None:
             return
-        assert isinstance(buffer.type, MemRefType)
-        item = item_bytes(buffer.type.element_type)
+        item = item_bytes(cast("MemRefType[Attribute]", buffer.type).element_type)
         offset = math.gcd(
             *(self.divisor(i) * self.divisor(s) for i, s in zip(at, strides, strict=True))
         )

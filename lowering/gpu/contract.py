@@ -1,4 +1,4 @@
-"""Contractions: a block stages tiles of both operands in shared memory, a thread keeps a small tile.
+"""Contractions: a block stages tiles of both operands in shared memory, a thread keeps a tile.
 
 The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear algebra", SC 2008.
 """

@@ -1,4 +1,4 @@
-"""Loops level of a GPU program to LLVM IR text for NVPTX, one module per kernel, and its launch plan."""
+"""Loops level of a GPU program to LLVM IR text for NVPTX and a launch plan: a module per kernel."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     SymbolRefAttr,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import gpu, launch, par
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, Register, Step
-from mlc.lowering.emit.function import dynamic_dims
+from mlc.lowering.emit.function import as_memref, dynamic_dims
 from mlc.lowering.emit.types import EmitError
 
 _ARITHMETIC: dict[type[Operation], launch.Arithmetic] = {
@@ -225,9 +225,9 @@ class _Planner:
         """A kernel's argument as parameters: see `FunctionText.flatten_types`."""
         if isinstance(value.type, par.ContextType):
             return (ERROR_WORD,)
-        if not isinstance(value.type, MemRefType):
+        buffer_type = as_memref(value.type)
+        if buffer_type is None:
             return (self.numbers[value],)
-        buffer_type = cast("MemRefType[Attribute]", value.type)
         buffer = self.buffers[value]
         row_major = isinstance(buffer_type.layout, NoneAttr)
         parts = buffer.sizes if row_major else buffer.strides

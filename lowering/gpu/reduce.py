@@ -148,7 +148,7 @@ class BlockReduction(ReductionNest):
         self.b.when(first, lambda: self.finish(self.s.lanes(1), at, state))
 
     def with_aligned_rows(self, body: Callable[[], None]) -> None:
-        """`body`, where the row length allows it once more for rows that begin at aligned places."""
+        """`body`; where rows may begin at aligned places, once more for that case."""
         b, extent = self.builder, self.axes.sizes[self.vector]
         if self.lanes == 1 or len(self.axes.groups) == 1 or isinstance(extent, int):
             body()

@@ -1,4 +1,4 @@
-"""How a kernel's loop nest is spread over the threads of a GPU: pure functions of nest and target."""
+"""How a kernel's loop nest is spread over a GPU's threads: pure functions of nest and target."""
 
 from __future__ import annotations
 

@@ -10,15 +10,20 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.dtypes import DTYPES, DType
 from mlc.runtime.cuda.driver import Block, Device
+from mlc.runtime.interop import DLPackArray
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CUDA = 2  # DLDeviceType
 CUDA_MANAGED = 13
 LEGACY_STREAM = 1  # what __dlpack__(stream=) calls the default stream
-_CODES = {"int": 0, "float": 2, "bool": 6}  # DLDataTypeCode
+_CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}  # DLDataTypeCode
+_BFLOAT_CODE = 4
 
 
 class _DataType(ctypes.Structure):
@@ -51,13 +56,27 @@ _NAME, _USED = b"dltensor", b"used_dltensor"
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceArray:
-    """An array on the device, whoever owns it: where it is, `strides` in elements."""
+    """An array on the device, whoever owns it: where it is, `strides` in elements.
+
+    `origin` is the caller's object, `owner` keeps the memory alive.
+    """
 
     pointer: int
-    dtype: DType
+    row: DType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    origin: object
     owner: object
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The element type, as NumPy has it."""
+        return self.row.numpy
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
 
     @property
     def contiguous(self) -> bool:
@@ -80,15 +99,17 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def on_device(value: object) -> bool:
     """Whether an argument lies on a CUDA device."""
-    place = getattr(value, "__dlpack_device__", None)
-    if callable(place):
-        kind, _ = place()  # pyright: ignore[reportGeneralTypeIssues]
-        return int(kind) in (CUDA, CUDA_MANAGED)
+    if isinstance(value, DeviceArray):
+        return True
+    if isinstance(value, DLPackArray):
+        return int(value.__dlpack_device__()[0]) in (CUDA, CUDA_MANAGED)
     return hasattr(value, "__cuda_array_interface__")
 
 
 def device_array(value: Any, where: str) -> DeviceArray:
     """An argument on the device, in place. TypeError for a dtype that the compiler has not."""
+    if isinstance(value, DeviceArray):
+        return value
     if hasattr(value, "__dlpack__"):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM)
@@ -96,11 +117,11 @@ def device_array(value: Any, where: str) -> DeviceArray:
             raise TypeError(
                 f"{where} cannot be shared: {error}; pass a plain array, such as x.detach()"
             ) from error
-        return _from_capsule(capsule, where)
+        return _from_capsule(value, capsule, where)
     return _from_interface(value, where)
 
 
-def _from_capsule(capsule: object, where: str) -> DeviceArray:
+def _from_capsule(value: object, capsule: object, where: str) -> DeviceArray:
     get = _PYTHON.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     managed = _Managed.from_address(get(capsule, _NAME))
@@ -110,17 +131,22 @@ def _from_capsule(capsule: object, where: str) -> DeviceArray:
     if tensor.strides:
         strides = tuple(tensor.strides[k] for k in range(tensor.ndim))
     code, bits = tensor.dtype.code, tensor.dtype.bits
-    dtype = next((d for d in DTYPES if _CODES[d.kind] == code and 8 * d.bytes == bits), None)
+    dtype = next((d for d in DTYPES if _code(d) == code and 8 * d.bytes == bits), None)
     if dtype is None or tensor.dtype.lanes != 1:
         raise TypeError(f"{where} has a dtype of code {code} and {bits} bits; {_expected()}")
     # the capsule stays unconsumed: when it dies, its producer takes the array back
     return DeviceArray(
         pointer=(tensor.data or 0) + tensor.byte_offset,
-        dtype=dtype,
+        row=dtype,
         shape=shape,
         strides=strides,
+        origin=value,
         owner=capsule,
     )
+
+
+def _code(dtype: DType) -> int:
+    return _BFLOAT_CODE if dtype.name == "bf16" else _CODES.get(dtype.kind, -1)
 
 
 def _from_interface(value: Any, where: str) -> DeviceArray:
@@ -136,7 +162,12 @@ def _from_interface(value: Any, where: str) -> DeviceArray:
     if found.get("strides") is not None:
         strides = tuple(int(s) // dtype.bytes for s in found["strides"])
     return DeviceArray(
-        pointer=int(found["data"][0]), dtype=dtype, shape=shape, strides=strides, owner=value
+        pointer=int(found["data"][0]),
+        row=dtype,
+        shape=shape,
+        strides=strides,
+        origin=value,
+        owner=value,
     )
 
 
@@ -202,7 +233,7 @@ def _to_capsule(block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
         CUDA,
         0,
         rank,
-        _DataType(_CODES[dtype.kind], 8 * dtype.bytes, 1),
+        _DataType(_code(dtype), 8 * dtype.bytes, 1),
         ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)),
         ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
         0,
@@ -220,6 +251,8 @@ def _to_capsule(block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
 
 def exporter(origin: object) -> Callable[[Result], object]:
     """What makes an array of `origin`'s library from a result, sharing memory."""
+    if isinstance(origin, DeviceArray):
+        origin = origin.origin
     root = type(origin).__module__.partition(".")[0].removesuffix("lib")
     namespace = getattr(origin, "__array_namespace__", None)
     candidates: list[object] = [namespace()] if callable(namespace) else []

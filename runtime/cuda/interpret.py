@@ -43,6 +43,14 @@ class ProgramError(Exception):
         self.site, self.value, self.extent = site, value, extent
 
 
+def _floor_divide(x: int, y: int) -> int:
+    return x // y
+
+
+def _both(x: int, y: int) -> int:
+    return x & y
+
+
 def _select(condition: int, x: int, y: int) -> int:
     return x if condition else y
 
@@ -51,10 +59,10 @@ _OPERATIONS: dict[launch.Arithmetic, Callable[..., int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "div": operator.floordiv,
+    "div": _floor_divide,
     "min": min,
     "max": max,
-    "and": operator.and_,
+    "and": _both,
     "select": _select,
     "eq": operator.eq,
     "ne": operator.ne,

@@ -157,7 +157,7 @@ class LoadedProgram:
         assert array is not None
         if array.pointer % POINTER_ALIGNMENT == 0 or not array.contiguous:
             return array.pointer
-        size_bytes = array.dtype.bytes
+        size_bytes = array.row.bytes
         for size in array.shape:
             size_bytes *= size
         block = self._device.pool.take(size_bytes)
@@ -249,7 +249,7 @@ class LoadedProgram:
     def _write_back(self, argument: _Argument, block: Block) -> None:
         """A donated argument gets its result."""
         if argument.device is not None:
-            size_bytes = argument.device.dtype.bytes
+            size_bytes = argument.device.row.bytes
             for size in argument.shape:
                 size_bytes *= size
             self._device.copy(argument.device.pointer, block.pointer, size_bytes)
@@ -294,7 +294,7 @@ def _argument(spec: ArgSpec, value: object, position: int) -> _Argument:
     if spec.kind == "array" and on_device(value):
         array = device_array(value, f"argument {position}")
         taken = (
-            array.dtype.name == spec.dtype
+            array.row.name == spec.dtype
             and len(array.shape) == len(spec.dims)
             and (spec.layout == "general" or array.contiguous)
         )

@@ -1,4 +1,4 @@
-"""Tensor-level functions taken down to a GPU, called on NumPy arrays: `tests.every_op.native` there."""
+"""As `tests.every_op.native`, but on a GPU: functions taken down, called on NumPy arrays."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_numpy_in_numpy_out() -> None:
     call: Any = _program([Argument(I64, (N,)), Argument(I64, (N,))])
     x = np.arange(10)
     total, less = call(x, x[::-1])
-    assert isinstance(total, np.ndarray)
+    assert type(total) is np.ndarray
     np.testing.assert_array_equal(total, np.full(10, 9))
     np.testing.assert_array_equal(less, x < x[::-1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ def test_random_programs_give_the_reference(batch: int) -> None:
         wanted = interpret(program.module, program.inputs, program.sizes)
         signature = signature_of(entry_function(program.module))
         fusion = "simple" if k % 2 else "none"
-        outcome = load(to_plan(program.module, fusion=fusion), signature)(*program.inputs)
-        results = outcome if isinstance(outcome, tuple) else (outcome,)
-        found = [np.asarray(r) for r in results]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        call: Any = load(to_plan(program.module, fusion=fusion), signature)
+        outcome = call(*program.inputs)
+        results = outcome if signature.as_tuple else (outcome,)
+        found = [np.asarray(r) for r in results]
         agree(found, wanted, f"seed {seed}", TOLERANCE)
