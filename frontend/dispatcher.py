@@ -158,6 +158,10 @@ class Dispatcher:
             except MlcError as error:
                 if family.static_because is not None or not self.chosen_symbols(call, shapes):
                     raise
+                if not self.policy.ones_apart and family.has_ones():
+                    self.policy.ones_apart = True
+                    self.families.clear()
+                    continue
                 family.static_because = str(error).partition("\n")[0]
                 self.remarks.append(f"each size has its own program: {family.static_because}")
 

@@ -1,9 +1,10 @@
 """
 Which program serves a call (decisions.md D6).
 
-Calls with the same dtypes, ranks, size-1 axes, layouts and static values are a *family*. Its first
-call fixes all sizes. The next call that differs makes the sizes that differ symbolic, with one
-symbol for sizes that were always equal; from then on that program serves the family.
+Calls with the same dtypes, ranks, layouts and static values are a *family*. Its first call fixes
+all sizes. The next call that differs makes the sizes that differ symbolic, with one symbol for
+sizes that were always equal; from then on that program serves the family. A symbol never
+broadcasts: where that is wanted of an axis, size 1 makes a family of its own.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ class Family:
     )
     static_because: str | None = None  # why no symbolic program is tried
 
+    def has_ones(self) -> bool:
+        """Whether an axis of size 1 has been seen, which may want to be broadcast."""
+        return any(1 in shape for sizes in self.observed for shape in sizes)
+
 
 class Policy:
     """The user's wishes about sizes, and what tracing has found to be needed."""
@@ -40,6 +45,7 @@ class Policy:
     def __init__(self, dynamic: Dynamic) -> None:
         self.dynamic = dynamic
         self.pinned: set[tuple[str, int]] = set()  # (leaf name, axis) whose size the program needs
+        self.ones_apart = False  # whether an axis of size 1 is broadcast: a family of its own (D6)
 
     def explicit(self, leaf: Leaf, axis: int) -> Dim | None:
         """The symbol the user gave to an axis."""
@@ -56,7 +62,7 @@ class Policy:
             parts.append(leaf.key)
             if leaf.kind == "array":
                 shape = leaf.shape
-                if 1 in shape:
+                if self.ones_apart and 1 in shape:
                     ones = tuple(
                         k for k, n in enumerate(shape) if n == 1 and self.explicit(leaf, k) is None
                     )
@@ -104,7 +110,8 @@ class Policy:
         if given is not None:
             return given
         history = tuple(sizes[k][axis] for sizes in family.observed)
-        fixed = (leaf.name, axis) in self.pinned or size == 1 or family.static_because is not None
+        is_one = size == 1 and (self.ones_apart or set(history) == {1})
+        fixed = (leaf.name, axis) in self.pinned or is_one or family.static_because is not None
         if fixed or (len(set(history)) == 1 and self.dynamic is not True):
             return Dim.const(size)
         if history not in groups:
