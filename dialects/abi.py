@@ -33,7 +33,8 @@ STATE_FREE_CONTEXTS: Final = 0  # ptr, head of a list linked through CTX_PRIVATE
 STATE_SLOW: Final = 8  # PyObject*, called with the same arguments when a check fails
 STATE_ON_STATUS: Final = 16  # PyObject*, called with (status, site, value, extent); raises
 STATE_THREADS: Final = 24  # ptr to an i64
-STATE_BYTES: Final = 32
+STATE_CALLS: Final = 32  # i64, calls that the shim took
+STATE_BYTES: Final = 40
 
 STATE_SYMBOL: Final = "mlc_entry_state"
 
@@ -68,8 +69,43 @@ FLAG_ALIGNED: Final = 0x100
 FLAG_WRITEABLE: Final = 0x400
 
 # NumPy's fixed type numbers (numpy/ndarraytypes.h, enum NPY_TYPES) on LP64 systems.
-TYPE_NUMS: Final = {"bool": 0, "i32": 5, "i64": 7, "f32": 11, "f64": 12}
-ITEM_BYTES: Final = {"bool": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 8, "bf16": 2}
+TYPE_NUMS: Final = {
+    "bool": 0,
+    "i8": 1,
+    "u8": 2,
+    "i16": 3,
+    "u16": 4,
+    "i32": 5,
+    "u32": 6,
+    "i64": 7,
+    "u64": 8,
+    "f32": 11,
+    "f64": 12,
+    "c64": 14,
+    "c128": 15,
+    "f16": 23,
+}
+LATE_TYPE_NUMS: Final = ("bf16", "f8e4m3fn", "f8e5m2")
+"""Dtypes of ml_dtypes, which NumPy numbers when they are registered."""
+ITEM_BYTES: Final = {
+    "bool": 1,
+    "i8": 1,
+    "u8": 1,
+    "i16": 2,
+    "u16": 2,
+    "i32": 4,
+    "u32": 4,
+    "i64": 8,
+    "u64": 8,
+    "f16": 2,
+    "bf16": 2,
+    "f32": 4,
+    "f64": 8,
+    "c64": 8,
+    "c128": 16,
+    "f8e4m3fn": 1,
+    "f8e5m2": 1,
+}
 
 
 def dtype_symbol(dtype: str) -> str:

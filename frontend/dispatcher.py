@@ -259,10 +259,11 @@ class Dispatcher:
 
     def stats(self) -> Stats:
         """The counters."""
-        native = sum(ready.native_calls for ready in self.chain)
+        programs = [ready for family in self.ready.values() for ready in family]
+        native = sum(ready.native_calls for ready in programs if ready.native_entry is not None)
         fresh = [a for a in self.artifacts if not a.from_cache]
         return Stats(
-            calls=self.calls + native,
+            calls=max(self.calls, native),  # every native call is one of a user, those of Python too
             compilations=len(fresh),
             cache_hits=len(self.artifacts) - len(fresh),
             trace_s=sum(a.trace_s for a in self.artifacts),

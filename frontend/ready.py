@@ -71,7 +71,7 @@ class Ready:
     @property
     def native_calls(self) -> int:
         """Calls that Python did not see."""
-        return int(getattr(self.native_entry, "calls", 0))
+        return 0 if self.native_entry is None else self.native_entry.calls
 
     def fits(self, call: Call) -> bool:
         """Whether the program serves the call."""

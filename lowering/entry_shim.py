@@ -332,6 +332,9 @@ class _Shim(FunctionText):
         self.line(f"%ctx = phi ptr [ {head}, %reuse_context ], [ {new}, %new_context ]")
         threads_at = self.load("ptr", f"@{abi.STATE_SYMBOL}", abi.STATE_THREADS)
         self.store("i64", self.load("i64", threads_at, 0), "%ctx", abi.CTX_THREADS)
+        calls = self.load("i64", f"@{abi.STATE_SYMBOL}", abi.STATE_CALLS)
+        more = self.value(f"add i64 {calls}, 1")
+        self.store("i64", more, f"@{abi.STATE_SYMBOL}", abi.STATE_CALLS)
 
     def _allocate_result(self, position: int, spec: ResultSpec) -> None:
         if spec.alias_of is not None:

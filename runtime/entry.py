@@ -66,6 +66,15 @@ class EntryState:
         """Where the shim reads."""
         return ctypes.addressof(self._words)
 
+    @property
+    def calls(self) -> int:
+        """Calls that the shim, or the entry in Python, has taken."""
+        return self._words[abi.STATE_CALLS // 8]
+
+    def count_call(self) -> None:
+        """One call more, for the entry in Python."""
+        self._words[abi.STATE_CALLS // 8] += 1
+
     def set_slow(self, slow: Callable[..., object]) -> None:
         """What is called with the same arguments when the entry does not take them."""
         self._set(abi.STATE_SLOW, id(slow))
@@ -139,6 +148,11 @@ class LoadedEntry:
         """Replace the callable that takes what this entry does not."""
         self._alive().set_slow(slow)
 
+    @property
+    def calls(self) -> int:
+        """How many calls the native entry has taken."""
+        return self._alive().calls
+
     def set_threads(self, thread_count: int | None) -> None:
         """Threads of this entry; None follows `mlc.set_threads`."""
         self._alive().set_threads(thread_count)
@@ -199,7 +213,7 @@ def _builtin(name: str, address: int, state: EntryState) -> Callable[..., object
 
 
 def _type_numbers(signature: EntrySignature) -> dict[str, int]:
-    """Cells with NumPy's numbers of dtypes that get theirs at run time (bf16)."""
+    """Cells with NumPy's numbers of dtypes that get theirs at run time (bf16, fp8)."""
     wanted = {spec.dtype for spec in (*signature.args, *signature.results)} - abi.TYPE_NUMS.keys()
     return {abi.dtype_symbol(dtype): ctypes.addressof(_type_cell(dtype)) for dtype in wanted}
 
@@ -209,15 +223,14 @@ _type_cells: dict[str, ctypes.c_int32] = {}
 
 def _type_cell(dtype: str) -> ctypes.c_int32:
     if dtype not in _type_cells:
-        if dtype != "bf16":
+        if dtype not in abi.LATE_TYPE_NUMS:
             raise ValueError(
                 f"dtype {dtype!r} has no NumPy type; expected one of "
-                f"{', '.join((*abi.TYPE_NUMS, 'bf16'))}"
+                f"{', '.join((*abi.TYPE_NUMS, *abi.LATE_TYPE_NUMS))}"
             )
-        import ml_dtypes
-        import numpy as np
+        from mlc.dialects.dtypes import named_dtype
 
-        _type_cells[dtype] = ctypes.c_int32(np.dtype(ml_dtypes.bfloat16).num)
+        _type_cells[dtype] = ctypes.c_int32(named_dtype(dtype).numpy.num)
     return _type_cells[dtype]
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
-_NUMPY_NAMES = {"bool": "bool", "i32": "int32", "i64": "int64", "f32": "float32", "f64": "float64"}
 _PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
 
 
@@ -30,13 +29,9 @@ class _NotTakenError(Exception):
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """NumPy's dtype of an IR dtype name."""
-    import numpy as np
+    from mlc.dialects.dtypes import named_dtype
 
-    if name == "bf16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(_NUMPY_NAMES[name])
+    return named_dtype(name).numpy
 
 
 class SlowEntry:
@@ -55,6 +50,7 @@ class SlowEntry:
             arrays, sizes, symbols = self._checked(args, kwargs)
         except _NotTakenError:
             return self._state.slow(*args, **kwargs)
+        self._state.count_call()
         return self._run(arrays, sizes, symbols)
 
     def _checked(
@@ -140,7 +136,7 @@ def _argument(spec: ArgSpec, value: object) -> Array:
                 narrow = wide.astype(dtype)
         except OverflowError:
             raise _NotTakenError from None
-        if spec.kind == "int" and dtype.kind == "i" and int(narrow) != value:
+        if spec.kind == "int" and dtype.kind in "iu" and int(narrow) != value:
             raise _NotTakenError
         return narrow
     if type(value) is not np.ndarray:
