@@ -5,11 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    ComplexType,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    Signedness,
+)
 from xdsl.ir import Attribute
 
-Kind = Literal["bool", "int", "float"]
+Kind = Literal["bool", "int", "uint", "float", "complex", "storage"]
+"""int and uint: signed and unsigned integers. storage: is only converted, never computed with."""
+
+KINDS: tuple[Kind, ...] = ("bool", "int", "uint", "float", "complex", "storage")
+NUMBERS: tuple[Kind, ...] = ("float", "int", "uint", "complex")
+REALS: tuple[Kind, ...] = ("float", "int", "uint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +40,35 @@ class DType:
     lowest: int | float  # identity of max
     highest: int | float  # identity of min
 
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer, signed or not."""
+        return self.kind in ("int", "uint")
 
-def _int(name: str, bits: int) -> DType:
+    @property
+    def is_inexact(self) -> bool:
+        """Whether it is a real or complex floating dtype."""
+        return self.kind in ("float", "complex")
+
+    @property
+    def register(self) -> Attribute:
+        """The type below the tensor level: integers have no sign there, fp8 is its bits."""
+        return IntegerType(8 * self.bytes) if self.kind in ("uint", "storage") else self.ir
+
+    @property
+    def accumulator(self) -> DType:
+        """The dtype in which its sums and products are accumulated (D11)."""
+        return F32 if self.kind == "float" and self.bytes < 4 else self
+
+    @property
+    def part(self) -> DType:
+        """The dtype of a complex dtype's real and imaginary part; itself for any other."""
+        return {"c64": F32, "c128": F64}.get(self.name, self)
+
+
+def _int(bits: int) -> DType:
     return DType(
-        name=name,
+        name=f"i{bits}",
         ir=IntegerType(bits),
         numpy=np.dtype(f"int{bits}"),
         kind="int",
@@ -37,26 +78,31 @@ def _int(name: str, bits: int) -> DType:
     )
 
 
-F32 = DType(
-    name="f32",
-    ir=Float32Type(),
-    numpy=np.dtype("float32"),
-    kind="float",
-    bytes=4,
-    lowest=float("-inf"),
-    highest=float("inf"),
-)
-F64 = DType(
-    name="f64",
-    ir=Float64Type(),
-    numpy=np.dtype("float64"),
-    kind="float",
-    bytes=8,
-    lowest=float("-inf"),
-    highest=float("inf"),
-)
-I32 = _int("i32", 32)
-I64 = _int("i64", 64)
+def _uint(bits: int) -> DType:
+    return DType(
+        name=f"u{bits}",
+        ir=IntegerType(bits, Signedness.UNSIGNED),
+        numpy=np.dtype(f"uint{bits}"),
+        kind="uint",
+        bytes=bits // 8,
+        lowest=0,
+        highest=2**bits - 1,
+    )
+
+
+def _float(name: str, ir: Attribute, numpy: object, kind: Kind = "float") -> DType:
+    dtype: np.dtype[np.generic] = np.dtype(numpy)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+    return DType(
+        name=name,
+        ir=ir,
+        numpy=dtype,
+        kind=kind,
+        bytes=dtype.itemsize,
+        lowest=float("-inf"),
+        highest=float("inf"),
+    )
+
+
 BOOL = DType(
     name="bool",
     ir=IntegerType(1),
@@ -66,8 +112,36 @@ BOOL = DType(
     lowest=0,
     highest=1,
 )
+I8, I16, I32, I64 = (_int(bits) for bits in (8, 16, 32, 64))
+U8, U16, U32, U64 = (_uint(bits) for bits in (8, 16, 32, 64))
+F16 = _float("f16", Float16Type(), "float16")
+BF16 = _float("bf16", BFloat16Type(), ml_dtypes.bfloat16)
+F32 = _float("f32", Float32Type(), "float32")
+F64 = _float("f64", Float64Type(), "float64")
+C64 = _float("c64", ComplexType(Float32Type()), "complex64", "complex")
+C128 = _float("c128", ComplexType(Float64Type()), "complex128", "complex")
+F8E4M3FN = _float("f8e4m3fn", Float8E4M3FNType(), ml_dtypes.float8_e4m3fn, "storage")
+F8E5M2 = _float("f8e5m2", Float8E5M2Type(), ml_dtypes.float8_e5m2, "storage")
 
-DTYPES = (BOOL, I32, I64, F32, F64)
+DTYPES = (
+    BOOL,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    C64,
+    C128,
+    F8E4M3FN,
+    F8E5M2,
+)
 _BY_IR = {dtype.ir: dtype for dtype in DTYPES}
 _BY_NAME = {dtype.name: dtype for dtype in DTYPES}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES}

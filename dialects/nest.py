@@ -123,7 +123,7 @@ class _Probe:
         self.per_result = per_result
         self.seen: set[tuple[int, Point]] = set()
 
-    def constant(self, value: bool | float, dtype: DType) -> SSAValue:
+    def constant(self, value: complex, dtype: DType) -> SSAValue:
         return _ANY
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
@@ -133,6 +133,15 @@ class _Probe:
         return _ANY
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        return _ANY
+
+    def real(self, value: SSAValue) -> SSAValue:
+        return _ANY
+
+    def imag(self, value: SSAValue) -> SSAValue:
+        return _ANY
+
+    def pair(self, real: SSAValue, imag: SSAValue) -> SSAValue:
         return _ANY
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:

@@ -44,6 +44,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mlc.dialects.lanes import SameLanes, element_of, lanes_of, like, vector_type
+from mlc.dialects.parts import PairOp, PartAttr, PartOp
 
 INDEX = IndexType()
 
@@ -458,6 +459,8 @@ MlcVec = Dialect(
         ScatterOp,
         PrefetchOp,
         NontemporalStoreOp,
+        PartOp,
+        PairOp,
     ],
-    [CastKindAttr, IntegerPredicateAttr, FloatPredicateAttr],
+    [PartAttr, CastKindAttr, IntegerPredicateAttr, FloatPredicateAttr],
 )

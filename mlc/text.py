@@ -12,6 +12,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ComplexType,
     FileLineColLoc,
     IntAttr,
     ModuleOp,
@@ -21,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
+from xdsl.utils.lexer import Span
 
 from mlc import registry
 from mlc.dialects.errors import MlcError
@@ -75,6 +77,13 @@ class MlcParser(Parser):
         return op
 
     def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
+        start = self.pos
+        if self.parse_optional_punctuation("("):
+            real = self._parse_tensor_literal_element()
+            self.parse_punctuation(",")
+            imag = self._parse_tensor_literal_element()
+            self.parse_punctuation(")")
+            return _Pair(False, 0, Span(start, self.pos, self.lexer.input), real, imag)
         is_hexadecimal = self._current_token.text[:2] in ("0x", "0X")
         element = super()._parse_tensor_literal_element()
         if not is_hexadecimal:
@@ -95,6 +104,20 @@ class _Bits(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateU
         except OverflowError:
             parser.raise_error(f"{self.span.text} has more bits than {type}", at_position=self.span)
         return next(type.iter_unpack(raw))
+
+
+@dataclass
+class _Pair(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+    """A complex element."""
+
+    real: AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+    imag: AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:  # noqa: A002 - xDSL's name
+        if not isinstance(type, ComplexType):
+            parser.raise_error(f"a complex number cannot be a {type}", at_position=self.span)
+        part: Any = type.element_type  # pyright: ignore[reportUnknownMemberType]
+        return self.real.to_type(parser, part), self.imag.to_type(parser, part)
 
 
 def parse_text(

@@ -31,6 +31,7 @@ from tests.every_op.native import (
     signature_of,
     to_plan,
 )
+from tests.every_op.ordering import ORDERING
 from tests.every_op.reducing import contraction, contractions, reductions
 from tests.every_op.shapes import LAYOUTS, SHAPE_CLASSES, SIZES, SYMBOLS, ShapeClass, sizes
 
@@ -44,6 +45,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "moving": moving,
         "reductions": reductions,
         "contractions": contractions,
+        **ORDERING,
     }
 )
 ODD = next(c for c in SHAPE_CLASSES if c.name == "odd")
@@ -244,18 +246,13 @@ def _defined(c: ShapeClass) -> Iterator[tuple[type[TensorOp], DType]]:
     """Every op with every dtype that it must take."""
     for op in OPS:
         for dtype in DTYPES:
-            kinds: Sequence[str] = getattr(op, "KINDS", ("float", "int", "bool"))
-            if op.name in ("mlc.select", "mlc.convert"):
-                kinds = ("float", "int", "bool")
-            if op.name == "mlc.iota":
-                kinds = ("float", "int")
             if op.name == "mlc.constant" and c.symbolic:
                 continue
             if op.name == "mlc.size" and dtype is not I64:
                 continue
             if c.strided and op.name in ("mlc.constant", "mlc.iota", "mlc.size"):
                 continue
-            if dtype.kind in kinds:
+            if dtype.kind in op.KINDS:
                 yield op, dtype
 
 

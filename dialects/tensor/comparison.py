@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +12,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import VarConstraint, base, irdl_op_definition, operand_def, prop_def, result_def
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import KINDS, NUMBERS, REALS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.element import ElementBuilder
+from mlc.dialects.tensor.element import ElementBuilder, by_kind
 from mlc.dialects.tensor.elementwise import Binary, Elementwise
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import (
@@ -48,7 +48,7 @@ class CompareOp(Elementwise):
     """
 
     name = "mlc.compare"
-    KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "bool")
+    KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
     predicate = prop_def(StringAttr)
     lhs = operand_def(T)
@@ -69,6 +69,13 @@ class CompareOp(Elementwise):
                 f"mlc.compare: predicate {predicate!r}; expected one of {', '.join(PREDICATES)}"
             )
         cls.check_same(operands)
+        dtype = dtype_of(operands[0].element_type)
+        cls.check_kind(dtype)
+        if dtype.kind == "complex" and predicate not in ("eq", "ne"):
+            raise DTypeError(
+                f"mlc.compare {predicate!r}: {dtype.name} numbers have no order; compare x.real,"
+                " x.imag or abs(x)"
+            )
         return tensor_type(i1, shape_of(operands[0]))
 
     def reference(self, *operands: Array) -> Array:
@@ -93,6 +100,7 @@ class SelectOp(Elementwise):
     """
 
     name = "mlc.select"
+    KINDS: ClassVar[tuple[str, ...]] = KINDS
     T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
     condition = operand_def(TensorType)
     if_true = operand_def(T)
@@ -151,7 +159,8 @@ class ConvertOp(Elementwise):
     The value in another dtype.
 
     Floats round to nearest even; float to integer truncates and saturates, NaN becomes 0; any
-    number to bool is `!= 0`; integers wrap around.
+    number to bool is `!= 0`; integers wrap around. Complex to real takes the real part. fp8 is
+    converted as f32; too large for f8e4m3fn, which has no inf, is NaN.
 
     ```mlir
     %0 = mlc.convert %x : tensor<4xf32> -> tensor<4xf64>
@@ -159,6 +168,7 @@ class ConvertOp(Elementwise):
     """
 
     name = "mlc.convert"
+    KINDS: ClassVar[tuple[str, ...]] = KINDS
     SOURCE: ClassVar[str] = (
         "NumPy astype; float to integer out of range saturates (NumPy leaves it undefined)"
     )
@@ -184,18 +194,15 @@ class ConvertOp(Elementwise):
         return dtype_of(tensor_of(self.x).element_type)
 
     def reference(self, *operands: Array) -> Array:
-        x, target = operands[0], self.dtype
-        if self.source.kind == "float" and target.kind == "int":
-            with np.errstate(invalid="ignore"):
-                # the nearest representable bound: float(2**63 - 1) rounds up to 2**63, which
-                # saturates below
-                whole = np.trunc(np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf))
-                inside = (whole >= float(target.lowest)) & (whole < -float(target.lowest))
-                bound = np.where(whole < 0, target.lowest, target.highest)
-                safe = np.where(inside, whole, 0).astype(target.numpy)
-            return np.where(inside, safe, bound.astype(target.numpy))
-        with np.errstate(over="ignore"):
-            return same_array(x, self.source).astype(target.numpy)
+        x, target = same_array(operands[0], self.source), self.dtype
+        if self.source.kind == "complex" and target.kind not in ("complex", "bool"):
+            x = x.real
+        with np.errstate(over="ignore", invalid="ignore"):
+            if x.dtype.itemsize < 4 and x.dtype.kind not in "biu":
+                x = x.astype(np.float32)  # exact
+            if x.dtype.kind == "f" and target.is_integer:
+                return _saturated(x, target)
+            return _through_f32(x, target) if target.name in _IN_F32 else x.astype(target.numpy)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.convert(operands[0], self.source, self.dtype)
@@ -211,11 +218,29 @@ class ConvertOp(Elementwise):
         return (full(b, 1.0, self.source, self.shape) if both_float else None,)
 
 
+_IN_F32 = ("bf16", "f8e4m3fn", "f8e5m2")
+
+
+def _through_f32(x: Array, target: DType) -> Array:
+    """What f32 gives: ml_dtypes converts so, but not from every dtype."""
+    return x.astype(np.float32).astype(target.numpy)
+
+
+def _saturated(x: Array, target: DType) -> Array:
+    """Floats as integers, out of range as the nearest bound, NaN as 0."""
+    whole = np.trunc(np.nan_to_num(x, nan=0.0, posinf=np.inf, neginf=-np.inf))
+    # float(2**63 - 1) rounds up to 2**63, which is out of range
+    inside = (whole >= float(target.lowest)) & (whole < float(target.highest + 1))
+    low, high = (np.asarray(bound, target.numpy) for bound in (target.lowest, target.highest))
+    safe = np.where(inside, whole, 0).astype(target.numpy)
+    return np.where(inside, safe, np.where(whole < 0, low, high))
+
+
 class Extremum(Binary):
     """max or min; NaN where either operand is NaN. The derivative is split evenly at ties."""
 
-    KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "bool")
-    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]]  # for float, int, bool
+    KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
+    OPS: ClassVar[Mapping[str, type[Any]]]  # by kind of dtype
     NUMPY: ClassVar[np.ufunc]
     WINS: ClassVar[str]
 
@@ -223,7 +248,7 @@ class Extremum(Binary):
         return type(self).NUMPY(*operands)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        return b.apply(type(self).OPS[("float", "int", "bool").index(self.dtype.kind)], *operands)
+        return b.apply(type(self).OPS[self.dtype.kind], *operands)
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         if self.dtype.kind != "float":
@@ -240,10 +265,8 @@ class MaxOp(Extremum):
     """The larger of lhs and rhs."""
 
     name = "mlc.max"
-    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
-        arith.MaximumfOp,
-        arith.MaxSIOp,
-        arith.OrIOp,
+    OPS: ClassVar[Mapping[str, type[Any]]] = by_kind(
+        arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp, uint=arith.MaxUIOp
     )
     NUMPY: ClassVar[np.ufunc] = np.maximum
     WINS: ClassVar[str] = "gt"
@@ -254,10 +277,8 @@ class MinOp(Extremum):
     """The smaller of lhs and rhs."""
 
     name = "mlc.min"
-    OPS: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
-        arith.MinimumfOp,
-        arith.MinSIOp,
-        arith.AndIOp,
+    OPS: ClassVar[Mapping[str, type[Any]]] = by_kind(
+        arith.MinimumfOp, arith.MinSIOp, arith.AndIOp, uint=arith.MinUIOp
     )
     NUMPY: ClassVar[np.ufunc] = np.minimum
     WINS: ClassVar[str] = "lt"

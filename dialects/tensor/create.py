@@ -30,7 +30,7 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, Pure
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, tensor_type
-from mlc.dialects.dtypes import I64, DType, dtype_of
+from mlc.dialects.dtypes import I64, NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, int_property, tensor_of
@@ -102,6 +102,7 @@ class IotaOp(TensorOp):
     """
 
     name = "mlc.iota"
+    KINDS: ClassVar[tuple[str, ...]] = NUMBERS
     SOURCE: ClassVar[str] = "StableHLO specification, iota"
     axis = prop_def(IntegerAttr.constr(eq(i64)))
     result = result_def(TensorType)
@@ -119,9 +120,10 @@ class IotaOp(TensorOp):
         axis = int_property(properties, "axis")
         if not 0 <= axis < kind.get_num_dims():
             raise ShapeError(f"mlc.iota: axis {axis} of a tensor with {kind.get_num_dims()} axes")
-        if dtype_of(kind.element_type).kind == "bool":
+        if (dtype := dtype_of(kind.element_type)).kind not in cls.KINDS:
             raise DTypeError(
-                "mlc.iota: bool elements cannot count; expected an integer or floating dtype"
+                f"mlc.iota: {dtype.name} elements cannot count; expected an integer or floating"
+                " dtype"
             )
         return kind
 
@@ -131,7 +133,7 @@ class IotaOp(TensorOp):
     def reference_at(self, shape: tuple[int, ...]) -> Array:
         """The meaning for a concrete shape."""
         axis = self.axis.value.data
-        column = np.arange(shape[axis], dtype=self.dtype.numpy)
+        column = np.arange(shape[axis]).astype(self.dtype.numpy)
         column = column.reshape([-1 if i == axis else 1 for i in range(len(shape))])
         return np.broadcast_to(column, shape)
 
@@ -155,6 +157,7 @@ class SizeOp(TensorOp):
     """
 
     name = "mlc.size"
+    KINDS: ClassVar[tuple[str, ...]] = ("int",)
     dims = prop_def(DimsAttr)
     result = result_def(TensorType)
     assembly_format = "$dims attr-dict `:` type($result)"

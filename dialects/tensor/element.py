@@ -7,7 +7,9 @@ look at the arithmetic.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from xdsl.ir import Operation, SSAValue
 
@@ -31,7 +33,7 @@ Point = tuple[Ix, ...]
 class ElementBuilder(Protocol):
     """Arithmetic on elements (single values or lanes of them) and positions."""
 
-    def constant(self, value: bool | float, dtype: DType) -> SSAValue:
+    def constant(self, value: complex, dtype: DType) -> SSAValue:
         """The same value for every element."""
         ...
 
@@ -48,6 +50,18 @@ class ElementBuilder(Protocol):
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
         """`if_true` where the bool element holds."""
+        ...
+
+    def real(self, value: SSAValue) -> SSAValue:
+        """The real part of a complex element."""
+        ...
+
+    def imag(self, value: SSAValue) -> SSAValue:
+        """The imaginary part of a complex element."""
+        ...
+
+    def pair(self, real: SSAValue, imag: SSAValue) -> SSAValue:
+        """The complex element with these parts."""
         ...
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
@@ -84,3 +98,16 @@ class ElementBuilder(Protocol):
     def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
         """The element of another tensor; nothing is read for lanes where `where` is false."""
         ...
+
+
+def by_kind(
+    float_: type[Any],
+    int_: type[Any],
+    bool_: type[Any],
+    *,
+    uint: type[Any] | None = None,
+    complex_: type[Any] | None = None,
+) -> Mapping[str, type[Any]]:
+    """An arith op for each kind of dtype; unsigned integers share the signed one's without `uint`."""
+    found = {"float": float_, "int": int_, "uint": uint or int_, "bool": bool_}
+    return MappingProxyType(found if complex_ is None else {**found, "complex": complex_})

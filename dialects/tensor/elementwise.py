@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import VarConstraint, base, irdl_op_definition, operand_def, result_def
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, DType, dtype_of
+from mlc.dialects.dtypes import BOOL, NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Point
@@ -27,12 +27,14 @@ from mlc.dialects.tensor.op import (
     TensorOp,
 )
 
+STORAGE_REMEDY = "fp8 only stores numbers; compute with x.astype(np.float32)"
+
 
 class Elementwise(TensorOp):
     """The family: index maps are identities, so only the arithmetic differs."""
 
     FLOPS: ClassVar[int] = 1
-    KINDS: ClassVar[tuple[str, ...]] = ("float", "int")  # dtypes it is defined for
+    KINDS: ClassVar[tuple[str, ...]] = NUMBERS
     REMEDY: ClassVar[str] = "convert with x.astype(np.float64)"
 
     @classmethod
@@ -68,8 +70,9 @@ class Elementwise(TensorOp):
         """Raises unless the op is defined for the dtype."""
         if dtype.kind not in cls.KINDS:
             expected = " or ".join(cls.KINDS)
+            remedy = cls.REMEDY if dtype.kind != "storage" else STORAGE_REMEDY
             raise DTypeError(
-                f"{cls.name} is not defined for {dtype.name}; expected {expected}: {cls.REMEDY}"
+                f"{cls.name} is not defined for {dtype.name}; expected {expected}: {remedy}"
             )
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
@@ -123,7 +126,7 @@ class NegOp(Unary):
         return np.negative(operands[0])
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        if self.dtype.kind == "float":
+        if self.dtype.is_inexact:
             return b.apply(arith.NegfOp, operands[0])
         return b.apply(arith.SubiOp, b.constant(0, self.dtype), operands[0])
 
@@ -215,9 +218,7 @@ class ArithBinary(Binary):
         return type(self).NUMPY(*operands)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        return b.apply(
-            type(self).FLOAT if self.dtype.kind == "float" else type(self).INT, *operands
-        )
+        return b.apply(type(self).FLOAT if self.dtype.is_inexact else type(self).INT, *operands)
 
 
 @irdl_op_definition
@@ -225,7 +226,7 @@ class AddOp(ArithBinary):
     """lhs + rhs; on bool: or."""
 
     name = "mlc.add"
-    KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "bool")
+    KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     FLOAT: ClassVar[type[Any]] = arith.AddfOp
     INT: ClassVar[type[Any]] = arith.AddiOp
     NUMPY: ClassVar[np.ufunc] = np.add
@@ -259,7 +260,7 @@ class MulOp(ArithBinary):
     """lhs * rhs; on bool: and."""
 
     name = "mlc.mul"
-    KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "bool")
+    KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     FLOAT: ClassVar[type[Any]] = arith.MulfOp
     INT: ClassVar[type[Any]] = arith.MuliOp
     NUMPY: ClassVar[np.ufunc] = np.multiply
@@ -281,13 +282,13 @@ class MulOp(ArithBinary):
 
 @irdl_op_definition
 class DivOp(Binary):
-    """lhs / rhs on floats.
+    """lhs / rhs on floats and complex numbers.
 
     NumPy's `/` of integers converts to f64 first; `//` is `mlc.floor_div`.
     """
 
     name = "mlc.div"
-    KINDS: ClassVar[tuple[str, ...]] = ("float",)
+    KINDS: ClassVar[tuple[str, ...]] = ("float", "complex")
     REMEDY: ClassVar[str] = "use // for integers or convert with x.astype(np.float64)"
     WEIGHT: ClassVar[float] = 5.0
 
@@ -313,7 +314,7 @@ class FloorDivOp(Binary):
     """floor(lhs / rhs) on integers; 0 where rhs is 0; the minimum // -1 wraps (never a trap)."""
 
     name = "mlc.floor_div"
-    KINDS: ClassVar[tuple[str, ...]] = ("int",)
+    KINDS: ClassVar[tuple[str, ...]] = ("int", "uint")
     WEIGHT: ClassVar[float] = 20.0
 
     def reference(self, *operands: Array) -> Array:
@@ -323,6 +324,9 @@ class FloorDivOp(Binary):
         lhs, rhs = operands
         zero, one = b.constant(0, self.dtype), b.constant(1, self.dtype)
         by_zero = b.compare("eq", rhs, zero, self.dtype)
+        if self.dtype.kind == "uint":
+            quotient = b.apply(arith.DivUIOp, lhs, b.select(by_zero, one, rhs))
+            return b.select(by_zero, zero, quotient)
         by_minus_one = b.compare("eq", rhs, b.constant(-1, self.dtype), self.dtype)
         safe = b.select(b.apply(arith.OrIOp, by_zero, by_minus_one), one, rhs)
         quotient = b.apply(arith.DivSIOp, lhs, safe)

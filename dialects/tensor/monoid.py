@@ -6,15 +6,15 @@ A state of one or more values, an identity, an associative combine and a finalis
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dtypes import BOOL, I64, DType
-from mlc.dialects.tensor.element import ElementBuilder
+from mlc.dialects.dtypes import BOOL, I64, NUMBERS, REALS, DType, numpy_dtype
+from mlc.dialects.tensor.element import ElementBuilder, by_kind
 from mlc.dialects.tensor.op import Array
 
 State = tuple[SSAValue, ...]
@@ -29,6 +29,11 @@ class Monoid(abc.ABC):
     name: ClassVar[str]
     needs_element: ClassVar[bool] = False  # no result for an empty axis (NumPy raises)
     weight: ClassVar[float] = 1.0
+    kinds: ClassVar[tuple[str, ...]] = (*REALS, "bool")  # dtypes it is defined for
+
+    def accumulator(self, dtype: DType) -> DType:
+        """The dtype in which elements are combined; the result is converted back."""
+        return dtype
 
     def result(self, dtype: DType) -> DType:
         """The dtype of the finalised value."""
@@ -59,13 +64,18 @@ class Monoid(abc.ABC):
         """The meaning on NumPy arrays."""
 
 
-class _Simple(Monoid):
-    """One arith op for each of float, int and bool."""
+def _wide(x: Array) -> Array:
+    """The array in the dtype in which its sums are accumulated, which holds every element."""
+    return x.astype(numpy_dtype(x.dtype).accumulator.numpy, copy=False)
 
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]]
+
+class _Simple(Monoid):
+    """One arith op for each kind of dtype."""
+
+    combiners: ClassVar[Mapping[str, type[Any]]]
 
     def combine(self, b: ElementBuilder, dtype: DType, left: State, right: State) -> State:
-        op = self.combiners[("float", "int", "bool").index(dtype.kind)]
+        op = self.combiners[dtype.kind]
         return (b.apply(op, left[0], right[0]),)
 
 
@@ -73,34 +83,40 @@ class Sum(_Simple):
     """The sum in the operand's dtype; on bool: any."""
 
     name: ClassVar[str] = "sum"
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
-        arith.AddfOp,
-        arith.AddiOp,
-        arith.OrIOp,
+    kinds: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
+    combiners: ClassVar[Mapping[str, type[Any]]] = by_kind(
+        arith.AddfOp, arith.AddiOp, arith.OrIOp, complex_=arith.AddfOp
     )
+
+    def accumulator(self, dtype: DType) -> DType:
+        return dtype.accumulator
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (0,)  # +0.0, as in NumPy: the sum of nothing, and of -0.0 alone, is 0.0
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.any(x, axis=axes) if x.dtype == bool else np.sum(x, axis=axes, dtype=x.dtype)
+        wide = _wide(x)
+        return np.any(x, axis=axes) if x.dtype == bool else np.sum(wide, axes, wide.dtype)
 
 
 class Prod(_Simple):
     """The product in the operand's dtype; on bool: all."""
 
     name: ClassVar[str] = "prod"
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
-        arith.MulfOp,
-        arith.MuliOp,
-        arith.AndIOp,
+    kinds: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
+    combiners: ClassVar[Mapping[str, type[Any]]] = by_kind(
+        arith.MulfOp, arith.MuliOp, arith.AndIOp, complex_=arith.MulfOp
     )
+
+    def accumulator(self, dtype: DType) -> DType:
+        return dtype.accumulator
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (1,)
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.all(x, axis=axes) if x.dtype == bool else np.prod(x, axis=axes, dtype=x.dtype)
+        wide = _wide(x)
+        return np.all(x, axis=axes) if x.dtype == bool else np.prod(wide, axes, wide.dtype)
 
 
 class Max(_Simple):
@@ -108,17 +124,15 @@ class Max(_Simple):
 
     name: ClassVar[str] = "max"
     needs_element: ClassVar[bool] = True
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
-        arith.MaximumfOp,
-        arith.MaxSIOp,
-        arith.OrIOp,
+    combiners: ClassVar[Mapping[str, type[Any]]] = by_kind(
+        arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp, uint=arith.MaxUIOp
     )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.lowest,)
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.max(x, axis=axes)
+        return np.max(_wide(x), axis=axes)
 
 
 class Min(_Simple):
@@ -126,17 +140,15 @@ class Min(_Simple):
 
     name: ClassVar[str] = "min"
     needs_element: ClassVar[bool] = True
-    combiners: ClassVar[tuple[type[Any], type[Any], type[Any]]] = (
-        arith.MinimumfOp,
-        arith.MinSIOp,
-        arith.AndIOp,
+    combiners: ClassVar[Mapping[str, type[Any]]] = by_kind(
+        arith.MinimumfOp, arith.MinSIOp, arith.AndIOp, uint=arith.MinUIOp
     )
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.highest,)
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.min(x, axis=axes)
+        return np.min(_wide(x), axis=axes)
 
 
 class _ArgExtremum(Monoid):
@@ -182,7 +194,7 @@ class ArgMax(_ArgExtremum):
         return (dtype.lowest, I64.highest)
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.argmax(x, axis=axes[0])
+        return np.argmax(_wide(x), axis=axes[0])
 
 
 class ArgMin(_ArgExtremum):
@@ -195,7 +207,7 @@ class ArgMin(_ArgExtremum):
         return (dtype.highest, I64.highest)
 
     def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.argmin(x, axis=axes[0])
+        return np.argmin(_wide(x), axis=axes[0])
 
 
 MONOIDS: dict[str, Monoid] = {m.name: m for m in (Sum(), Prod(), Max(), Min(), ArgMax(), ArgMin())}

@@ -19,7 +19,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, dims_fault, product, shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import KINDS, DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 
@@ -62,6 +62,7 @@ class TensorOp(IRDLOperation):
     FLOPS: ClassVar[int] = 0  # arithmetic operations per element of the iteration space
     # time of one element relative to an addition; measured: docs/measurements.md
     WEIGHT: ClassVar[float] = 1.0
+    KINDS: ClassVar[tuple[str, ...]] = KINDS  # of the dtypes it is defined for
     CHECKS: ClassVar[bool] = False  # reports run-time errors by `ElementBuilder.check`
 
     traits = traits_def(Pure())

@@ -12,9 +12,9 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.element import ElementBuilder, Point
+from mlc.dialects.tensor.element import ElementBuilder, Point, by_kind
 from mlc.dialects.tensor.letters import bind, fresh, split
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
@@ -29,12 +29,20 @@ from mlc.dialects.tensor.op import (
 from mlc.dialects.tensor.shape import BroadcastOp
 
 
+def remedy_for(dtype: DType) -> str:
+    """What to write instead, where a dtype cannot be reduced."""
+    if dtype.kind == "storage":
+        return "fp8 only stores numbers; compute with x.astype(np.float32)"
+    return "complex numbers have no order; reduce x.real, x.imag or abs(x)"
+
+
 class Reduction(TensorOp):
     """The family. Its iteration space is the result's axes, then the reduced ones.
 
     `element` is the summand.
     """
 
+    KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     FLOPS: ClassVar[int] = 1
 
     def combiner(self) -> Monoid:
@@ -98,6 +106,12 @@ class ReduceOp(Reduction):
         monoid = MONOIDS.get(name)
         if monoid is None:
             raise DTypeError(f"mlc.reduce: monoid {name!r}; expected one of {', '.join(MONOIDS)}")
+        dtype = dtype_of(operands[0].element_type)
+        if dtype.kind not in monoid.kinds:
+            raise DTypeError(
+                f"mlc.reduce {name!r} is not defined for {dtype.name}; expected"
+                f" {' or '.join(monoid.kinds)}: {remedy_for(dtype)}"
+            )
         (source,), result = split(text)
         if result != "".join(c for c in source if c in result):
             raise ShapeError(
@@ -105,20 +119,19 @@ class ReduceOp(Reduction):
             )
         sizes = bind(cls.name, text, (source,), (shape_of(operands[0]),))
         reduced = [c for c in source if c not in result]
-        if len(monoid.state(dtype_of(operands[0].element_type))) > 1 and len(reduced) != 1:
+        if len(monoid.state(dtype)) > 1 and len(reduced) != 1:
             raise ShapeError(
                 f"mlc.reduce {name!r} {text!r}: {len(reduced)} reduced axes, expected one"
             )
         if monoid.needs_element and any(sizes[c].constant == 0 for c in reduced):
             raise ShapeError(f"zero-size array to reduction operation {name} which has no identity")
-        dtype = monoid.result(dtype_of(operands[0].element_type))
-        return tensor_type(dtype.ir, tuple(sizes[c] for c in result))
+        return tensor_type(monoid.result(dtype).ir, tuple(sizes[c] for c in result))
 
     def combiner(self) -> Monoid:
         return MONOIDS[self.monoid.data]
 
     def summand(self) -> DType:
-        return dtype_of(tensor_of(self.x).element_type)
+        return self.combiner().accumulator(dtype_of(tensor_of(self.x).element_type))
 
     def words(self) -> tuple[tuple[str, ...], str, str]:
         operands, result = split(self.letters.data)
@@ -135,7 +148,8 @@ class ReduceOp(Reduction):
         return same_array(self.combiner().reference(operands[0], self.axes()), self.dtype)
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        return b.fetch(self.x, self.points(at)[0])
+        source = dtype_of(tensor_of(self.x).element_type)
+        return b.convert(b.fetch(self.x, self.points(at)[0]), source, self.summand())
 
     def linear_operands(self) -> tuple[int, ...]:
         return (0,) if self.monoid.data == "sum" and self.dtype.kind == "float" else ()
@@ -192,6 +206,9 @@ class ContractOp(Reduction):
             raise DTypeError(
                 f"mlc.contract: dtypes {found} differ; expected one dtype (mlc.convert makes it so)"
             )
+        if dtype_of(operands[0].element_type).kind == "storage":
+            dtype = dtype_of(operands[0].element_type)
+            raise DTypeError(f"mlc.contract is not defined for {dtype.name}: {remedy_for(dtype)}")
         sizes = bind(cls.name, text, words, [shape_of(x) for x in operands])
         if unknown := [c for c in result if c not in sizes]:
             raise ShapeError(
@@ -203,7 +220,7 @@ class ContractOp(Reduction):
         return MONOIDS["sum"]
 
     def summand(self) -> DType:
-        return self.dtype
+        return self.dtype.accumulator
 
     def words(self) -> tuple[tuple[str, ...], str, str]:
         operands, result = split(self.letters.data)
@@ -215,13 +232,22 @@ class ContractOp(Reduction):
         if self.dtype.kind == "bool":
             counts = np.einsum(self.letters.data, *(x.astype(np.int64) for x in operands))
             return counts > 0
-        product_: Any = np.einsum(f"{a},{b}->{result}", *operands, optimize=True)
+        wide = (x.astype(self.summand().numpy, copy=False) for x in operands)
+        product_: Any = np.einsum(f"{a},{b}->{result}", *wide, optimize=True)
         return same_array(product_, self.dtype)
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        left, right = (b.fetch(x, p) for x, p in zip(self.operands, self.points(at), strict=True))
-        op = {"float": arith.MulfOp, "int": arith.MuliOp, "bool": arith.AndIOp}[self.dtype.kind]
-        return b.apply(op, left, right)
+        left, right = self.factors(b, at)
+        op = by_kind(arith.MulfOp, arith.MuliOp, arith.AndIOp, complex_=arith.MulfOp)
+        return b.apply(op[self.dtype.kind], left, right)
+
+    def factors(self, b: ElementBuilder, at: Point) -> tuple[SSAValue, SSAValue]:
+        """The elements of lhs and rhs at a point, in the dtype of the sum."""
+        left, right = (
+            b.convert(b.fetch(x, p), self.dtype, self.summand())
+            for x, p in zip(self.operands, self.points(at), strict=True)
+        )
+        return left, right
 
     def linear_operands(self) -> tuple[int, ...]:
         return (0, 1) if self.lhs is not self.rhs else ()

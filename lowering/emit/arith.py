@@ -88,6 +88,39 @@ def conversion(instruction: str) -> Rule:
     return rule
 
 
+def _truncf(e: FunctionText, op: arith.TruncFOp) -> None:
+    """
+    To bf16 by integer arithmetic: to nearest even, with subnormal numbers and quiet NaN.
+
+    x86's vcvtneps2bf16, which LLVM picks for fptrunc, turns subnormal numbers into zero.
+    """
+    source, result = op.operands[0], op.results[0]
+    if not isinstance(element_of(result.type), BFloat16Type):
+        conversion("fptrunc")(e, op)
+        return
+    wide, mask = like(result.type, f32), e.type(like(result.type, IntegerType(1)))
+    single, word = e.type(wide), e.type(like(result.type, IntegerType(32)))
+    half = e.type(like(result.type, IntegerType(16)))
+    value = e[source]
+    if source.type != wide:
+        value = e.put(f"fptrunc {e.type(source.type)} {value} to {single}")
+
+    def number(n: int) -> str:
+        return constant_of(e, n, like(result.type, IntegerType(32)))
+
+    bits = e.put(f"bitcast {single} {value} to {word}")
+    top = e.put(f"lshr {word} {bits}, {number(16)}")
+    odd = e.put(f"and {word} {top}, {number(1)}")
+    carry = e.put(f"add {word} {odd}, {number(0x7FFF)}")
+    near = e.put(f"add {word} {bits}, {carry}")
+    rounded = e.put(f"lshr {word} {near}, {number(16)}")
+    quiet = e.put(f"or {word} {top}, {number(0x40)}")
+    nan = e.put(f"fcmp uno {single} {value}, {value}")
+    found = e.put(f"select {mask} {nan}, {word} {quiet}, {word} {rounded}")
+    low = e.put(f"trunc {word} {found} to {half}")
+    e.define(result, f"bitcast {half} {low} to {e.type(result.type)}")
+
+
 def _constant(e: FunctionText, op: arith.ConstantOp) -> None:
     e[op.results[0]] = literal(op.properties["value"])
 
@@ -342,7 +375,6 @@ _INTRINSIC: dict[type[Operation], str] = {
 }
 _CONVERSION: dict[type[Operation], str] = {
     arith.ExtFOp: "fpext",
-    arith.TruncFOp: "fptrunc",
     arith.ExtSIOp: "sext",
     arith.ExtUIOp: "zext",
     arith.TruncIOp: "trunc",
@@ -361,6 +393,7 @@ for _table, _make in _TABLES:
     for _op, _text in _table.items():
         RULES[_op] = _make(_text)
 
+RULES.on(arith.TruncFOp, _truncf)
 RULES.on(arith.ConstantOp, _constant)
 RULES.on(arith.SelectOp, emit_select)
 RULES.on(arith.CmpiOp, _cmpi)

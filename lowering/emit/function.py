@@ -23,7 +23,14 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from mlc.lowering.emit.types import EmitError, item_bytes, llvm_type, memory_space, pointer_type
+from mlc.lowering.emit.types import (
+    EmitError,
+    complex_part,
+    item_bytes,
+    llvm_type,
+    memory_space,
+    pointer_type,
+)
 
 OpT = TypeVar("OpT", bound=Operation)
 Rule = Callable[["FunctionText", Operation], None]
@@ -466,7 +473,9 @@ def alignment(op: Operation, buffer: Buffer) -> int:
     attribute = op.attributes.get("alignment")
     if attribute is not None:
         return cast("IntegerAttr[IntegerType]", attribute).value.data
-    return item_bytes(buffer.type.element_type)
+    element = buffer.type.element_type
+    part = complex_part(element)
+    return item_bytes(element if part is None else part)
 
 
 def space_suffix(buffer: Buffer) -> str:

@@ -20,7 +20,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import SymbolTable
 
 from mlc.lowering.emit.function import Buffer, FunctionText, Rules, alignment
-from mlc.lowering.emit.types import EmitError, float_literal, is_float, item_bytes, symbol
+from mlc.lowering.emit.types import (
+    EmitError,
+    complex_part,
+    float_literal,
+    is_float,
+    item_bytes,
+    symbol,
+)
 
 RULES = Rules()
 
@@ -228,7 +235,11 @@ def _global_text(e: FunctionText, name: str, definition: memref.GlobalOp) -> str
     dense = cast("DenseIntOrFPElementsAttr[IntegerType]", initial)
     element = cast("Attribute", dense.get_element_type())
     spelled = e.type(element)
-    if is_float(element):
+    if (part := complex_part(element)) is not None:
+        pairs = cast("tuple[tuple[float, float], ...]", dense.get_values())
+        element, spelled = part, e.type(part)
+        values = [float_literal(x, part) for pair in pairs for x in pair]
+    elif is_float(element):
         values = [float_literal(value, element) for value in dense.get_values()]
     else:
         values = [str(value) for value in dense.get_values()]

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.par import ContextType
-from mlc.lowering.emit import arith, math, memref, par, scf, vector
+from mlc.lowering.emit import arith, complex_parts, math, memref, par, scf, vector
 from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
 from mlc.lowering.emit.types import EmitError, symbol
 
@@ -94,6 +94,7 @@ for _table in (
     math.RULES,
     memref.RULES,
     vector.RULES,
+    complex_parts.RULES,
     scf.RULES,
     par.RULES,
     _FUNC,

@@ -7,6 +7,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    ComplexType,
     DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from mlc.dialects.errors import CompilerBug
+from mlc.dialects.lanes import element_of
 from mlc.dialects.par import ContextType
 
 _FLOATS: dict[type[Attribute], tuple[str, str, int]] = {
@@ -35,6 +37,14 @@ _FLOATS: dict[type[Attribute], tuple[str, str, int]] = {
 
 class EmitError(CompilerBug):
     """The loops level holds something that the emitter cannot write: a bug in a pass above."""
+
+
+def complex_part(value_type: Attribute) -> Attribute | None:
+    """The type of the parts of complex elements; None for other types."""
+    element = element_of(value_type)
+    if not isinstance(element, ComplexType):
+        return None
+    return cast("ComplexType[Float32Type]", element).element_type
 
 
 def llvm_type(value_type: Attribute) -> str:
@@ -51,7 +61,12 @@ def llvm_type(value_type: Attribute) -> str:
         shape = vector.get_shape()
         if len(shape) != 1:
             raise EmitError(f"emit: {vector}: vectors at the loops level have one dimension")
+        part = complex_part(vector)
+        if part is not None:
+            return f"<{2 * shape[0]} x {llvm_type(part)}>"
         return f"<{shape[0]} x {llvm_type(vector.element_type)}>"
+    if (part := complex_part(value_type)) is not None:
+        return f"<2 x {llvm_type(part)}>"
     if isinstance(value_type, MemRefType):
         return pointer_type(cast("MemRefType[Attribute]", value_type))
     if isinstance(value_type, ContextType):
@@ -84,6 +99,9 @@ def suffix(value_type: Attribute) -> str:
         return f"i{value_type.bitwidth}"
     if isinstance(value_type, VectorType):
         vector = cast("VectorType[Attribute]", value_type)
+        part = complex_part(vector)
+        if part is not None:
+            return f"v{2 * vector.get_shape()[0]}{suffix(part)}"
         return f"v{vector.get_shape()[0]}{suffix(vector.element_type)}"
     raise EmitError(f"emit: no intrinsic takes {value_type}")
 
@@ -97,6 +115,8 @@ def item_bytes(element_type: Attribute) -> int:
         return max(1, element_type.bitwidth // 8)
     if isinstance(element_type, IndexType):
         return 8
+    if (part := complex_part(element_type)) is not None:
+        return 2 * item_bytes(part)
     raise EmitError(f"emit: memory cannot hold elements of type {element_type}")
 
 

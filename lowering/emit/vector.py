@@ -25,6 +25,15 @@ from mlc.lowering.emit.arith import (
     emit_index_cast,
     intrinsic,
 )
+from mlc.lowering.emit.complex_parts import (
+    both_parts,
+    from_memory,
+    gathered_addresses,
+    is_complex,
+    mask_of,
+    shuffled,
+    to_memory,
+)
 from mlc.lowering.emit.function import Buffer, FunctionText, Rules, alignment, space_suffix
 from mlc.lowering.emit.memref import nontemporal
 from mlc.lowering.emit.types import EmitError, is_float, item_bytes, splat, suffix
@@ -53,11 +62,11 @@ def _load(e: FunctionText, op: vector.LoadOp) -> None:
     buffer = e.buffer(source)
     _contiguous(e, op, buffer)
     result = op.results[0]
-    e.define(
-        result,
+    loaded = e.put(
         f"load {e.type(result.type)}, {e.type(buffer.type)} {e.address(buffer, indices)}, "
-        f"align {alignment(op, buffer)}{nontemporal(e, op)}",
+        f"align {alignment(op, buffer)}{nontemporal(e, op)}"
     )
+    e[result] = from_memory(e, loaded, result.type)
 
 
 def _store(e: FunctionText, op: vector.StoreOp) -> None:
@@ -65,7 +74,7 @@ def _store(e: FunctionText, op: vector.StoreOp) -> None:
     buffer = e.buffer(target)
     _contiguous(e, op, buffer)
     e.do(
-        f"store {e.type(value.type)} {e[value]}, {e.type(buffer.type)} "
+        f"store {e.type(value.type)} {to_memory(e, e[value], value.type)}, {e.type(buffer.type)} "
         f"{e.address(buffer, indices)}, align {alignment(op, buffer)}{nontemporal(e, op)}"
     )
 
@@ -76,7 +85,7 @@ def _nontemporal_store(e: FunctionText, op: vec.NontemporalStoreOp) -> None:
     _contiguous(e, op, buffer)
     align = (lanes_of(value.type) or 1) * item_bytes(buffer.type.element_type)
     e.do(
-        f"store {e.type(value.type)} {e[value]}, {e.type(buffer.type)} "
+        f"store {e.type(value.type)} {to_memory(e, e[value], value.type)}, {e.type(buffer.type)} "
         f"{e.address(buffer, indices)}, align {align}, "
         f"!nontemporal {e.module.metadata_node('!{i32 1}')}"
     )
@@ -88,63 +97,68 @@ def _maskedload(e: FunctionText, op: vector.MaskedLoadOp) -> None:
     _contiguous(e, op, buffer)
     result = op.results[0]
     spelled = e.type(result.type)
-    e.define(
-        result,
+    mask_type, lanes = mask_of(e, mask, result.type, in_memory=True)
+    loaded = e.put(
         f"call {spelled} @llvm.masked.load.{suffix(result.type)}.{space_suffix(buffer)}("
         f"{e.type(buffer.type)} align {alignment(op, buffer)} "
         f"{e.address(buffer, indices, inside=False)}, "
-        f"{e.type(mask.type)} {e[mask]}, {spelled} {e[passthru]})",
+        f"{mask_type} {lanes}, {spelled} {to_memory(e, e[passthru], result.type)})"
     )
+    e[result] = from_memory(e, loaded, result.type)
 
 
 def _maskedstore(e: FunctionText, op: vector.MaskedStoreOp) -> None:
     target, *indices, mask, value = op.operands
     buffer = e.buffer(target)
     _contiguous(e, op, buffer)
+    mask_type, lanes = mask_of(e, mask, value.type, in_memory=True)
+    stored = to_memory(e, e[value], value.type)
     e.do(
         f"call void @llvm.masked.store.{suffix(value.type)}.{space_suffix(buffer)}("
-        f"{e.type(value.type)} {e[value]}, {e.type(buffer.type)} align {alignment(op, buffer)} "
-        f"{e.address(buffer, indices, inside=False)}, {e.type(mask.type)} {e[mask]})"
+        f"{e.type(value.type)} {stored}, {e.type(buffer.type)} align {alignment(op, buffer)} "
+        f"{e.address(buffer, indices, inside=False)}, {mask_type} {lanes})"
     )
 
 
 def _lane_addresses(
     e: FunctionText, buffer: Buffer, indices: list[SSAValue], offsets: SSAValue
-) -> str:
-    """`<N x ptr>`: buffer[indices] plus the lanes' offsets in elements."""
+) -> tuple[int, str]:
+    """N and `<N x ptr>`: buffer[indices] plus the lanes' offsets in elements."""
     e.vector_accesses += 1
     start = e.address(buffer, indices, inside=False)
-    return e.put(
+    found = e.put(
         f"getelementptr {e.type(buffer.type.element_type)}, {e.type(buffer.type)} {start}, "
         f"{e.type(offsets.type)} {e[offsets]}"
     )
+    pointer, lanes = e.type(buffer.type), lanes_of(offsets.type) or 1
+    return gathered_addresses(e, found, lanes, pointer, buffer.type.element_type)
 
 
 def _gather(e: FunctionText, op: vec.GatherOp) -> None:
     source, *indices, passthru, offsets, mask = op.operands
     buffer = e.buffer(source)
     result = op.results[0]
-    lanes = lanes_of(result.type)
-    spelled, mask_type = e.type(result.type), e.type(mask.type)
-    where = _lane_addresses(e, buffer, indices, offsets)
+    spelled = e.type(result.type)
+    mask_type, on = mask_of(e, mask, result.type)
+    lanes, where = _lane_addresses(e, buffer, indices, offsets)
     e.define(
         result,
         f"call {spelled} @llvm.masked.gather.{suffix(result.type)}.v{lanes}{space_suffix(buffer)}("
         f"<{lanes} x {e.type(buffer.type)}> align {alignment(op, buffer)} {where}, "
-        f"{mask_type} {e[mask]}, {spelled} {e[passthru]})",
+        f"{mask_type} {on}, {spelled} {e[passthru]})",
     )
 
 
 def _scatter(e: FunctionText, op: vec.ScatterOp) -> None:
     value, target, *indices, offsets, mask = op.operands
     buffer = e.buffer(target)
-    lanes = lanes_of(value.type)
-    where = _lane_addresses(e, buffer, indices, offsets)
+    mask_type, on = mask_of(e, mask, value.type)
+    lanes, where = _lane_addresses(e, buffer, indices, offsets)
     e.do(
         f"call void @llvm.masked.scatter.{suffix(value.type)}.v{lanes}{space_suffix(buffer)}("
         f"{e.type(value.type)} {e[value]}, "
         f"<{lanes} x {e.type(buffer.type)}> align {alignment(op, buffer)} {where}, "
-        f"{e.type(mask.type)} {e[mask]})"
+        f"{mask_type} {on})"
     )
 
 
@@ -164,6 +178,11 @@ def _broadcast(e: FunctionText, op: vector.BroadcastOp) -> None:
     lanes = lanes_of(result.type)
     value, spelled = e[source], e.type(result.type)
     e.vector_accesses += 1
+    if is_complex(result.type):
+        count = lanes_of(source.type) or 1
+        repeated = both_parts([0] * (lanes or 1), count)
+        e[result] = shuffled(e, e.type(source.type), value, repeated)
+        return
     if (source_lanes := lanes_of(source.type)) is not None:
         if source_lanes == lanes:
             e[result] = value
@@ -183,6 +202,10 @@ def _broadcast(e: FunctionText, op: vector.BroadcastOp) -> None:
 def _extract(e: FunctionText, op: vector.ExtractOp) -> None:
     source, *dynamic = op.operands
     where = _position(e, op, dynamic)
+    if is_complex(source.type):
+        lane = both_parts([int(where)], lanes_of(source.type) or 1)
+        e[op.results[0]] = shuffled(e, e.type(source.type), e[source], lane)
+        return
     e.define(op.results[0], f"extractelement {e.type(source.type)} {e[source]}, i64 {where}")
 
 
@@ -207,6 +230,8 @@ def _position(e: FunctionText, op: Operation, dynamic: list[SSAValue]) -> str:
 def _shuffle(e: FunctionText, op: vector.ShuffleOp) -> None:
     first, second = op.operands
     lanes = cast("DenseArrayBase[IntegerType]", op.properties["mask"]).get_values()
+    if is_complex(first.type):
+        lanes = both_parts(lanes, lanes_of(first.type) or 1)
     items = ", ".join("i32 poison" if lane < 0 else f"i32 {lane}" for lane in lanes)
     e.vector_accesses += 1
     e.define(
@@ -341,9 +366,10 @@ def _reduce_with_nan(
 def _select(e: FunctionText, op: vec.SelectOp) -> None:
     lhs, rhs, mask = op.operands
     spelled = e.type(op.results[0].type)
+    mask_type, on = mask_of(e, mask, lhs.type)
     e.define(
         op.results[0],
-        f"select {e.type(mask.type)} {e[mask]}, {spelled} {e[lhs]}, {spelled} {e[rhs]}",
+        f"select {mask_type} {on}, {spelled} {e[lhs]}, {spelled} {e[rhs]}",
     )
 
 

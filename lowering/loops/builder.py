@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Protocol, cast
 
+import numpy as np
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -34,6 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.parts import PairOp
 
 INDEX = IndexType()
 Index = int | SSAValue
@@ -46,12 +48,12 @@ _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cm
 
 def memory_type(dtype: DType) -> Attribute:
     """The element type in memory: bool is a byte."""
-    return IntegerType(8) if dtype is BOOL else dtype.ir
+    return IntegerType(8) if dtype is BOOL else dtype.register
 
 
 def item_bytes(element: Attribute) -> int:
     """Bytes of one element in memory."""
-    return 1 if element == memory_type(BOOL) else dtype_of(element).bytes
+    return dtype_of(element).bytes
 
 
 @cache
@@ -126,15 +128,17 @@ class LoopBuilder:
             found = self._constants[key] = op.results[0]
         return found
 
-    def element(self, value: float, dtype: DType, lanes: int) -> SSAValue:
+    def element(self, value: complex, dtype: DType, lanes: int) -> SSAValue:
         """A constant element, repeated over the lanes."""
+        if dtype.kind == "complex":
+            parts = (self.element(x, dtype.part, lanes) for x in (value.real, value.imag))
+            return self.value(PairOp.of(*parts))
+        number, kind = _representable(value, dtype), dtype.register
+        if lanes > 1:
+            return self.constant(_splat(number, dtype, lanes), vector_type(kind, lanes))
         if dtype.kind == "float":
-            scalar: Attribute = FloatAttr(float(value), cast(AnyFloat, dtype.ir))
-        else:
-            scalar = IntegerAttr(int(value), cast(IntegerType, dtype.ir))
-        if lanes == 1:
-            return self.constant(scalar, dtype.ir)
-        return self.constant(_splat(value, dtype, lanes), vector_type(dtype.ir, lanes))
+            return self.constant(FloatAttr(number, cast(AnyFloat, kind)), kind)
+        return self.constant(IntegerAttr(int(number), cast(IntegerType, kind)), kind)
 
     # index arithmetic -----------------------------------------------------------------------
 
@@ -468,9 +472,25 @@ class LoopBuilder:
         return view
 
 
+def _representable(value: complex, dtype: DType) -> float:
+    """A number as the dtype holds it; unsigned integers and fp8 by their bits, read as signed."""
+    if dtype.kind == "storage" or (dtype.kind == "float" and dtype.bytes < 4):
+        with np.errstate(over="ignore"):
+            held = np.asarray(value.real).astype(dtype.numpy)
+        return int(held.view(np.int8)) if dtype.kind == "storage" else float(held)
+    if dtype.kind == "float":
+        return float(value.real)
+    number = int(value.real)
+    return (
+        number - (dtype.highest + 1)
+        if dtype.kind == "uint" and number > dtype.highest // 2
+        else number
+    )
+
+
 @cache
 def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
-    kind = vector_type(dtype.ir, lanes)
+    kind = vector_type(dtype.register, lanes)
     if dtype.kind == "float":
         floats = cast(VectorType[AnyFloat], kind)
         return DenseIntOrFPElementsAttr.from_list(floats, [float(value)])

@@ -36,7 +36,9 @@ def contraction_of(kernel: KernelOp) -> ContractOp | None:
 def accumulates_in_result(kernel: KernelOp) -> bool:
     """Whether partial sums may wait in the result's buffer between blocks of the summed axis."""
     op = contraction_of(kernel)
-    return op is not None and len(kernel.outs) == 1 and kernel.outs[0].type == op.results[0].type
+    if op is None or op.summand() is not op.dtype:
+        return False
+    return len(kernel.outs) == 1 and kernel.outs[0].type == op.results[0].type
 
 
 def scratch_bytes(kernel: KernelOp) -> Dim:
@@ -54,7 +56,7 @@ def scratch_bytes(kernel: KernelOp) -> Dim:
     depth: Dim = product(sizes[c] for c in roles.k)
     if accumulates_in_result(kernel):
         depth = Dim.const(min(schedule.block_k, depth.constant or schedule.block_k))
-    return depth * columns * op.dtype.bytes
+    return depth * columns * op.summand().bytes
 
 
 @dataclass
@@ -78,7 +80,7 @@ class ContractionNest:
         roles: ContractionRoles,
     ) -> None:
         self.b, self.op, self.roles = b, op, roles
-        self.dtype: DType = op.dtype
+        self.dtype: DType = op.summand()
         self.letter_sizes = {c: b.dim(d) for c, d in op.sizes().items()}
         self.words, self.result_word, reduced = op.words()
         self.axis = {c: k for k, c in enumerate(self.result_word + reduced)}
@@ -119,12 +121,13 @@ class ContractionNest:
         return found
 
     def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
-        """An operand's element, prologue included."""
-        return e.fetch(self.op.operands[which], tuple(at[c] for c in self.words[which]))
+        """An operand's element in the dtype of the sum, prologue included."""
+        value = e.fetch(self.op.operands[which], tuple(at[c] for c in self.words[which]))
+        return e.convert(value, self.op.dtype, self.dtype)
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """x * y + z in the contraction's dtype."""
-        if self.dtype.kind == "float":
+        if self.dtype.is_inexact:
             return e.fma(x, y, z)
         return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
 
@@ -335,7 +338,7 @@ class TiledContraction(ContractionNest):
         """Adds what earlier blocks left; the last block applies the epilogue."""
         b, (p, inner) = self.b, depth
         e = self.s.lanes(self.lanes, mask)
-        add = arith.AddfOp if self.dtype.kind == "float" else arith.AddiOp
+        add = arith.AddfOp if self.dtype.is_inexact else arith.AddiOp
         out = self.s.outputs[0]
 
         def alone() -> SSAValue:
@@ -354,7 +357,8 @@ class TiledContraction(ContractionNest):
 
     def finish(self, point: tuple[Position, ...], mask: SSAValue, total: SSAValue) -> None:
         """The epilogue and the store of one vector of results."""
-        e = self.s.lanes(self.lanes, mask, bound={self.op.results[0]: total})
+        e = self.s.lanes(self.lanes, mask)
+        e.bound[self.op.results[0]] = e.convert(total, self.dtype, self.op.dtype)
         self.s.store_results(e, point)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import (
+    BFloat16Type,
+    ComplexType,
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
+    Float16Type,
     IntegerAttr,
-    IntegerType,
     MemRefType,
-    VectorType,
+    f32,
     i1,
     i64,
 )
@@ -22,8 +22,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import par, vec
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.dtypes import BOOL, I64, DType, dtype_of
-from mlc.dialects.lanes import vector_type
+from mlc.dialects.dtypes import BOOL, F32, I64, U8, DType, dtype_of
+from mlc.dialects.lanes import element_of, vector_type
+from mlc.dialects.parts import PairOp, PartOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.lowering.loops.builder import (
@@ -35,12 +36,20 @@ from mlc.lowering.loops.builder import (
     LoopBuilder,
     memory_type,
 )
+from mlc.lowering.loops.complex_parts import apply_to_complex, compare_complex
+from mlc.lowering.loops.convert import convert
 
-_FLAGGED_INT = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
-_NO_FLAGS = (arith.MaxSIOp, arith.MinSIOp, arith.OrIOp, arith.AndIOp, arith.XOrIOp, arith.DivSIOp)
+_FLAGGED_INT = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
+_NO_FLAGS = (
+    *(arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp),
+    *(arith.OrIOp, arith.AndIOp, arith.XOrIOp, arith.ShRSIOp, arith.ShRUIOp),
+    *(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp),
+)
 _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
+_UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-_CMPI = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5, "ult": 6, "ule": 7}
+_CMPI = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5}
+_CMPI |= {"ult": 6, "ule": 7, "ugt": 8, "uge": 9}
 _CMPF = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "une": 13}
 _ANY_LANE = CombiningKindAttr(CombiningKindFlag.OR)
 _LARGEST = CombiningKindAttr(CombiningKindFlag.MAXSI)
@@ -122,10 +131,17 @@ class Lanes:
 
     # ElementBuilder -------------------------------------------------------------------------
 
-    def constant(self, value: bool | float, dtype: DType) -> SSAValue:
+    def constant(self, value: complex, dtype: DType) -> SSAValue:
         return self.b.element(value, dtype, self.lanes)
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
+        element = element_of(operands[0].type)
+        if isinstance(element, ComplexType):
+            return apply_to_complex(self, op, dtype_of(element).part, *operands)
+        if isinstance(element, Float16Type | BFloat16Type):
+            # every op rounds once: computed in f32, whose rounding is innocent for + - * / sqrt
+            wide = (self.cast("extf", x, f32) for x in operands)
+            return self.cast("truncf", self.apply(op, *wide), element)
         if op in _FLAGGED_INT:
             properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW}
         elif op in _NO_FLAGS:
@@ -143,10 +159,14 @@ class Lanes:
         return self.apply(math.FmaOp, x, y, z)
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
-        if dtype.kind == "bool":
-            lhs, rhs = self.convert(lhs, BOOL, I64), self.convert(rhs, BOOL, I64)
+        if dtype.kind == "complex":
+            return compare_complex(self, predicate, lhs, rhs, dtype.part)
+        if dtype.kind == "bool" or (dtype.kind == "float" and dtype.bytes < 4):
+            wide = U8 if dtype is BOOL else F32
+            lhs, rhs = self.convert(lhs, dtype, wide), self.convert(rhs, dtype, wide)
         float_ = dtype.kind == "float"
-        spelled = (_ORDERED if float_ else _SIGNED)[predicate]
+        signs = _SIGNED if dtype.kind == "int" else _UNSIGNED
+        spelled = (_ORDERED if float_ else signs)[predicate]
         if self.lanes > 1:
             return self.b.value((vec.CmpfOp if float_ else vec.CmpiOp).of(spelled, lhs, rhs))
         code = IntegerAttr((_CMPF if float_ else _CMPI)[spelled], i64)
@@ -181,21 +201,21 @@ class Lanes:
         )
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
-        if source is target:
-            return value
-        if target is BOOL:
-            return self.compare("ne", value, self.constant(0, source), source)
-        if source.kind == "float":
-            if target.kind == "float":
-                return self.cast(
-                    "extf" if target.bytes > source.bytes else "truncf", value, target.ir
-                )
-            return self.cast("fptosi", value, target.ir)
-        if target.kind == "float":
-            return self.cast("uitofp" if source is BOOL else "sitofp", value, target.ir)
-        if source is BOOL:
-            return self.cast("extui", value, target.ir)
-        return self.cast("extsi" if target.bytes > source.bytes else "trunci", value, target.ir)
+        return convert(self, value, source, target)
+
+    def bitcast(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The same bits as elements of another type of that width."""
+        kind = self.type(element)
+        return self.b.value(arith.BitcastOp.create(operands=[value], result_types=[kind]))
+
+    def real(self, value: SSAValue) -> SSAValue:
+        return self.b.value(PartOp.of(value, "real"))
+
+    def imag(self, value: SSAValue) -> SSAValue:
+        return self.b.value(PartOp.of(value, "imag"))
+
+    def pair(self, real: SSAValue, imag: SSAValue) -> SSAValue:
+        return self.b.value(PairOp.of(real, imag))
 
     def size(self, dim: Dim) -> SSAValue:
         return self._as_element(self.b.dim(dim))
@@ -351,10 +371,7 @@ class Lanes:
     ) -> SSAValue:
         if where is None:
             return self.b.load(buffer.memref, bases)
-        dtype = BOOL if element == memory_type(BOOL) else dtype_of(element)
-        zero = self.b.constant(IntegerAttr(0, IntegerType(8)), element)
-        if dtype is not BOOL:
-            zero = self.b.element(0, dtype, 1)
+        zero = self.b.element(0, dtype_of(element), 1)  # of bool: a byte
         return self.b.pick(where, lambda: self.b.load(buffer.memref, bases), lambda: zero)
 
     def _masked(self, where: SSAValue | None) -> SSAValue | None:
@@ -364,13 +381,7 @@ class Lanes:
         return self.apply(arith.AndIOp, where, self.mask)
 
     def _zero(self, element: Attribute) -> SSAValue:
-        if element == memory_type(BOOL):
-            kind = self.type(element)
-            if self.lanes == 1:
-                return self.b.constant(IntegerAttr(0, IntegerType(8)), kind)
-            wide = cast(VectorType[IntegerType], kind)
-            return self.b.constant(DenseIntOrFPElementsAttr.from_list(wide, [0]), kind)
-        return self.constant(0, dtype_of(element))
+        return self.constant(0, dtype_of(element))  # of bool: a byte
 
     def _offsets(self, buffer: Buffer, at: Sequence[Position], steps: Sequence[int]) -> SSAValue:
         """How far each lane lies from lane 0's base, in elements."""

@@ -405,7 +405,8 @@ class EntryLowering:
         need, contraction = scratch_bytes(op), contraction_of(op)
         if contraction is None or need == Dim.const(0):
             return ()
-        return (Scratch(contraction.dtype.ir, need // contraction.dtype.bytes),)
+        dtype = contraction.summand()
+        return (Scratch(memory_type(dtype), need // dtype.bytes),)
 
     def _functions(
         self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]

@@ -61,10 +61,8 @@ class ReductionNest:
         """The state with the summand at a point combined into it."""
         point = self.axes.point(at)
         guarded = e.mask is not None and self.vector in self.reduced
-        if isinstance(self.op, ContractOp) and self.dtype.kind == "float" and not guarded:
-            pairs = zip(self.op.operands, self.op.points(point), strict=True)
-            left, right = (e.fetch(x, p) for x, p in pairs)
-            return (e.fma(left, right, state[0]),)
+        if isinstance(self.op, ContractOp) and self.dtype.is_inexact and not guarded:
+            return (e.fma(*self.op.factors(e, point), state[0]),)
         element = self.op.element(e, point)
         lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))
         if guarded and e.mask is not None:
@@ -114,7 +112,9 @@ class ReductionNest:
 
     def finish(self, e: Lanes, at: Sequence[Position], state: State) -> None:
         """Finalises a state, applies the epilogue and writes the results of one point."""
-        e.bound[self.op.results[0]] = self.monoid.finalise(e, state)
+        found = self.monoid.finalise(e, state)
+        result = self.monoid.result(self.dtype)
+        e.bound[self.op.results[0]] = e.convert(found, result, self.op.dtype)
         positions: list[Position] = []
         for group, position in zip((self.axes.groups[k] for k in self.kept), at, strict=True):
             positions += [Position(0)] * (len(group) - 1) + [position]
@@ -258,7 +258,9 @@ class ReductionNest:
 
     def from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
         """The inverse of `to_memory`."""
-        return self.s.lanes(1).cast("trunci", value, dtype.ir) if dtype.kind == "bool" else value
+        return (
+            self.s.lanes(1).cast("trunci", value, dtype.register) if dtype.kind == "bool" else value
+        )
 
     # the vector along the result's last axis ------------------------------------------------
 

@@ -83,7 +83,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         unroll = 2  # each state holds two vectors
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
     if isinstance(nest.reduction, ContractOp) and _repays_packing(nest.reduction, lanes):
-        item = nest.reduction.dtype.bytes
+        item = nest.reduction.summand().bytes
         rows, vectors = choose_register_tile(target, item)
         block_m, block_n, block_k = choose_blocks(target, item)
         return Schedule(
@@ -147,6 +147,8 @@ def _widest(kernel: KernelOp, nest: Nest | None) -> int:
     found = [element_bytes(kernel.inputs[k]) for k in inner]
     if nest is None or nest.reduction is None or nest.reduction.name == "mlc.contract":
         found += [element_bytes(x) for x in kernel.outs]
+    if nest is not None and nest.reduction is not None:
+        found.append(nest.reduction.summand().bytes)
     space = nest.sizes if nest else ()
     results = [result for op in kernel.block.ops for result in op.results]
     found += [element_bytes(x) for x in results if shape_of(x.type) == space]

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
-from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, I32, I64, DType
+from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, DType
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
     CompareOp,
@@ -17,13 +17,31 @@ from mlc.dialects.tensor.comparison import (
     SelectOp,
 )
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
-from mlc.dialects.tensor.elementwise import Elementwise, ExpOp, LogOp, TanhOp, Unary
+from mlc.dialects.tensor.elementwise import (
+    DivOp,
+    Elementwise,
+    ExpOp,
+    LogOp,
+    MulOp,
+    TanhOp,
+    Unary,
+)
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.registry import OPS
 from tests.every_op.cases import Build, Case, Operand
 from tests.every_op.native import Array
 from tests.every_op.shapes import ShapeClass
-from tests.every_op.values import Exact, Fill, Tolerance, Ulps, anything, specials
+from tests.every_op.values import (
+    Complex,
+    Exact,
+    Fill,
+    Steps,
+    Tolerance,
+    Ulps,
+    anything,
+    ordinary,
+    specials,
+)
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
 
@@ -41,8 +59,10 @@ def plain(op: type[TensorOp], **properties: object) -> Build:
 
 
 def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
+    if dtype.kind == "complex" and op in (MulOp, DivOp, ExpOp):
+        return Complex(4.0)
     if op in ULPS:
-        return ULPS[op][dtype]
+        return ULPS[op].get(dtype, Steps(1))
     # IEEE 754-2019 leaves max(0.0, -0.0) open; NumPy's depends on the length of the array
     return Exact(signed_zero=not issubclass(op, Extremum))
 
@@ -55,11 +75,15 @@ def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -
         for dtype in DTYPES:
             if dtype.kind in op.KINDS:
                 operands = tuple(Operand(dtype, shape, fill) for fill in fills)
+                if dtype.kind == "complex" and op in (MulOp, DivOp):
+                    operands = (Operand(dtype, shape, ordinary),) * 2
                 used = operands[:1] if issubclass(op, Unary) else operands
                 yield Case(op, "", used, plain(op), _tolerance(op, dtype))
     for dtype in DTYPES:
         x, y = (Operand(dtype, shape, fill) for fill in fills)
-        yield from (Case(CompareOp, p, (x, y), plain(CompareOp, predicate=p)) for p in PREDICATES)
+        for p in PREDICATES:
+            if dtype.kind in CompareOp.KINDS and (dtype.kind != "complex" or p in ("eq", "ne")):
+                yield Case(CompareOp, p, (x, y), plain(CompareOp, predicate=p))
         yield Case(SelectOp, "", (Operand(BOOL, shape), x, y), plain(SelectOp))
         for target in DTYPES:
             declared = tensor_type(target.ir, shape)
@@ -82,7 +106,7 @@ def ranks(c: ShapeClass) -> Iterator[Case]:
 def creation(c: ShapeClass) -> Iterator[Case]:
     """constant, iota and size."""
     shape = c.dims("m", "n")
-    for dtype in (I32, I64, F32, F64):
+    for dtype in (d for d in DTYPES if d.kind in IotaOp.KINDS):
         for axis in (0, 1):
             kind = tensor_type(dtype.ir, shape)
             yield Case(IotaOp, f"{axis} {dtype.name}", (), _iota(axis, kind))

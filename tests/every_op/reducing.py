@@ -57,7 +57,7 @@ def reductions(c: ShapeClass) -> Iterator[Case]:
         yield Case(ReduceOp, f"sum of -0.0 {text}", (x,), partial(_reduce, "sum", text))
     for name, monoid in MONOIDS.items():
         single = len(monoid.state(F32)) > 1
-        for dtype in DTYPES:
+        for dtype in (d for d in DTYPES if d.kind in monoid.kinds):
             words = [*ALONG, *MORE] if dtype in (F32, I64) else ALONG
             for text in words:
                 source, result = text.split("->")
@@ -98,7 +98,7 @@ def _has_elements(c: ShapeClass, text: str, sizes: Sizes) -> bool:
 
 
 def _judged(name: str, dtype: DType, axes: tuple[int, ...]) -> tuple[Tolerance, Fill]:
-    if dtype.kind != "float":
+    if not dtype.is_inexact:
         return Exact(), ties if name.startswith("arg") else anything
     if name == "sum":
         return Sums(partial(np.sum, axis=axes), _terms), ordinary
@@ -113,7 +113,7 @@ def _terms(arrays: Sequence[Array], want: Array) -> int:
 
 def contractions(c: ShapeClass) -> Iterator[Case]:
     """Matrix and vector products on every dtype, all other letters on f32 and i64."""
-    for dtype in DTYPES:
+    for dtype in (d for d in DTYPES if d.kind != "storage"):
         words = [*CONTRACTIONS, *UNUSUAL] if dtype in (F32, I64) else CONTRACTIONS
         for text in words:
             yield contraction(c, text, dtype)
@@ -122,7 +122,7 @@ def contractions(c: ShapeClass) -> Iterator[Case]:
 def contraction(c: ShapeClass, text: str, dtype: DType) -> Case:
     """One contraction."""
     operands, _ = text.split("->")
-    fill = ordinary if dtype.kind == "float" or dtype is BOOL else anything
+    fill = ordinary if dtype.is_inexact or dtype is BOOL else anything
     factors = tuple(
         Operand(dtype, c.dims(*(AXES.get(letter, letter) for letter in word)), fill)
         for word in operands.split(",")
@@ -140,5 +140,5 @@ def contraction(c: ShapeClass, text: str, dtype: DType) -> Case:
         return np.asarray(np.einsum(text, x, y))
 
     # the sign of a zero sum of products depends on NumPy's BLAS
-    tolerance = Sums(magnitudes, terms, signed_zero=False) if dtype.kind == "float" else Exact()
+    tolerance = Sums(magnitudes, terms, signed_zero=False) if dtype.is_inexact else Exact()
     return Case(ContractOp, text, factors, lambda b, x: b(ContractOp, *x, letters=text), tolerance)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,45 +21,62 @@ def specials(dtype: DType) -> Array:
     """The values at which arithmetic of a dtype is decided by a rule of its own."""
     if dtype.kind == "bool":
         return np.array([False, True])
-    if dtype.kind == "int":
+    if dtype.is_integer:
         low, high = int(dtype.lowest), int(dtype.highest)
-        return np.array([0, 1, -1, 2, -2, 3, -7, low, low + 1, high, high - 1], dtype.numpy)
-    info = np.finfo(dtype.numpy)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    found = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.0, -104.0, 2.0**31, -(2.0**31), 2.0**63]
-    found += [np.nan, np.inf, -np.inf, float(info.max), float(info.min)]
-    found += [float(info.tiny), float(info.smallest_subnormal), -float(info.smallest_subnormal)]
-    return np.array(found, dtype.numpy)
+        ends = [low, low + 1, high // 2, high // 2 + 1, high, high - 1]
+        found = [0, 1, 2, 3, 7, *((-1, -2, -7) if low else (4, 100)), *ends]
+        return np.array(found, dtype.numpy)
+    if dtype.kind == "complex":
+        parts = np.array([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf, 3e30])
+        return np.array([complex(x, y) for x in parts for y in parts], dtype.numpy)
+    info = ml_dtypes.finfo(dtype.numpy)
+    numbers = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.0, -104.0, 2.0**31, -(2.0**31), 2.0**63]
+    numbers += [np.nan, np.inf, -np.inf, float(info.max), float(info.min)]
+    tiny = float(info.smallest_subnormal)
+    numbers += [float(info.tiny), tiny, -tiny, 3 * tiny]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(numbers).astype(dtype.numpy)
 
 
 def ordinary(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Finite numbers of moderate size; integers of a few digits, with many ties."""
     if dtype.kind == "bool":
         return rng.integers(0, 2, shape).astype(bool)
-    if dtype.kind == "int":
-        return rng.integers(-9, 10, shape).astype(dtype.numpy)
+    if dtype.is_integer:
+        return rng.integers(-9 if dtype.lowest else 0, 10, shape).astype(dtype.numpy)
+    if dtype.kind == "complex":
+        parts = (rng.standard_normal(shape) * 3 for _ in range(2))
+        real, imag = parts
+        return np.asarray(real + 1j * imag).astype(dtype.numpy)
     return (rng.standard_normal(shape) * 3).astype(dtype.numpy)
 
 
 def anything(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Ordinary numbers with a quarter of special ones among them."""
-    return np.where(
-        rng.random(shape) < 0.25, rng.choice(specials(dtype), shape), ordinary(rng, dtype, shape)
-    )
+    special = specials(dtype)[rng.integers(0, len(specials(dtype)), shape)]
+    return np.where(rng.random(shape) < 0.25, special, ordinary(rng, dtype, shape))
 
 
 def ties(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Few different values, and NaN now and then in floats."""
     found = rng.integers(0, 4, shape).astype(dtype.numpy)
     if dtype.kind == "float":
-        return np.where(rng.random(shape) < 0.02, np.nan, found).astype(dtype.numpy)
+        return np.where(rng.random(shape) < 0.02, np.nan, found.astype(np.float32)).astype(
+            dtype.numpy
+        )
     return found
 
 
 def near_one(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Factors whose product neither over- nor underflows."""
-    if dtype.kind != "float":
+    if not dtype.is_inexact:
         return ordinary(rng, dtype, shape)
     return (1 + rng.uniform(-0.1, 0.1, shape)).astype(dtype.numpy)
+
+
+def comparable(x: Array) -> Array:
+    """Floats that NumPy knows little of (bf16, fp8, and f16's NaN) as f32, which holds them all."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind not in "biu" else x
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,11 @@ class Exact:
     signed_zero: bool = True
 
     def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
+        if got.dtype.kind == "c":
+            self.check(got.real, want.real, arrays)
+            self.check(got.imag, want.imag, arrays)
+            return
+        got, want = comparable(got), comparable(want)
         np.testing.assert_array_equal(got, want)
         if self.signed_zero and want.dtype.kind == "f":
             zeros = want == 0
@@ -95,6 +118,41 @@ class Ulps:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """At most `bound` representable numbers away: f16 and bf16 results that are rounded twice."""
+
+    bound: int
+
+    def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
+        nan = np.isnan(comparable(want))
+        np.testing.assert_array_equal(np.isnan(comparable(got)), nan)
+        worst = np.max(np.abs(_rank(got) - _rank(want))[~nan], initial=0)
+        assert worst <= self.bound, f"{worst} representable numbers away"
+
+
+def _rank(x: Array) -> Array:
+    """The number of a 16-bit float in the order of all of them."""
+    bits = np.ascontiguousarray(x).view(np.int16).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFF), bits)
+
+
+@dataclass(frozen=True)
+class Complex:
+    """|got - want| <= bound * eps * |want|, as points of the plane; the same inf and NaN."""
+
+    bound: float
+
+    def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
+        finite = np.isfinite(want)
+        for a, b in ((got.real, want.real), (got.imag, want.imag)):
+            np.testing.assert_array_equal(a[~finite], b[~finite])
+        wide, true = got[finite].astype(np.clongdouble), want[finite].astype(np.clongdouble)
+        error = np.abs(wide - true) - self.bound * np.finfo(want.dtype).eps * np.abs(true)
+        least = 8 * np.finfo(want.dtype).smallest_subnormal
+        assert np.max(error, initial=0.0) <= least, f"beyond the bound by {np.max(error)}"
+
+
+@dataclass(frozen=True)
 class Sums:
     """|got - want| <= 4 * eps * sqrt(K) * (the same sum of magnitudes); `count` gives K."""
 
@@ -104,19 +162,21 @@ class Sums:
 
     def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
         terms = max(self.count(arrays, want), 1)
-        eps = float(np.finfo(want.dtype).eps)
+        eps = float(ml_dtypes.finfo(want.dtype).eps)
         scale = self.magnitudes(*(np.abs(x).astype(np.float64) for x in arrays))
         assert got.shape == want.shape
+        got, want = comparable(got), comparable(want)
         np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
         finite = np.isfinite(want)
         np.testing.assert_array_equal(got[~finite], want[~finite])
-        error = np.abs(got.astype(np.float64) - want.astype(np.float64))
+        wide = np.complex128 if want.dtype.kind == "c" else np.float64
+        error = np.abs(got.astype(wide) - want.astype(wide))
         bound = np.broadcast_to(4 * eps * np.sqrt(terms) * scale, want.shape)
-        if self.signed_zero:
+        if self.signed_zero and want.dtype.kind != "c":
             zero = (got == 0) & (want == 0)
             np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
         worst = np.max((error - bound)[finite], initial=0.0)
         assert worst <= 0, f"a sum of {terms} terms is {worst} beyond its bound"
 
 
-Tolerance = Exact | Ulps | Sums
+Tolerance = Exact | Ulps | Steps | Complex | Sums
