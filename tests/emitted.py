@@ -12,6 +12,7 @@ from xdsl.dialects import arith, builtin, func, math, memref, scf, vector
 from xdsl.parser import Parser
 
 from mlc.dialects import abi
+from mlc.dialects.functions import MlcMath
 from mlc.dialects.par import MlcPar
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.vec import MlcVec
@@ -31,6 +32,7 @@ LOOPS_DIALECTS = (
     vector.Vector,
     MlcPar,
     MlcVec,
+    MlcMath,
 )
 
 GROW = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64)

@@ -1,27 +1,67 @@
 """
 `mlc-expand-math`: math functions without an instruction become polynomials.
 
-A function is added by writing it in elementary.py and naming its op in `FUNCTIONS`.
+A function is added by writing it in its family's file and naming its op in `FUNCTIONS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, math
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.passes.loop import elementary
+from mlc.dialects import functions
+from mlc.passes.loop import (
+    exponential,
+    hyperbolic,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    special,
+    stepping,
+    trigonometric,
+)
 from mlc.passes.loop.lane_builder import Constants, LaneBuilder
 
-FUNCTIONS: Mapping[type[Operation], elementary.LaneFunction] = {
-    math.ExpOp: elementary.exp,
-    math.LogOp: elementary.log,
-    math.TanhOp: elementary.tanh,
+LaneFunction = Callable[..., SSAValue]
+"""(builder, operands…) -> result"""
+
+FUNCTIONS: Mapping[type[Operation], LaneFunction] = {
+    math.ExpOp: exponential.exp,
+    math.Exp2Op: exponential.exp2,
+    math.ExpM1Op: exponential.expm1,
+    functions.SigmoidOp: exponential.sigmoid,
+    math.LogOp: logarithm.log,
+    math.Log2Op: logarithm.log2,
+    math.Log10Op: logarithm.log10,
+    math.Log1pOp: logarithm.log1p,
+    math.SinOp: trigonometric.sin,
+    math.CosOp: trigonometric.cos,
+    math.TanOp: trigonometric.tan,
+    math.AsinOp: inverse_trigonometric.asin,
+    math.AcosOp: inverse_trigonometric.acos,
+    math.AtanOp: inverse_trigonometric.atan,
+    math.Atan2Op: inverse_trigonometric.atan2,
+    math.SinhOp: hyperbolic.sinh,
+    math.CoshOp: hyperbolic.cosh,
+    math.TanhOp: hyperbolic.tanh,
+    math.AsinhOp: hyperbolic.asinh,
+    math.AcoshOp: hyperbolic.acosh,
+    math.AtanhOp: hyperbolic.atanh,
+    math.ErfOp: special.erf,
+    functions.ErfcOp: special.erfc,
+    functions.LgammaOp: special.lgamma,
+    math.PowFOp: power.pow,
+    math.CbrtOp: power.cbrt,
+    math.RsqrtOp: power.rsqrt,
+    functions.HypotOp: power.hypot,
+    functions.RemainderOp: stepping.fmod,
+    functions.NextAfterOp: stepping.nextafter,
 }
 
 
@@ -34,7 +74,7 @@ def expand(function: func.FuncOp) -> None:
     for op in found:
         result = op.results[0]
         b = LaneBuilder(result.type, op, constants)
-        value = FUNCTIONS[type(op)](b, b.widen(op.operands[0]))
+        value = FUNCTIONS[type(op)](b, *(b.widen(x) for x in op.operands))
         result.replace_all_uses_with(b.narrow(value, result.type))
         op.detach()
         op.erase()
@@ -44,7 +84,7 @@ def expand(function: func.FuncOp) -> None:
 class ExpandMathPass(ModulePass):
     """
     math.exp %x  ->  arith, math.fma and bit casts that compute it within the bound that
-    elementary.py states. Half-width floats are computed in f32.
+    each function states. Half-width floats are computed in f32.
     """
 
     name = "mlc-expand-math"

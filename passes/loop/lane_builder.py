@@ -5,26 +5,29 @@ op that is being replaced. Constants go to the start of the function, each once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import cast
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
     Float64Type,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     VectorType,
     f32,
     f64,
+    i1,
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import vec
 from mlc.dialects.lanes import lanes_of, like
@@ -62,6 +65,8 @@ def _constant_attribute(text: str, value_type: Attribute) -> Attribute:
     if lanes is None:
         if isinstance(value_type, IntegerType):
             return IntegerAttr(int(text), value_type.bitwidth)
+        if isinstance(value_type, IndexType):
+            return IntegerAttr(int(text), value_type)
         return FloatAttr(float(text), cast("Float64Type", value_type))
     vector = cast("VectorType[Float64Type]", value_type)
     value = int(text) if isinstance(vector.element_type, IntegerType) else float(text)
@@ -95,6 +100,7 @@ class Constants:
         return found
 
 
+_ANY = CombiningKindAttr(CombiningKindFlag.OR)
 _NO_FLAGS: Mapping[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _NO_OVERFLOW: Mapping[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 
@@ -102,12 +108,10 @@ _NO_OVERFLOW: Mapping[str, Attribute] = {"overflowFlags": arith.IntegerOverflowA
 class LaneBuilder:
     """Ops on values of one shape: a scalar, or vectors with the same number of lanes."""
 
-    def __init__(self, shape: Attribute, before: Operation, constants: Constants) -> None:
-        """`shape`: a scalar or vector type; ops are inserted in front of `before`."""
+    def __init__(self, shape: Attribute, before: Operation | Block, constants: Constants) -> None:
+        """`shape`: a scalar or vector type; ops go in front of `before`, or to a block's end."""
+        self._shape = shape
         self._before = before
-        block = before.parent
-        assert block is not None
-        self._block = block
         self._constants = constants
         self.lanes = lanes_of(shape)
         element = shape if self.lanes is None else cast("VectorType[Attribute]", shape).element_type
@@ -116,8 +120,18 @@ class LaneBuilder:
         self.int_type = like(shape, self.format.int_type)
 
     def _add(self, op: Operation) -> SSAValue:
-        self._block.insert_op_before(op, self._before)
+        before = self._before
+        if isinstance(before, Block):
+            before.add_op(op)
+        else:
+            block = before.parent
+            assert block is not None
+            block.insert_op_before(op, before)
         return op.results[0]
+
+    def in_binary64(self) -> LaneBuilder:
+        """A builder of the same lanes in f64."""
+        return LaneBuilder(like(self._shape, f64), self._before, self._constants)
 
     def _float(self, op_class: type[Operation], *operands: SSAValue) -> SSAValue:
         return self._add(
@@ -162,6 +176,18 @@ class LaneBuilder:
         """|a|"""
         return self._float(math.AbsFOp, a)
 
+    def sqrt(self, a: SSAValue) -> SSAValue:
+        """The square root, correctly rounded."""
+        return self._float(math.SqrtOp, a)
+
+    def round_even(self, a: SSAValue) -> SSAValue:
+        """The nearest integer as a float, the even one of two."""
+        return self._float(math.RoundEvenOp, a)
+
+    def trunc(self, a: SSAValue) -> SSAValue:
+        """The integer part, as a float."""
+        return self._float(math.TruncOp, a)
+
     def floor(self, a: SSAValue) -> SSAValue:
         """The largest integer <= a, as a float."""
         return self._float(math.FloorOp, a)
@@ -170,8 +196,23 @@ class LaneBuilder:
         """|magnitude| with the sign of `sign`"""
         return self._float(math.CopySignOp, magnitude, sign)
 
-    def polynomial(self, x: SSAValue, coefficients: tuple[float, ...]) -> SSAValue:
-        """Horner's rule; coefficients[k] belongs to x^k."""
+    def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
+        """
+        sum of coefficients[k] x^k by Horner's rule, long ones in two or four interleaved chains: the
+        processor holds too few iterations of a long function to hide one chain's latency.
+
+        SOURCE: G. Estrin, Proc. Western Joint Computer Conference, 1960.
+        """
+        ways = 1 if len(coefficients) < 6 else 2 if len(coefficients) < 11 else 4
+        if ways == 1:
+            return self._horner(x, coefficients)
+        square = self.mul(x, x)
+        step = square if ways == 2 else self.mul(square, square)
+        chains = [self._horner(step, coefficients[k::ways]) for k in range(ways)]
+        pairs = [self.fma(chains[k + 1], x, chains[k]) for k in range(0, ways, 2)]
+        return pairs[0] if ways == 2 else self.fma(pairs[1], square, pairs[0])
+
+    def _horner(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
         total = self.constant(coefficients[-1])
         for coefficient in coefficients[-2::-1]:
             total = self.fma(total, x, self.constant(coefficient))
@@ -200,6 +241,14 @@ class LaneBuilder:
         """a & b"""
         return self._integer(arith.AndIOp, a, b)
 
+    def int_or(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a | b"""
+        return self._integer(arith.OrIOp, a, b)
+
+    def int_xor(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """a ^ b"""
+        return self._integer(arith.XOrIOp, a, b)
+
     def shift_left(self, a: SSAValue, count: int) -> SSAValue:
         """a << count"""
         return self._integer(arith.ShLIOp, a, self.integer(count), overflow=True)
@@ -227,6 +276,89 @@ class LaneBuilder:
         if self.lanes is None:
             return self._add(arith.CmpfOp(a, b, predicate))
         return self._add(vec.CmpfOp.of(predicate, a, b))
+
+    def int_compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        """The mask of lanes where `a predicate b` (eq, slt, …)."""
+        if self.lanes is None:
+            return self._add(arith.CmpiOp(a, b, predicate))
+        return self._add(vec.CmpiOp.of(predicate, a, b))
+
+    def is_odd(self, a: SSAValue) -> SSAValue:
+        """The mask of lanes whose integer is odd."""
+        return self.int_compare("ne", self.int_and(a, self.integer(1)), self.integer(0))
+
+    def below(self, a: SSAValue, bound: float) -> SSAValue:
+        """The mask of lanes where a < bound; off for NaN."""
+        return self.compare("olt", a, self.constant(bound))
+
+    def equals(self, a: SSAValue, value: float) -> SSAValue:
+        """The mask of lanes where a == value."""
+        return self.compare("oeq", a, self.constant(value))
+
+    def _mask(self, op_class: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._add(op_class.create(operands=(a, b), result_types=(a.type,)))
+
+    def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Masks: a and b."""
+        return self._mask(arith.AndIOp, a, b)
+
+    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Masks: a or b."""
+        return self._mask(arith.OrIOp, a, b)
+
+    def differ(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Masks: one of a and b, not both."""
+        return self._mask(arith.XOrIOp, a, b)
+
+    def where_any(
+        self,
+        mask: SSAValue,
+        then: Callable[[LaneBuilder], Sequence[SSAValue]],
+        otherwise: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """
+        `then` where the mask is on, else `otherwise`. The work of `then` is done only when some
+        lane wants it: one branch for all lanes, for paths that are long and rare.
+        """
+        some = mask
+        if self.lanes is not None:
+            some = self._add(
+                vector.ReductionOp.create(
+                    operands=(mask,),
+                    result_types=(i1,),
+                    properties={"kind": _ANY, "fastmath": arith.FastMathFlagsAttr("none")},
+                )
+            )
+        rare, common = Block(), Block()
+        inside = LaneBuilder(self._shape, rare, self._constants)
+        chosen = [inside.select(mask, a, b) for a, b in zip(then(inside), otherwise, strict=True)]
+        rare.add_op(scf.YieldOp.create(operands=chosen))
+        common.add_op(scf.YieldOp.create(operands=otherwise))
+        branch = scf.IfOp.create(
+            operands=(some,),
+            result_types=[value.type for value in otherwise],
+            regions=[Region(rare), Region(common)],
+        )
+        self._add(branch)
+        return branch.results
+
+    def repeat(
+        self,
+        count: int,
+        body: Callable[[LaneBuilder, SSAValue], SSAValue],
+        start: SSAValue,
+    ) -> SSAValue:
+        """`body` applied `count` times, as a loop."""
+        index = IndexType()
+        block = Block(arg_types=(index, start.type))
+        inside = LaneBuilder(self._shape, block, self._constants)
+        block.add_op(scf.YieldOp.create(operands=(body(inside, block.args[1]),)))
+        bounds = [self._constants.get(n, index) for n in (0, count, 1)]
+        return self._add(
+            scf.ForOp.create(
+                operands=(*bounds, start), result_types=(start.type,), regions=[Region(block)]
+            )
+        )
 
     def select(self, mask: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         """a where the mask is on, else b"""

@@ -1,0 +1,204 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false
+"""
+What the polynomials of passes/loop/coefficients_f32.py and coefficients_f64.py approximate: the
+function, the interval, how errors count, and the degree per format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+
+Real = mpmath.mpf
+Function = Callable[[Real], Real]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Approximate `value` on [low, high] by a polynomial; errors count `weight` times."""
+
+    name: str
+    value: Function
+    weight: Function
+    low: Real
+    high: Real
+    degree: int
+    dtype: type[np.floating]
+
+
+def value_of(coefficients: Sequence[Real], x: Real) -> Real:
+    """The polynomial, constant term first."""
+    total = mpmath.mpf(0)
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
+
+
+def _one(x: Real) -> Real:
+    return mpmath.mpf(1)
+
+
+def _series(closed: Function, terms: Callable[[int], Real], near: str = "1e-4") -> Function:
+    """The closed form, which loses digits near zero, and there its power series instead."""
+    first = [terms(k) for k in range(16)]
+    edge = mpmath.mpf(near)
+    return lambda x: value_of(first, x) if abs(x) < edge else closed(x)
+
+
+def _away(weight: Function) -> Function:
+    """Zero divided by zero at the origin counts as 0."""
+    return lambda x: weight(x) if x else mpmath.mpf(0)
+
+
+Row = tuple[str, Function, Function, Real, Real, int | None, int | None]
+
+
+def _exponential() -> Iterator[Row]:
+    ln2, wide = mpmath.log(2), mpmath.mpf("1.001")
+    factorial = mpmath.factorial
+    tail = _series(lambda r: (mpmath.expm1(r) - r) / r**2, lambda k: 1 / factorial(k + 2))
+    yield ("exp_tail", tail, lambda r: r**2 / mpmath.exp(r), -ln2 * wide, ln2 * wide, 5, 11)
+    rise = _away(lambda r: r**2 / mpmath.expm1(r))
+    yield ("expm1_positive", tail, rise, mpmath.mpf("-0.001"), ln2 * wide, 5, 10)
+    yield ("expm1_tail", tail, rise, -ln2 / 2 * wide, ln2 / 2 * wide, 5, 10)
+    power = _series(
+        lambda r: (2**r - 1 - r * ln2) / r**2, lambda k: ln2 ** (k + 2) / factorial(k + 2)
+    )
+    one = mpmath.mpf(1)
+    yield ("exp2_tail", power, lambda r: r**2 / 2**r, -one, one, 5, 11)
+    rise = _series(lambda r: (2**r - 1) / r, lambda k: ln2 ** (k + 1) / factorial(k + 1))
+    yield ("exp2_half", rise, lambda r: abs(r) / 2**r, -one / 2, one / 2, None, 6)
+    root, reach = mpmath.sqrt, (ln2 / 2 * wide) ** 2
+    sinh = _series(
+        lambda z: (mpmath.sinh(root(z)) / root(z) - 1) / z, lambda k: 1 / factorial(2 * k + 3)
+    )
+    cosh = _series(lambda z: (mpmath.cosh(root(z)) - 1) / z, lambda k: 1 / factorial(2 * k + 2))
+    yield ("sinh_tail", sinh, lambda z: z, mpmath.mpf(0), reach, 2, 5)
+    yield ("cosh_tail", cosh, lambda z: z, mpmath.mpf(0), reach, 2, 6)
+
+
+def _logarithm() -> Iterator[Row]:
+    root2, root = mpmath.sqrt(2), mpmath.sqrt
+    tail = _series(
+        lambda f: (mpmath.log1p(f) - f + f**2 / 2) / f**3, lambda k: mpmath.mpf((-1) ** k) / (k + 3)
+    )
+    weight = _away(lambda f: abs(f**3 / mpmath.log1p(f)))
+    yield ("log_tail", tail, weight, 1 / root2 - 1, root2 - 1, 8, None)
+    half = _series(
+        lambda z: (2 * mpmath.atanh(root(z)) / root(z) - 2) / z,
+        lambda k: mpmath.mpf(2) / (2 * k + 3),
+    )
+    reach = ((root2 - 1) / (root2 + 1)) ** 2 * mpmath.mpf("1.001")
+    yield ("log_tail", half, lambda z: z, mpmath.mpf(0), reach, None, 6)
+    second = _series(
+        lambda z: (half(z) - mpmath.mpf(2) / 3) / z / mpmath.log(2),
+        lambda k: mpmath.mpf(2) / (2 * k + 5) / mpmath.log(2),
+    )
+    yield ("log2_tail", second, lambda z: z * z, mpmath.mpf(0), reach, None, 6)
+    whole = _series(
+        lambda z: 2 * mpmath.atanh(root(z)) / root(z) / mpmath.log(2),
+        lambda k: mpmath.mpf(2) / (2 * k + 1) / mpmath.log(2),
+    )
+    yield ("log2_short", whole, _one, mpmath.mpf(0), reach, None, 4)
+
+
+def _trigonometric() -> Iterator[Row]:
+    root, factorial, pi = mpmath.sqrt, mpmath.factorial, mpmath.pi
+    reach = (pi / 4 * mpmath.mpf("1.001")) ** 2
+    sin = _series(
+        lambda z: (mpmath.sin(root(z)) / root(z) - 1) / z,
+        lambda k: (-1) ** (k + 1) / factorial(2 * k + 3),
+    )
+    cos = _series(
+        lambda z: (mpmath.cos(root(z)) - 1 + z / 2) / z**2,
+        lambda k: (-1) ** k / factorial(2 * k + 4),
+        "1e-3",
+    )
+    zero = mpmath.mpf(0)
+    yield ("sin_tail", sin, lambda z: z, zero, reach, 2, 5)
+    yield ("cos_tail", cos, lambda z: z**2, zero, reach, 2, 5)
+    binomial = mpmath.binomial
+
+    def arcsine(k: int) -> Real:
+        return binomial(2 * k + 2, k + 1) / mpmath.mpf(4) ** (k + 1) / (2 * k + 3)
+
+    asin = _series(lambda z: (mpmath.asin(root(z)) / root(z) - 1) / z, arcsine)
+    atan = _series(
+        lambda z: (mpmath.atan(root(z)) / root(z) - 1) / z,
+        lambda k: mpmath.mpf((-1) ** (k + 1)) / (2 * k + 3),
+    )
+    yield ("asin_tail", asin, lambda z: z, zero, mpmath.mpf("0.2501"), 4, 11)
+    yield ("atan_tail", atan, lambda z: z, zero, mpmath.mpf("0.1718"), 4, 10)
+
+
+ERFC_CENTRE = 2.0
+"""erfc(a) is a polynomial in (a - centre) / (a + centre), times elementary functions."""
+
+
+def _special() -> Iterator[Row]:
+    root, factorial, pi = mpmath.sqrt, mpmath.factorial, mpmath.pi
+    zero, one = mpmath.mpf(0), mpmath.mpf(1)
+    slope = 2 / root(pi)
+    erf = _series(
+        lambda z: mpmath.erf(root(z)) / root(z) - 1,
+        lambda k: slope * (-1) ** k / factorial(k) / (2 * k + 1) - (0 if k else 1),
+    )
+    yield ("erf_near", erf, lambda z: 1 / (erf(z) + 1), zero, one, 6, 11)
+
+    def scaled(q: Real) -> Real:
+        a = ERFC_CENTRE * (1 + q) / (1 - q)
+        return (1 + 2 * a) * mpmath.exp(a * a) * mpmath.erfc(a) - 1
+
+    def place(a: float) -> Real:
+        return (mpmath.mpf(a) - ERFC_CENTRE) / (mpmath.mpf(a) + ERFC_CENTRE)
+
+    def weight(q: Real) -> Real:
+        return 1 / (1 + scaled(q))
+
+    yield ("erfc_scaled", scaled, weight, place(0.49), place(10.1), 10, None)
+    yield ("erfc_scaled", scaled, weight, place(0.49), place(27.3), None, 22)
+    yield ("erfc_short", scaled, weight, place(0.49), place(10.1), None, 11)
+    half = one / 2
+    slope = 1 - mpmath.euler
+    gamma = _series(
+        lambda u: (mpmath.loggamma(2 + u) / u - slope) / u,
+        lambda k: (-1) ** k * (mpmath.zeta(k + 2) - 1) / (k + 2),
+    )
+    yield (
+        "lgamma_tail",
+        gamma,
+        lambda u: u * u / max(abs(mpmath.loggamma(2 + u)), mpmath.mpf("0.05")),
+        mpmath.mpf("-0.551"),
+        mpmath.mpf("0.451"),
+        None,
+        19,
+    )
+
+    def stirling(t: Real) -> Real:
+        if t < mpmath.mpf("1e-5"):
+            return mpmath.mpf(1) / 12 - t / 360 + t**2 / 1260 - t**3 / 1680 + t**4 / 1188
+        x = 1 / root(t)
+        rest = mpmath.loggamma(x) - (x - half) * mpmath.log(x) + x - mpmath.log(2 * pi) / 2
+        return rest * x
+
+    yield ("stirling", stirling, _one, zero, one / 63, None, 6)
+    yield ("cbrt_start", lambda m: m ** (-one / 3), lambda m: m ** (one / 3), one, one * 2, 3, 4)
+
+
+def problems() -> list[Problem]:
+    """All polynomials, f32 before f64 where both have one."""
+    with mpmath.workdps(60):
+        rows = [*_exponential(), *_logarithm(), *_trigonometric(), *_special()]
+        return [
+            Problem(
+                name=name, value=value, weight=weight, low=low, high=high, degree=n, dtype=dtype
+            )
+            for name, value, weight, low, high, *degrees in rows
+            for dtype, n in zip((np.float32, np.float64), degrees, strict=True)
+            if n is not None
+        ]
