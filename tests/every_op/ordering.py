@@ -1,0 +1,234 @@
+"""Cases of the ops that are written as a whole or place tensors in others: scan, sort, scatter, pad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, tensor_type
+from mlc.dialects.dtypes import BOOL, F32, F64, I32, I64, DType
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
+from mlc.dialects.tensor.scan import SCANS, ScanOp
+from mlc.dialects.tensor.scatter import MODES, ScatterOp
+from mlc.dialects.tensor.sort import ORDERS, SIDES, ArgsortOp, SearchsortedOp, SortOp
+from tests.every_op.cases import Case, Operand
+from tests.every_op.native import Array, evaluate
+from tests.every_op.shapes import ShapeClass, Sizes
+from tests.every_op.values import Exact, Fill, Sums, Tolerance, anything, near_one, ordinary, ties
+
+LOOSE_ZERO = Exact(signed_zero=False)
+DTYPES = (BOOL, I32, I64, F32, F64)
+
+
+# Scans
+
+
+def scans(c: ShapeClass) -> Iterator[Case]:
+    """Each monoid along each axis, both ways, with and without the element itself."""
+    for name in SCANS:
+        for dtype in DTYPES:
+            if name == "logsumexp" and dtype.kind != "float":
+                continue
+            few = None if dtype is F32 else 1
+            forms = [
+                (("m", "n"), 1, "forward", "inclusive"),
+                (("m", "n"), 0, "forward", "inclusive"),
+                (("n",), 0, "backward", "inclusive"),
+                (("m", "n"), 1, "backward", "exclusive"),
+                (("m", "k", "n"), 1, "backward", "exclusive"),
+                (("m", "k", "n"), 0, "forward", "exclusive"),
+                (("k", "m", "n"), 2, "forward", "exclusive"),
+            ]
+            for axes, axis, direction, kind in forms if few is None else forms[: 3 + few]:
+                if name == "logsumexp" and kind == "exclusive":
+                    continue  # begins with -inf; tested in test_ordering
+                yield _scan(c, name, dtype, axes, axis, direction, kind)
+
+
+def _scan(
+    c: ShapeClass,
+    name: str,
+    dtype: DType,
+    axes: Sequence[str],
+    axis: int,
+    direction: str,
+    kind: str,
+) -> Case:
+    tolerance, fill = _judged(name, dtype, axis, direction)
+    return Case(
+        ScanOp,
+        f"{name} {''.join(axes)} {axis} {direction} {kind}",
+        (Operand(dtype, c.dims(*axes), fill),),
+        lambda b, x: b(ScanOp, *x, monoid=name, direction=direction, kind=kind, axis=axis),
+        tolerance,
+    )
+
+
+def _judged(name: str, dtype: DType, axis: int, direction: str) -> tuple[Tolerance, Fill]:
+    if dtype.kind != "float":
+        return Exact(), anything
+    ufunc = {"sum": np.add, "prod": np.multiply, "logsumexp": np.add}.get(name)
+    if ufunc is None:
+        return LOOSE_ZERO, anything
+
+    def magnitudes(x: Array) -> Array:
+        if name == "logsumexp":
+            return np.abs(x).max(initial=1.0) + np.ones(x.shape)
+        x = np.flip(x, axis) if direction == "backward" else x
+        found = ufunc.accumulate(x, axis=axis)
+        found = np.flip(found, axis) if direction == "backward" else found
+        return np.maximum(found, 1.0) if name == "prod" else found
+
+    return Sums(magnitudes, partial(_terms, axis)), near_one if name == "prod" else ordinary
+
+
+def _terms(axis: int, arrays: Sequence[Array], want: Array) -> int:
+    return 4 * want.shape[axis]
+
+
+# Sorting
+
+
+def sorting(c: ShapeClass) -> Iterator[Case]:
+    """Rows of every length, with ties, NaN and zeros of both signs; searches in sorted tables."""
+    for dtype in DTYPES:
+        for order in ORDERS if dtype is F32 else ORDERS[:1]:
+            for fill in (ties, anything):
+                for axes in (("m", "n"), ("n",)):
+                    x = (Operand(dtype, c.dims(*axes), fill),)
+                    label = f"{order} {fill.__name__} {len(axes)}"
+                    yield Case(SortOp, label, x, partial(_sort, SortOp, order), LOOSE_ZERO)
+                    yield Case(ArgsortOp, label, x, partial(_sort, ArgsortOp, order))
+            if c.name in ("odd", "symbolic_strided"):
+                yield from _long(c, dtype, order)
+        for side in SIDES:
+            table = Operand(dtype, c.dims("n"), _sorted(anything))
+            for axes in (("m", "k"), ()):
+                yield Case(
+                    SearchsortedOp,
+                    f"{side} {len(axes)}",
+                    (table, Operand(dtype, c.dims(*axes), anything)),
+                    lambda b, x, s=side: b(SearchsortedOp, *x, side=s),
+                )
+
+
+def _long(c: ShapeClass, dtype: DType, order: str) -> Iterator[Case]:
+    """Rows that are sorted digit by digit."""
+    for op in (SortOp, ArgsortOp):
+        for axes in (("2*n + 130",), ("m", "2*n + 130")):
+            rows = (Operand(dtype, c.dims(*axes), anything),)
+            label = f"{order} long {len(axes)}"
+            yield Case(op, label, rows, partial(_sort, op, order), LOOSE_ZERO)
+
+
+def _sort(op: type[TensorOp], order: str, b: OpBuilder, x: Sequence[SSAValue]) -> SSAValue:
+    return b(op, *x, order=order)
+
+
+def _sorted(fill: Fill) -> Fill:
+    def draw(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+        return np.sort(fill(rng, dtype, shape), axis=-1)
+
+    return draw
+
+
+# Scatter
+
+SCATTERS = ("0n,k->kn", "0,mk->mk", "n0,k->nk", "01,k,k->k", "n0,nk->nk", "0n,k->nk", "10,k,n->kn")
+SIZE_OF_DIGIT = {"0": "m", "1": "n"}
+
+
+def scattering(c: ShapeClass) -> Iterator[Case]:
+    """Each way to meet what is there, with rows, columns and single elements."""
+    for dtype in DTYPES:
+        for mode in MODES:
+            for text in SCATTERS[: None if dtype is F32 else 2]:
+                yield _scatter(c, dtype, mode, text)
+
+
+def _scatter(c: ShapeClass, dtype: DType, mode: str, text: str) -> Case:
+    source, result = text.split("->")
+    words = source.split(",")
+    fill = {"add": ordinary, "mul": near_one}.get(mode, anything)
+    axes = [SIZE_OF_DIGIT.get(letter, letter) for letter in words[0]]
+    operands = [Operand(dtype, c.dims(*axes), fill)]
+    for number, word in enumerate(words[1:]):
+        extent = c.dims(SIZE_OF_DIGIT[str(number)])[0]
+        operands.append(Operand(I64, c.dims(*word), indexes=extent))
+    operands.append(Operand(dtype, c.dims(*result), fill))
+    return Case(
+        ScatterOp,
+        f"{mode} {text}",
+        tuple(operands),
+        lambda b, x: b(ScatterOp, *x, mode=mode, letters=text),
+        LOOSE_ZERO,
+        partial(_has_positions, c, text),
+    )
+
+
+def _has_positions(c: ShapeClass, text: str, sizes: Sizes) -> bool:
+    """Whether nothing is written, or each index has a position that it may hold."""
+    words, result = text.split("->")
+    axes = [SIZE_OF_DIGIT[letter] for letter in words.split(",")[0] if letter.isdigit()]
+    return 0 in evaluate(c.dims(*result), sizes) or 0 not in evaluate(c.dims(*axes), sizes)
+
+
+# Pad, and slices at values
+
+PADDINGS: tuple[tuple[tuple[str | int, ...], tuple[str | int, ...]], ...] = (
+    ((1, 2), (0, 3)),
+    ((0, 0), (0, "n")),
+    (("k", 0), (1, 0)),
+    ((0, "-n"), (0, "n")),
+)
+
+
+def placing(c: ShapeClass) -> Iterator[Case]:
+    """Pads at every end, and parts at offsets inside and outside."""
+    for dtype in DTYPES:
+        few = None if dtype is F32 else 2
+        for low, high in PADDINGS[:few]:
+            yield Case(
+                PadOp,
+                f"{low} {high}",
+                (Operand(dtype, c.dims("m", "n"), anything), Operand(dtype, (), anything)),
+                partial(_pad, c.dims(*low), c.dims(*high)),
+            )
+        yield from _dynamic(c, dtype, few)
+
+
+def _pad(low: Sequence[Dim], high: Sequence[Dim], b: OpBuilder, x: Sequence[SSAValue]) -> SSAValue:
+    return b(PadOp, *x, low=tuple(low), high=tuple(high))
+
+
+def _dynamic(c: ShapeClass, dtype: DType, few: int | None) -> Iterator[Case]:
+    whole = Operand(dtype, c.dims("m", "n + k"), anything)
+    offsets = tuple(Operand(I64, (), indexes=d + 1) for d in c.dims("m", "n + k"))
+    for part in (("m", "n"), ("m", "k"), (0, "k"))[:few]:
+        kind = tensor_type(dtype.ir, c.dims(*part))
+        update = Operand(dtype, c.dims(*part), anything)
+        label = "x".join(map(str, part))
+        yield Case(
+            DynamicSliceOp,
+            label,
+            (whole, *offsets),
+            lambda b, x, k=kind: b(DynamicSliceOp, *x, declared=k),
+        )
+        yield Case(
+            DynamicUpdateOp,
+            label,
+            (whole, update, *offsets),
+            lambda b, x: b(DynamicUpdateOp, *x),
+        )
+
+
+ORDERING: dict[str, Callable[[ShapeClass], Iterator[Case]]] = {
+    "scans": scans,
+    "sorting": sorting,
+    "scattering": scattering,
+    "placing": placing,
+}
