@@ -159,7 +159,7 @@ class ExpOp(FloatUnary):
     """e to the power x."""
 
     name = "mlc.exp"
-    WEIGHT: ClassVar[float] = 12.0
+    WEIGHT: ClassVar[float] = 18.0
     MATH: ClassVar[type[Any]] = math.ExpOp
     NUMPY: ClassVar[np.ufunc] = np.exp
 
@@ -172,7 +172,7 @@ class LogOp(FloatUnary):
     """The natural logarithm; -inf at 0, NaN below."""
 
     name = "mlc.log"
-    WEIGHT: ClassVar[float] = 14.0
+    WEIGHT: ClassVar[float] = 32.0
     MATH: ClassVar[type[Any]] = math.LogOp
     NUMPY: ClassVar[np.ufunc] = np.log
 
@@ -185,7 +185,7 @@ class TanhOp(FloatUnary):
     """The hyperbolic tangent."""
 
     name = "mlc.tanh"
-    WEIGHT: ClassVar[float] = 16.0
+    WEIGHT: ClassVar[float] = 32.0
     MATH: ClassVar[type[Any]] = math.TanhOp
     NUMPY: ClassVar[np.ufunc] = np.tanh
 
@@ -199,7 +199,7 @@ class SqrtOp(FloatUnary):
     """The square root, correctly rounded; NaN below 0."""
 
     name = "mlc.sqrt"
-    WEIGHT: ClassVar[float] = 6.0
+    WEIGHT: ClassVar[float] = 8.0
     MATH: ClassVar[type[Any]] = math.SqrtOp
     NUMPY: ClassVar[np.ufunc] = np.sqrt
 
@@ -290,7 +290,7 @@ class DivOp(Binary):
     name = "mlc.div"
     KINDS: ClassVar[tuple[str, ...]] = ("float", "complex")
     REMEDY: ClassVar[str] = "use // for integers or convert with x.astype(np.float64)"
-    WEIGHT: ClassVar[float] = 5.0
+    WEIGHT: ClassVar[float] = 4.0
 
     def reference(self, *operands: Array) -> Array:
         return np.divide(*operands)
