@@ -17,20 +17,17 @@ from mlc.lowering.loops.builder import Index, LoopBuilder
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 
-ROW_WIDTHS = (8, 32)
-"""Threads along a row that is short: the others of the block take further rows."""
-
 
 def walk_grid(b: LoopBuilder, sizes: Sequence[Index], schedule: Schedule) -> Grid:
-    """The grid for `walk`: x along the last axis, y along all others together."""
+    """The grid for `walk`: x along the last axis, y along all others together.
+
+    A block takes whole rows, side by side, where they are shorter than it.
+    """
     if not sizes:
         return Grid((1, 1, 1), (1, 1, 1))
     chunks, rows = b.ceil_div(sizes[-1], schedule.lanes), b.product(sizes[:-1])
-    width: Index = schedule.threads
-    if rows != 1:
-        for narrow in reversed(ROW_WIDTHS):
-            width = b.choose(b.compare("le", chunks, narrow), narrow, width)
-    height = b.div(schedule.threads, width) if rows != 1 else 1
+    width: Index = schedule.threads if rows == 1 else b.max(b.min(chunks, schedule.threads), 1)
+    height = b.div(schedule.threads, width)
     across = b.ceil_div(chunks, width)
     down = b.min(b.ceil_div(rows, height), MAX_GRID_Y)
     return Grid((across, down, 1), (width, height, 1))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest, contiguous_votes
+from mlc.dialects.nest import Nest, contiguous_votes, group_sizes
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import GpuTarget
@@ -14,7 +16,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
 WARP_ROW = 1024  # elements up to which a warp, or part of it, reduces a row: two vectors a thread
-COLUMN_THREADS = 512  # 32 columns side by side, 16 rows at a time
+COLUMN_THREADS = 1024  # 32 columns side by side, 32 rows at a time
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
 
 
@@ -24,6 +26,7 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
     if nest is None:
         return Schedule(lanes=lanes, threads=BLOCK_THREADS)
     if nest.reduction is None:
+        lanes = _lanes_of_rows(nest, lanes)
         return Schedule(lanes=lanes, vector_axis=len(nest.sizes) - 1, threads=BLOCK_THREADS)
     if isinstance(nest.reduction, ContractOp):
         tiled = choose_tile(nest.reduction)
@@ -79,6 +82,13 @@ def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
     if nest.rank and size is not None and size <= WARP_ROW:
         threads = min(target.warp_lanes, _power_of_two(-(-size // (2 * lanes))))
     return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, threads=threads)
+
+
+def _lanes_of_rows(nest: Nest, lanes: int) -> int:
+    """Lanes that divide the rows, so that each row begins at an aligned place."""
+    sizes = group_sizes(nest, nest.groups(frozenset()))
+    row = sizes[-1].constant if len(sizes) > 1 else None
+    return lanes if row is None or row == 0 else math.gcd(row, lanes)
 
 
 def _power_of_two(least: int) -> int:

@@ -10,7 +10,8 @@ import ctypes
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.dialects.dtypes import DTYPES, DType
 from mlc.runtime.cuda.driver import Block, Device
@@ -26,6 +27,9 @@ _CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}  # DLDataTyp
 _BFLOAT_CODE = 4
 
 
+_Integers = ctypes.POINTER(ctypes.c_int64)
+
+
 class _DataType(ctypes.Structure):
     _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
 
@@ -37,8 +41,8 @@ class _Tensor(ctypes.Structure):
         ("device_id", ctypes.c_int32),
         ("ndim", ctypes.c_int32),
         ("dtype", _DataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("shape", _Integers),
+        ("strides", _Integers),
         ("byte_offset", ctypes.c_uint64),
     )
 
@@ -81,12 +85,14 @@ class DeviceArray:
     @property
     def contiguous(self) -> bool:
         """Whether it is row-major without gaps."""
-        if 0 in self.shape:
+        plain = row_major(self.shape)
+        if self.strides == plain or 0 in self.shape:
             return True
-        pairs = zip(self.shape, self.strides, row_major(self.shape), strict=True)
+        pairs = zip(self.shape, self.strides, plain, strict=True)
         return all(n == 1 or have == want for n, have, want in pairs)
 
 
+@lru_cache(maxsize=1024)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in elements of an array without gaps."""
     strides: list[int] = []
@@ -97,12 +103,22 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+_ours: dict[type, bool | None] = {}
+"""Type of an argument -> whether it is always on the device; None where the object must say."""
+
+
 def on_device(value: object) -> bool:
     """Whether an argument lies on a CUDA device."""
-    if isinstance(value, DeviceArray):
-        return True
-    if isinstance(value, DLPackArray):
-        return int(value.__dlpack_device__()[0]) in (CUDA, CUDA_MANAGED)
+    kind: type[object] = type(value)
+    if kind not in _ours:
+        asks = hasattr(kind, "__dlpack_device__") or hasattr(kind, "__cuda_array_interface__")
+        _ours[kind] = True if kind in (Result, DeviceArray) else None if asks else False
+    always = _ours[kind]
+    if always is not None:
+        return always
+    if hasattr(kind, "__dlpack_device__"):
+        place = cast("DLPackArray", value).__dlpack_device__()
+        return int(place[0]) in (CUDA, CUDA_MANAGED)
     return hasattr(value, "__cuda_array_interface__")
 
 
@@ -110,6 +126,8 @@ def device_array(value: Any, where: str) -> DeviceArray:
     """An argument on the device, in place. TypeError for a dtype that the compiler has not."""
     if isinstance(value, DeviceArray):
         return value
+    if isinstance(value, Result):
+        return value.array
     if hasattr(value, "__dlpack__"):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM)
@@ -183,6 +201,14 @@ class Result:
         self._block = block
         self.dtype = dtype
         self.shape = shape
+        self.array = DeviceArray(
+            pointer=block.pointer,
+            row=dtype,
+            shape=shape,
+            strides=row_major(shape),
+            origin=self,
+            owner=block,
+        )
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA, 0
@@ -234,8 +260,8 @@ def _to_capsule(block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
         0,
         rank,
         _DataType(_code(dtype), 8 * dtype.bytes, 1),
-        ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64)),
-        ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64)),
+        ctypes.cast(sizes, _Integers),
+        ctypes.cast(strides, _Integers),
         0,
     )
     managed = _Managed(tensor, None, _release)
@@ -253,6 +279,18 @@ def exporter(origin: object) -> Callable[[Result], object]:
     """What makes an array of `origin`'s library from a result, sharing memory."""
     if isinstance(origin, DeviceArray):
         origin = origin.origin
+    kind = type(origin)
+    if kind not in _exporters:
+        _exporters[kind] = _exporter(origin)
+    return _exporters[kind]
+
+
+_exporters: dict[type, Callable[[Result], object]] = {}
+
+
+def _exporter(origin: object) -> Callable[[Result], object]:
+    if isinstance(origin, Result):
+        return lambda result: result
     root = type(origin).__module__.partition(".")[0].removesuffix("lib")
     namespace = getattr(origin, "__array_namespace__", None)
     candidates: list[object] = [namespace()] if callable(namespace) else []

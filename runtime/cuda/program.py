@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mlc.dialects import abi
 from mlc.dialects.dtypes import DType, named_dtype
@@ -22,6 +23,7 @@ from mlc.runtime.cuda.dlpack import (
 )
 from mlc.runtime.cuda.driver import Block, Device, GpuError, device
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
+from mlc.runtime.cuda.staging import Staging, packed
 from mlc.runtime.ptx import emit_ptx
 
 if TYPE_CHECKING:
@@ -49,6 +51,16 @@ class _Argument:
     device: DeviceArray | None
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Out:
+    """A result's memory."""
+
+    block: Block
+    offset: int  # bytes
+    dtype: DType
+    shape: tuple[int, ...]
 
 
 def load_program(
@@ -94,6 +106,7 @@ class LoadedProgram:
         self._solution = solve(signature)
         self._slow, self._on_error = slow, on_error
         self._arena: Block | None = None
+        self._staging = Staging(on)
         with on.active():
             self._functions = {name: on.load(text, name) for name, text in ptx.items()}
             self._error_word = on.pool.take(abi.CTX_BYTES)
@@ -145,21 +158,20 @@ class LoadedProgram:
                 raise _NotTakenError
         return found, symbols
 
-    def _place(self, argument: _Argument, keep: list[Block]) -> int:
-        """Where an argument is on the device; copied there if it must be."""
-        if argument.host is not None:
-            block = self._device.pool.take(argument.host.nbytes)
-            keep.append(block)
-            if argument.host.nbytes:
-                self._device.to_device(block.pointer, argument.host)
-            return block.pointer
-        array = argument.device
-        assert array is not None
+    def _placed(self, arguments: list[_Argument], keep: list[Block]) -> list[int]:
+        """Where the arguments are on the device; copied there if they must be."""
+        hosts = [argument.host for argument in arguments if argument.host is not None]
+        pointers = iter(self._staging.upload(hosts, keep))
+        return [
+            next(pointers) if argument.device is None else self._in_place(argument.device, keep)
+            for argument in arguments
+        ]
+
+    def _in_place(self, array: DeviceArray, keep: list[Block]) -> int:
+        """Where an array is; a copy where kernels cannot begin there."""
         if array.pointer % POINTER_ALIGNMENT == 0 or not array.contiguous:
             return array.pointer
-        size_bytes = array.row.bytes
-        for size in array.shape:
-            size_bytes *= size
+        size_bytes = array.row.bytes * math.prod(array.shape)
         block = self._device.pool.take(size_bytes)
         keep.append(block)
         self._device.copy(block.pointer, array.pointer, size_bytes)
@@ -178,11 +190,11 @@ class LoadedProgram:
         sizes = [symbols[name] for name in signature.symbols]
         sizes += [arguments[k].strides[axis] for k, axis in signature.strided]
         registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
-        inputs = [self._place(argument, keep) for argument in arguments]
+        inputs = self._placed(arguments, keep)
         registers[plan.first_input : plan.first_input + len(inputs)] = inputs
-        outs = [self._result(spec.dtype, spec.shape, symbols) for spec in signature.results]
-        for k, (block, _, _) in enumerate(outs):
-            registers[plan.first_output + k] = block.pointer
+        outs = self._places(symbols, on_device=any(a.device for a in arguments))
+        for k, out in enumerate(outs):
+            registers[plan.first_output + k] = out.block.pointer + out.offset
         for k, block in enumerate(self._constants):
             registers[plan.first_constant + k] = block.pointer
         registers[ERROR_WORD] = self._error_word.pointer
@@ -195,15 +207,19 @@ class LoadedProgram:
         self._check_error_word()
         return self._results(args, arguments, outs)
 
-    def _result(
-        self, dtype: str, shape: Sequence[Any], symbols: dict[str, int]
-    ) -> tuple[Block, DType, tuple[int, ...]]:
-        kind = named_dtype(dtype)
-        sizes = tuple(dim.evaluate(symbols) for dim in shape)
-        size_bytes = kind.bytes
-        for size in sizes:
-            size_bytes *= size
-        return self._device.pool.take(size_bytes), kind, sizes
+    def _places(self, symbols: dict[str, int], *, on_device: bool) -> list[_Out]:
+        """Memory for the results: a block each where they stay on the device, else one for all."""
+        kinds = [named_dtype(spec.dtype) for spec in self._signature.results]
+        shapes = [
+            tuple(dim.evaluate(symbols) for dim in spec.shape) for spec in self._signature.results
+        ]
+        sizes = [d.bytes * math.prod(shape) for d, shape in zip(kinds, shapes, strict=True)]
+        take = self._device.pool.take
+        if on_device:
+            return [_Out(take(n), 0, d, s) for n, d, s in zip(sizes, kinds, shapes, strict=True)]
+        offsets, total = packed(sizes)
+        block = take(total)
+        return [_Out(block, at, d, s) for at, d, s in zip(offsets, kinds, shapes, strict=True)]
 
     def _check_error_word(self) -> None:
         """Raises for the first run-time error that a kernel has recorded."""
@@ -218,43 +234,39 @@ class LoadedProgram:
             self._on_error(site, value, extent)
 
     def _results(
-        self,
-        args: Sequence[object],
-        arguments: list[_Argument],
-        outs: list[tuple[Block, DType, tuple[int, ...]]],
+        self, args: Sequence[object], arguments: list[_Argument], outs: list[_Out]
     ) -> object:
         origin = next((a for a, x in zip(args, arguments, strict=True) if x.device), None)
-        make = None if origin is None else exporter(origin)
-        results: list[object] = []
-        for spec, (block, dtype, shape) in zip(self._signature.results, outs, strict=True):
+        if origin is not None:
+            make = exporter(origin)
+            results = [make(Result(self._device, o.block, o.dtype, o.shape)) for o in outs]
+        else:
+            results = self._to_host(outs)
+        for k, (spec, out) in enumerate(zip(self._signature.results, outs, strict=True)):
             if spec.alias_of is not None:
-                self._write_back(arguments[spec.alias_of], block)
-                results.append(args[spec.alias_of])
-            elif make is not None:
-                results.append(make(Result(self._device, block, dtype, shape)))
-            else:
-                results.append(self._to_host(block, dtype, shape))
+                self._write_back(arguments[spec.alias_of], out)
+                results[k] = args[spec.alias_of]
         if self._signature.as_tuple:
             return tuple(results)
         return results[0] if results else None
 
-    def _to_host(self, block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
+    def _to_host(self, outs: list[_Out]) -> list[object]:
         import numpy as np
 
-        array = np.empty(shape, dtype.numpy)
-        if array.nbytes:
-            self._device.to_host(array, block.pointer)
-        return array if shape else array[()]
+        arrays = [np.empty(out.shape, out.dtype.numpy) for out in outs]
+        if outs:
+            offsets = [out.offset for out in outs]
+            self._staging.download(outs[0].block.pointer, offsets, arrays)
+        return [array if array.ndim else array[()] for array in arrays]
 
-    def _write_back(self, argument: _Argument, block: Block) -> None:
+    def _write_back(self, argument: _Argument, out: _Out) -> None:
         """A donated argument gets its result."""
+        place = out.block.pointer + out.offset
+        size_bytes = out.dtype.bytes * math.prod(out.shape)
         if argument.device is not None:
-            size_bytes = argument.device.row.bytes
-            for size in argument.shape:
-                size_bytes *= size
-            self._device.copy(argument.device.pointer, block.pointer, size_bytes)
-        elif argument.host is not None and argument.host.nbytes:
-            self._device.to_host(argument.host, block.pointer)
+            self._device.copy(argument.device.pointer, place, size_bytes)
+        elif argument.host is not None and size_bytes:
+            self._device.to_host(argument.host, place)
 
     # what the launch plan asks for --------------------------------------------------------------
 

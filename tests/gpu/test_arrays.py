@@ -109,3 +109,37 @@ def test_memory_that_is_not_there_is_named_in_numbers() -> None:
     with gpu.active(), pytest.raises(MemoryError, match=r"1,\d\d\d,\d\d\d,\d\d\d,\d\d\d bytes"):
         gpu.pool.take(1 << 40)
     assert BOOL.bytes == 1
+
+
+def test_compiled_functions_take_arrays_of_torch_and_of_numpy() -> None:
+    import mlc
+
+    @mlc.compile(target="cuda")
+    def softmax(x: Any) -> Any:
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    x = np.random.default_rng(0).standard_normal((40, 70)).astype(np.float32)
+    want = np.exp(x - x.max(axis=1, keepdims=True))
+    want /= want.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(softmax(x), want, rtol=1e-5)
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+    for n in (40, 41, 50):
+        y = torch.randn(n, 70, device="cuda")
+        found = softmax(y)
+        assert found.device.type == "cuda"
+        assert torch.allclose(found, torch.softmax(y, 1), rtol=1e-5)
+
+
+def test_an_index_error_names_the_line() -> None:
+    import mlc
+
+    @mlc.compile(target="cuda")
+    def pick(x: Any, i: Any) -> Any:
+        return x[i] + 1.0
+
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(pick(x, np.array([0, -1])), [1.0, 5.0])
+    with pytest.raises(IndexError, match="index 7 is out of bounds for an axis of size 5"):
+        pick(x, np.array([0, 7]))
+    np.testing.assert_array_equal(pick(x, np.array([2])), [3.0])

@@ -1,0 +1,146 @@
+"""
+Compiled NumPy functions on a GPU against its own copy: achieved over copied bytes a second.
+
+    python benchmarks/gpu_bandwidth.py
+
+Arrays of 512 MiB stay on the device, ten times the level-2 cache of an H200. Times are the
+device's, medians of 7 times 10 calls in a row, which hide the host's part of a call; that is
+measured apart, on arrays of 8 floats. The bytes counted are those that the kernels of the plan must
+move, each buffer once: a chain of kernels writes and reads what stands between them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import mlc
+from mlc.dialects.dtypes import numpy_dtype
+from mlc.runtime.cuda import device
+from mlc.runtime.cuda.dlpack import Result
+
+ELEMENTS = 128 << 20
+FLOOR = 0.6  # what elementwise kernels and row reductions must reach
+
+
+def on_device(array: np.ndarray[Any, Any]) -> Result:
+    """The array on the device."""
+    gpu = device()
+    with gpu.active():
+        block = gpu.pool.take(array.nbytes)
+        gpu.to_device(block.pointer, array)
+    return Result(gpu, block, numpy_dtype(array.dtype), array.shape)
+
+
+def seconds(call: Callable[[], object], repeat: int = 7, calls: int = 10) -> float:
+    """Median time on the device of one call."""
+    gpu = device()
+    times: list[float] = []
+    for _ in range(2 + repeat):
+        with gpu.active():
+            start, end = gpu.driver.Event(), gpu.driver.Event()
+            start.record()
+            for _ in range(calls):
+                call()
+            end.record()
+            end.synchronize()
+            times.append(start.time_till(end) / 1e3 / calls)
+    return median(times[2:])
+
+
+def copy_bytes_per_s() -> float:
+    """The device's copy, bytes read and written."""
+    gpu = device()
+    size = 4 * ELEMENTS
+    with gpu.active():
+        source, target = gpu.pool.take(size), gpu.pool.take(size)
+    return 2 * size / seconds(lambda: gpu.copy(target.pointer, source.pointer, size))
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def cases() -> dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]]:
+    """Functions and the shapes of their arguments."""
+    flat, rows = (ELEMENTS,), (ELEMENTS // 4096, 4096)
+    return {
+        "x + y*y": (lambda x, y: x + y * y, [flat, flat]),
+        "exp(x)": (np.exp, [flat]),
+        "tanh(x)": (np.tanh, [flat]),
+        "x + row": (lambda x, y: x + y, [rows, (4096,)]),
+        "x + row of 10": (lambda x, y: x + y, [(ELEMENTS // 10, 10), (10,)]),
+        "sum of rows": (lambda x: x.sum(axis=1), [rows]),
+        "sum of rows of 1000": (lambda x: x.sum(axis=1), [(ELEMENTS // 1000, 1000)]),
+        "sum of rows of 64": (lambda x: x.sum(axis=1), [(ELEMENTS // 64, 64)]),
+        "sum of rows of 10": (lambda x: x.sum(axis=1), [(ELEMENTS // 10, 10)]),
+        "max of rows": (lambda x: x.max(axis=1), [rows]),
+        "argmax of rows": (lambda x: x.argmax(axis=1), [rows]),
+        "softmax of rows": (softmax, [rows]),
+        "softmax of rows of 256": (softmax, [(ELEMENTS // 256, 256)]),
+        "sum of columns": (lambda x: x.sum(axis=0), [rows]),
+        "sum": (lambda x: x.sum(), [rows]),
+        "transpose": (lambda x: x.T + 0.0, [(8192, 8192)]),
+    }
+
+
+def main() -> None:
+    """Prints the table."""
+    rng = np.random.default_rng(0)
+    ceiling = copy_bytes_per_s()
+    print(f"{device().name}: a copy moves {ceiling / 1e9:.0f} GB/s (read + written)")
+    for name, (function, shapes) in cases().items():
+        compiled: Any = mlc.compile(target="cuda")(_named(function))
+        arguments = [
+            on_device(np.resize(rng.random(1 << 20, np.float32), shape)) for shape in shapes
+        ]
+        compiled(*arguments)
+        exe = compiled.lower(*[np.zeros(s, np.float32) for s in shapes]).compile()
+        rate = exe.cost().bytes_moved / seconds(lambda f=compiled, a=arguments: f(*a))
+        print(f"{name:>24}: {rate / 1e9:6.0f} GB/s, {rate / ceiling:5.1%} of a copy")
+    products(rng)
+    host_part()
+
+
+def products(rng: np.random.Generator) -> None:
+    """Matrix products on CUDA cores in full precision."""
+    for dtype in (np.float32, np.float64):
+        for n in (1024, 4096):
+            x = on_device(rng.random((n, n)).astype(dtype))
+            compiled: Any = mlc.compile(target="cuda")(lambda a, b: a @ b)
+            compiled(x, x)
+            rate = 2 * n**3 / seconds(lambda f=compiled, x=x: f(x, x), calls=3)
+            print(f"{f'{n} x {n} {np.dtype(dtype)}':>24}: {rate / 1e12:6.2f} TFLOP/s")
+
+
+def host_part() -> None:
+    """What a call costs on the host."""
+    compiled: Any = mlc.compile(target="cuda")(lambda x: x + x)
+    for where, x in (("on the device", on_device(np.ones(8, np.float32))), ("NumPy", np.ones(8))):
+        compiled(x)
+        start = time.perf_counter()
+        for _ in range(500):
+            compiled(x)
+        print(
+            f"{'call on 8 floats':>24}: {(time.perf_counter() - start) / 500 * 1e6:.0f} us {where}"
+        )
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A Python function in front of a ufunc."""
+    if not isinstance(function, np.ufunc):
+        return function
+
+    def call(x: Any) -> Any:
+        return function(x)
+
+    return call
+
+
+if __name__ == "__main__":
+    main()
