@@ -41,7 +41,7 @@ def product(b: LaneBuilder, x: Word2, y: Word2) -> Word2:
 
 
 def quotient(b: LaneBuilder, x: Word2, y: Word2) -> Word2:
-    """x / y with one division, within a few 2^-104 (f64); 1 / y must neither over- nor underflow."""
+    """x / y with one division, within a few 2^-104 (f64); 1 / y must be a normal number."""
     inverse = b.div(b.constant(1.0), y[0])
     high = b.mul(x[0], inverse)
     minus = b.negate(high)

@@ -198,8 +198,8 @@ class LaneBuilder:
 
     def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
         """
-        sum of coefficients[k] x^k by Horner's rule, long ones in two or four interleaved chains: the
-        processor holds too few iterations of a long function to hide one chain's latency.
+        sum of coefficients[k] x^k by Horner's rule, long ones in two or four interleaved chains:
+        the processor holds too few iterations of a long function to hide one chain's latency.
 
         SOURCE: G. Estrin, Proc. Western Joint Computer Conference, 1960.
         """

@@ -161,7 +161,7 @@ def _special() -> Iterator[Row]:
         return 1 / (1 + scaled(q))
 
     yield ("erfc_scaled", scaled, weight, place(0.49), place(10.1), 10, None)
-    yield ("erfc_scaled", scaled, weight, place(0.49), place(27.3), None, 22)
+    yield ("erfc_scaled", scaled, weight, place(0.49), place(27.3), None, 23)
     yield ("erfc_short", scaled, weight, place(0.49), place(10.1), None, 11)
     half = one / 2
     slope = 1 - mpmath.euler
