@@ -25,7 +25,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
@@ -446,7 +446,7 @@ def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
         if isinstance(op, KernelOp):
             found.append((op, times))
             return
-        inside = times * _trips(op) if isinstance(op, ForOp) else times
+        inside = times * _trips(op) if isinstance(op, ForOp | WhileOp) else times
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.ops:
@@ -456,8 +456,8 @@ def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
     return found
 
 
-def _trips(loop: ForOp) -> Dim:
-    owner = loop.count.owner
+def _trips(loop: ForOp | WhileOp) -> Dim:
+    owner = loop.count.owner if isinstance(loop, ForOp) else None
     if isinstance(owner, SizeOp):
         return owner.dim
     if isinstance(owner, ConstantOp):

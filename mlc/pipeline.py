@@ -84,8 +84,8 @@ STAGES = (
             Step("mlc-plan-buffers", "lifetimes are known once kernels have an order"),
         ),
         leaves=(
-            "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.yield", "mlc.constant",
-            "mlc.reshape", "mlc.size",
+            "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
+            "mlc.constant", "mlc.reshape", "mlc.size",
         ),
     ),
     Stage(

@@ -10,7 +10,7 @@ from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
 from mlc.dialects.tensor.comparison import COMPARISON
-from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.control import CONTROL, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import ARITHMETIC
 from mlc.dialects.tensor.index import GatherOp
@@ -21,6 +21,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
+from mlc.dialects.tensor.window import ConvOp, WindowOp
 
 OPS: tuple[type[TensorOp], ...] = (
     ConstantOp,
@@ -38,6 +39,8 @@ OPS: tuple[type[TensorOp], ...] = (
     *PLACING,
     ContractOp,
     ReduceOp,
+    ConvOp,
+    WindowOp,
     ScanOp,
     SortOp,
     ArgsortOp,
@@ -57,7 +60,7 @@ class _Constants(ConstantMaterializationInterface):
 
 
 TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
-CONTROL_OPS: tuple[type[Operation], ...] = (ForOp, YieldOp)
+CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, YieldOp)
 MLC = Dialect(
     "mlc",
     [*OPS, *CONTROL_OPS, *PLAN_OPS],

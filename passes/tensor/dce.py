@@ -1,8 +1,10 @@
-"""Dead code: values that no result depends on, and carried values of loops among them."""
+"""Dead code: values that no result depends on, results and carried values of regions too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -10,10 +12,11 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.control import ControlOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 
-PURE = (TensorOp, ForOp, KernelOp)
+V = TypeVar("V", bound=SSAValue)
+PURE = (TensorOp, ControlOp, KernelOp)
 
 
 @dataclass(frozen=True)
@@ -51,28 +54,28 @@ class _Live:
 
     def _needs(self, value: SSAValue) -> None:
         owner = value.owner
-        if isinstance(value, OpResult) and isinstance(owner, ForOp):
-            self._carried(owner, value.index)
+        if isinstance(value, OpResult) and isinstance(owner, ControlOp):
+            self._result(owner, value.index)
         elif isinstance(owner, KernelOp):
             self._pending.extend(owner.operands)
             self._pending.extend(owner.yielded.values)
         elif isinstance(owner, Operation):
             self._pending.extend(owner.operands)
         elif isinstance(value, BlockArgument):
-            loop = owner.parent_op()
-            if isinstance(loop, ForOp) and value.index > 0:
-                self._carried(loop, value.index - 1)
+            parent = owner.parent_op()
+            if isinstance(parent, ControlOp) and value in parent.carried_in(owner):
+                self._result(parent, parent.carried_in(owner).index(value))
 
-    def _carried(self, loop: ForOp, position: int) -> None:
+    def _result(self, op: ControlOp, position: int) -> None:
         """A carried value is live as result, as argument, as init and as yielded value."""
-        argument = loop.carried[position]
-        self._pending += [
-            loop.results[position],
-            argument,
-            loop.inits[position],
-            loop.yielded.values[position],
-            loop.count,
-        ]
+        self._pending.append(op.results[position])
+        self._pending += [yield_of(block).values[position] for block in op.yielding()]
+        if starts := op.starts:
+            self._pending.append(starts[position])
+            self._pending += [op.carried_in(block)[position] for block in op.blocks]
+        self._pending += op.operands[: len(op.operands) - len(starts)]  # a count, a condition
+        if isinstance(op, WhileOp):
+            self._pending.append(op.test)
 
 
 def _sweep(block: Block, live: set[SSAValue]) -> None:
@@ -83,32 +86,44 @@ def _sweep(block: Block, live: set[SSAValue]) -> None:
             kept = [result in live for result in op.results]
             if not any(kept):
                 block.erase_op(op, safe_erase=False)
-            elif isinstance(op, ForOp):
+            elif isinstance(op, ControlOp):
                 if not all(kept):
                     op = _without_dead(op, kept)
-                _sweep(op.body.block, live)
+                for inner in op.blocks:
+                    _sweep(inner, live)
         op = before
 
 
-def _without_dead(loop: ForOp, kept: list[bool]) -> ForOp:
-    """The loop with only the carried values marked in `kept`."""
-    live = [k for k, keep in enumerate(kept) if keep]
-    yielded = loop.yielded
-    values = [yielded.values[k] for k in live]
-    block = loop.body.block
-    terminator = YieldOp(operands=[values])
-    block.insert_op_before(terminator, yielded)
-    terminator.location = yielded.location
-    block.erase_op(yielded)
-    for k in reversed(range(len(kept))):
-        if not kept[k]:
-            block.erase_arg(block.args[k + 1], safe_erase=False)
-    new = ForOp(loop.count, [loop.inits[k] for k in live], loop.detach_region(0))
-    new.location, new.attributes = loop.location, dict(loop.attributes)
-    parent = loop.parent
-    assert parent is not None
-    parent.insert_op_before(new, loop)
-    for k, result in zip(live, new.results, strict=True):
-        loop.results[k].replace_all_uses_with(result)
-    parent.erase_op(loop, safe_erase=False)
+def _without_dead(op: ControlOp, kept: list[bool]) -> ControlOp:
+    """The op with only the results marked in `kept`, and what is carried for them."""
+    for block in op.yielding():
+        old = yield_of(block)
+        new = YieldOp(operands=[_marked(old.values, kept)])
+        new.location = old.location
+        block.insert_op_before(new, old)
+        block.erase_op(old)
+    starts = op.starts
+    if starts:
+        for block in op.blocks:
+            for argument in _marked(op.carried_in(block), [not keep for keep in kept]):
+                block.erase_arg(argument, safe_erase=False)
+    others = op.operands[: len(op.operands) - len(starts)]
+    new = type(op).create(
+        operands=[*others, *_marked(starts, kept)],
+        result_types=[x.type for x in _marked(op.results, kept)],
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[op.detach_region(0) for _ in list(op.regions)],
+    )
+    new.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(new, op)
+    for old, result in zip(_marked(op.results, kept), new.results, strict=True):
+        result.name_hint = old.name_hint
+        old.replace_all_uses_with(result)
+    op.parent.erase_op(op, safe_erase=False)
     return new
+
+
+def _marked(values: Sequence[V], kept: Sequence[bool]) -> list[V]:
+    return [value for value, keep in zip(values, kept, strict=False) if keep]
