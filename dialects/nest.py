@@ -170,6 +170,11 @@ class _Probe:
         assert isinstance(at, Affine)
         return Affine(at.terms, at.offset + SOMEWHERE, at.known)
 
+    def plus(self, a: Ix, b: Ix) -> Ix:
+        assert isinstance(a, Affine)
+        assert isinstance(b, Affine)
+        return Affine(a.terms + b.terms, a.offset + b.offset, a.known and b.known)
+
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         return None
 

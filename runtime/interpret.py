@@ -25,6 +25,7 @@ from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.window import ConvOp, WindowOp
 
 Array = NDArray[Any]
 Observer = Callable[[Operation, Array], None]
@@ -141,6 +142,11 @@ def _bind_symbols(argument: SSAValue, array: Array, symbols: dict[str, int]) -> 
     """Symbols that are a whole axis, where nobody gave them a value."""
     for dim, size in zip(shape_of(argument.type), array.shape, strict=False):
         if (name := dim.single_symbol) is not None:
+            case ConvOp():
+                return op.reference_at(operands, self.shape(op.result))
+            case WindowOp():
+                window = tuple(dim.evaluate(self.symbols) for dim in op.window.data)
+                return op.reference_at(operands[0], self.shape(op.result), window)
             symbols.setdefault(name, size)
 
 

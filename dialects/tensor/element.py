@@ -88,6 +88,10 @@ class ElementBuilder(Protocol):
         """at + by, for an i64 element that is the same for all lanes."""
         ...
 
+    def plus(self, a: Ix, b: Ix) -> Ix:
+        """a + b, for positions that move along different axes."""
+        ...
+
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         """Reports a run-time error of `site` where the bool element `ok` is false.
 
@@ -108,6 +112,6 @@ def by_kind(
     uint: type[Any] | None = None,
     complex_: type[Any] | None = None,
 ) -> Mapping[str, type[Any]]:
-    """An arith op for each kind of dtype; unsigned integers share the signed one's without `uint`."""
+    """An arith op for each kind of dtype; without `uint`, unsigned integers share the signed one."""
     found = {"float": float_, "int": int_, "uint": uint or int_, "bool": bool_}
     return MappingProxyType(found if complex_ is None else {**found, "complex": complex_})

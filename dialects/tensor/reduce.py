@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.element import ElementBuilder, Point, by_kind
+from mlc.dialects.tensor.element import ElementBuilder, Ix, Point, by_kind
 from mlc.dialects.tensor.letters import bind, fresh, split
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
@@ -71,11 +71,20 @@ class Reduction(TensorOp):
         sizes = self.sizes()
         return tuple(sizes[c] for c in result + reduced)
 
-    def points(self, at: Point) -> tuple[Point, ...]:
+    def operand_point(self, b: ElementBuilder, operand: int, at: Mapping[str, Ix]) -> Point:
+        """Where an operand is read, for a position of each of its letters."""
+        operands, _, _ = self.words()
+        return tuple(at[c] for c in operands[operand])
+
+    def points(self, b: ElementBuilder, at: Point) -> tuple[Point, ...]:
         """For a point of the iteration space, the point in each operand."""
-        operands, result, reduced = self.words()
-        order = result + reduced
-        return tuple(tuple(at[order.index(c)] for c in word) for word in operands)
+        _, result, reduced = self.words()
+        known = dict(zip(result + reduced, at, strict=True))
+        return tuple(self.operand_point(b, k, known) for k in range(len(self.operands)))
+
+    def window_axes(self) -> tuple[int, ...]:
+        """The axes of the iteration space that walk over a few neighbours: never by vectors."""
+        return ()
 
 
 @irdl_op_definition
@@ -149,7 +158,7 @@ class ReduceOp(Reduction):
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         source = dtype_of(tensor_of(self.x).element_type)
-        return b.convert(b.fetch(self.x, self.points(at)[0]), source, self.summand())
+        return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
 
     def linear_operands(self) -> tuple[int, ...]:
         return (0,) if self.monoid.data == "sum" and self.dtype.kind == "float" else ()
@@ -166,8 +175,62 @@ class ReduceOp(Reduction):
         return b(ReduceOp, operands[0], monoid=self.monoid, letters=f"{new}{source}->{new}{result}")
 
 
+class Product(Reduction):
+    """The family of sums of products of two operands."""
+
+    FLOPS: ClassVar[int] = 2
+
+    @classmethod
+    def check_dtypes(cls, operands: Sequence[Tensor]) -> None:
+        """Raises unless both are of one dtype that computes."""
+        if operands[0].element_type != operands[1].element_type:
+            found = " and ".join(dtype_of(x.element_type).name for x in operands)
+            raise DTypeError(
+                f"{cls.name}: dtypes {found} differ; expected one dtype (mlc.convert makes it so)"
+            )
+        dtype = dtype_of(operands[0].element_type)
+        if dtype.kind == "storage":
+            raise DTypeError(f"{cls.name} is not defined for {dtype.name}: {remedy_for(dtype)}")
+
+    def combiner(self) -> Monoid:
+        return MONOIDS["sum"]
+
+    def summand(self) -> DType:
+        return self.dtype.accumulator
+
+    def multiply(self, words: Sequence[str], result: str, operands: Sequence[Array]) -> Array:
+        """The sum of products of arrays whose axes have these letters, in the op's dtype."""
+        text = f"{','.join(words)}->{result}"
+        if self.dtype.kind == "bool":
+            counts = np.einsum(text, *(x.astype(np.int64) for x in operands))
+            return counts > 0
+        wide = (x.astype(self.summand().numpy, copy=False) for x in operands)
+        product_: Any = np.einsum(text, *wide, optimize=True)
+        return same_array(product_, self.dtype)
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        left, right = self.factors(b, at)
+        op = by_kind(arith.MulfOp, arith.MuliOp, arith.AndIOp, complex_=arith.MulfOp)
+        return b.apply(op[self.dtype.kind], left, right)
+
+    def factors(self, b: ElementBuilder, at: Point) -> tuple[SSAValue, SSAValue]:
+        """The elements of both operands at a point, in the dtype of the sum."""
+        left, right = (
+            b.convert(b.fetch(x, p), self.dtype, self.summand())
+            for x, p in zip(self.operands, self.points(b, at), strict=True)
+        )
+        return left, right
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0, 1) if self.operands[0] is not self.operands[1] else ()
+
+    def flops(self) -> Dim:
+        """Multiplications and additions."""
+        return product(self.iteration()) * 2
+
+
 @irdl_op_definition
-class ContractOp(Reduction):
+class ContractOp(Product):
     """
     out[m, n] = sum_k lhs[m, k] * rhs[k, n], for any letters.
 
@@ -181,7 +244,6 @@ class ContractOp(Reduction):
 
     name = "mlc.contract"
     SOURCE: ClassVar[str] = "NumPy einsum with two operands (D21)"
-    FLOPS: ClassVar[int] = 2
     letters = prop_def(StringAttr)
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
@@ -201,14 +263,7 @@ class ContractOp(Reduction):
         words, result = split(text)
         if len(words) != 2:
             raise ShapeError(f"mlc.contract {text!r}: {len(words)} operands, expected two")
-        if operands[0].element_type != operands[1].element_type:
-            found = " and ".join(dtype_of(x.element_type).name for x in operands)
-            raise DTypeError(
-                f"mlc.contract: dtypes {found} differ; expected one dtype (mlc.convert makes it so)"
-            )
-        if dtype_of(operands[0].element_type).kind == "storage":
-            dtype = dtype_of(operands[0].element_type)
-            raise DTypeError(f"mlc.contract is not defined for {dtype.name}: {remedy_for(dtype)}")
+        cls.check_dtypes(operands)
         sizes = bind(cls.name, text, words, [shape_of(x) for x in operands])
         if unknown := [c for c in result if c not in sizes]:
             raise ShapeError(
@@ -216,41 +271,14 @@ class ContractOp(Reduction):
             )
         return tensor_type(operands[0].element_type, tuple(sizes[c] for c in result))
 
-    def combiner(self) -> Monoid:
-        return MONOIDS["sum"]
-
-    def summand(self) -> DType:
-        return self.dtype.accumulator
-
     def words(self) -> tuple[tuple[str, ...], str, str]:
         operands, result = split(self.letters.data)
         both = operands[0] + "".join(c for c in operands[1] if c not in operands[0])
         return operands, result, "".join(c for c in both if c not in result)
 
     def reference(self, *operands: Array) -> Array:
-        (a, b), result, _ = self.words()
-        if self.dtype.kind == "bool":
-            counts = np.einsum(self.letters.data, *(x.astype(np.int64) for x in operands))
-            return counts > 0
-        wide = (x.astype(self.summand().numpy, copy=False) for x in operands)
-        product_: Any = np.einsum(f"{a},{b}->{result}", *wide, optimize=True)
-        return same_array(product_, self.dtype)
-
-    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        left, right = self.factors(b, at)
-        op = by_kind(arith.MulfOp, arith.MuliOp, arith.AndIOp, complex_=arith.MulfOp)
-        return b.apply(op[self.dtype.kind], left, right)
-
-    def factors(self, b: ElementBuilder, at: Point) -> tuple[SSAValue, SSAValue]:
-        """The elements of lhs and rhs at a point, in the dtype of the sum."""
-        left, right = (
-            b.convert(b.fetch(x, p), self.dtype, self.summand())
-            for x, p in zip(self.operands, self.points(at), strict=True)
-        )
-        return left, right
-
-    def linear_operands(self) -> tuple[int, ...]:
-        return (0, 1) if self.lhs is not self.rhs else ()
+        words, result, _ = self.words()
+        return self.multiply(words, result, operands)
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         words, result, _ = self.words()
@@ -278,7 +306,3 @@ class ContractOp(Reduction):
         words, result, _ = self.words()
         left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched, strict=True))
         return b(ContractOp, *operands, letters=f"{left},{right}->{new}{result}")
-
-    def flops(self) -> Dim:
-        """Multiplications and additions."""
-        return product(self.iteration()) * 2

@@ -267,6 +267,18 @@ class Lanes:
         cast = arith.IndexCastOp.create(operands=[by], result_types=[INDEX])
         return Position(self.b.add(at.base, self.b.value(cast)), at.step, at.lanes)
 
+    def plus(self, a: Ix, b: Ix) -> Ix:
+        assert isinstance(a, Position)
+        assert isinstance(b, Position)
+        lanes = a.lanes or b.lanes
+        if a.lanes is not None and b.lanes is not None:
+            lanes = self.apply(arith.AddiOp, a.lanes, b.lanes)
+        elif lanes is not None and a.step + b.step:
+            number = self.b.value(vec.StepOp.of(self.lanes))
+            lanes = self.apply(arith.AddiOp, lanes, self._times(number, a.step + b.step))
+        step = 0 if lanes is not None else a.step + b.step
+        return Position(self.b.add(a.base, b.base), step, lanes)
+
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         number = self.sites[site]
         bad = self.apply(arith.XOrIOp, ok, self.constant(True, BOOL))

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
-from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.lowering.loops.builder import Index, buffer_type, memory_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
@@ -61,7 +61,7 @@ class ReductionNest:
         """The state with the summand at a point combined into it."""
         point = self.axes.point(at)
         guarded = e.mask is not None and self.vector in self.reduced
-        if isinstance(self.op, ContractOp) and self.dtype.is_inexact and not guarded:
+        if isinstance(self.op, Product) and self.dtype.is_inexact and not guarded:
             return (e.fma(*self.op.factors(e, point), state[0]),)
         element = self.op.element(e, point)
         lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))

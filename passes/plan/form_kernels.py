@@ -25,6 +25,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.window import Windowed
 from mlc.passes.cost import kernel_cost
 from mlc.passes.plan.grouping import (
     Fusion,
@@ -281,6 +282,8 @@ def _template(ops: Sequence[TensorOp], kernel: Kernel) -> Template:
     reduction = kernel.reduction
     if isinstance(reduction, ContractOp):
         return "contraction"
+    if isinstance(reduction, Windowed):
+        return "window"
     if isinstance(reduction, ReduceOp):
         return "row" if kernel.shape else "magg"
     for op in ops:

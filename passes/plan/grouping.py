@@ -25,7 +25,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.placing import INDEX_MAPS, PLACING, DynamicUpdateOp
-from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import Sorting
 from mlc.passes.remarks import remark
@@ -140,7 +140,7 @@ class Grouping:
             return
         elif is_view(op):
             self._decide_view(op, index, demands)
-        elif isinstance(op, ReduceOp | ContractOp):
+        elif isinstance(op, Reduction):
             self._decide_reduction(op, index, demands)
         elif isinstance(op, Whole):
             kernel = self._new_kernel(op, index, is_whole=True)
@@ -168,11 +168,12 @@ class Grouping:
             self._write(op.results[0], kernel)
         kernel.reduction = op
         kernel.ops += 1
-        stage = "operand" if isinstance(op, ContractOp) else "prologue"
-        for x in op.operands:
-            self._need(
-                x, Demand(kernel.position, kernel, stage, AGAIN if stage == "operand" else SAME)
-            )
+        stage = "operand" if isinstance(op, Product) else "prologue"
+        stored = op.stored_operands()
+        for k, x in enumerate(op.operands):
+            reads = AGAIN if stage == "operand" else SAME
+            inside = Demand(kernel.position, kernel, stage, reads)
+            self._need(x, Demand(kernel.position) if k in stored else inside)
 
     def _epilogue(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """The pointwise kernel that alone reads the reduction, at the reduction's own points."""
@@ -305,7 +306,7 @@ class _Facts:
                 self._value(op, value)
 
     def _value(self, op: Operation, value: SSAValue) -> None:
-        stops = not isinstance(op, TensorOp) or isinstance(op, ReduceOp | ContractOp | Whole)
+        stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | Whole)
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
             self.work[value] = 0.0
             self.sources[value] = frozenset((value,))

@@ -105,10 +105,13 @@ def _vector_axis(nest: Nest) -> int:
     if not nest.sizes:
         return -1
     votes = contiguous_votes(nest)
-    reduced = range(nest.rank, len(nest.sizes))
+    windows = nest.reduction.window_axes() if nest.reduction is not None else ()
+    reduced = [axis for axis in range(nest.rank, len(nest.sizes)) if axis not in windows]
     candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
     one = Dim.const(1)
     useful = [axis for axis in candidates if nest.sizes[axis] != one] or candidates
+    if not useful:
+        return len(nest.sizes) - 1
     return max(useful, key=lambda axis: (votes[axis], axis))
 
 

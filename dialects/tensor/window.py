@@ -1,0 +1,500 @@
+"""
+Sums of products, and reductions, over windows: an axis read at a sum of two positions.
+
+``"nc(2y+i)(2x+j),fcij->nfyx"`` reads the first operand at ``[n, c, 2*y + i, 2*x + j]``: stride 2, a
+window of i by j. Every layout, stride and dilation of a convolution is a choice of letters; padding
+is `mlc.pad` before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
+from mlc.dialects.tensor.letters import fresh, is_letters, spell
+from mlc.dialects.tensor.monoid import MONOIDS, Monoid
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    same_array,
+    tensor_of,
+    text_property,
+)
+from mlc.dialects.tensor.placing import PadOp
+from mlc.dialects.tensor.reduce import Product, Reduction, remedy_for
+from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
+
+ZERO = Dim.const(0)
+ONE = Dim.const(1)
+
+Axis = tuple[tuple[int, str], ...]
+"""What one axis is read at: the sum of coefficient * letter."""
+
+_AXIS = re.compile(r"\((\d*)([A-Za-z])\+(\d*)([A-Za-z])\)|([A-Za-z])")
+
+
+@lru_cache(maxsize=1024)
+def split_windows(text: str) -> tuple[tuple[tuple[Axis, ...], ...], str]:
+    """The axes of each operand and the letters of the result; ShapeError if it is malformed."""
+    left, arrow, result = text.partition("->")
+    found: list[tuple[Axis, ...]] = []
+    for word in left.split(","):
+        axes: list[Axis] = []
+        for match in _AXIS.finditer(word):
+            scale, outer, dilation, inner, plain = match.groups()
+            pair = ((int(scale or 1), outer), (int(dilation or 1), inner))
+            axes.append(((1, plain),) if plain else pair)
+        flat = "".join(c for axis in axes for _, c in axis)
+        whole = "".join(m.group(0) for m in _AXIS.finditer(word)) == word
+        if not whole or not is_letters(flat) or any(c == 0 for axis in axes for c, _ in axis):
+            arrow = ""
+        found.append(tuple(axes))
+    if not arrow or not is_letters(result):
+        raise ShapeError(
+            f"window letters {text!r}: expected the form 'nc(2y+i),fci->nfy', positive"
+            " coefficients, no letter twice in one operand"
+        )
+    return tuple(found), result
+
+
+def spell_axes(axes: Sequence[Axis]) -> str:
+    """An operand's axes as text."""
+
+    def term(pair: tuple[int, str]) -> str:
+        return (str(pair[0]) if pair[0] != 1 else "") + pair[1]
+
+    return "".join(
+        axis[0][1] if len(axis) == 1 else f"({'+'.join(map(term, axis))})" for axis in axes
+    )
+
+
+def flat_word(axes: Sequence[Axis]) -> str:
+    """The letters of an operand, those of a sum one after another."""
+    return "".join(c for axis in axes for _, c in axis)
+
+
+def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
+    """How many windows fit into an axis."""
+    return (size - (window - 1) * dilation - 1) // stride + 1
+
+
+def windows_of(x: Array, axes: Sequence[Axis], sizes: Mapping[str, int]) -> Array:
+    """A view with one axis per letter."""
+    pairs = list(zip(axes, x.strides, strict=True))
+    strides = [scale * stride for axis, stride in pairs for scale, _ in axis]
+    shape = [sizes[c] for axis in axes for _, c in axis]
+    if 0 in shape:
+        return np.empty(shape, x.dtype)
+    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+
+
+def interior(b: OpBuilder, x: SSAValue, axis: int, factor: int) -> SSAValue:
+    """`x` with factor - 1 zeros between neighbours along an axis."""
+    if factor == 1:
+        return x
+    found = tensor_of(x)
+    shape = shape_of(found)
+    element = found.element_type
+    zero = full(b, 0, dtype_of(element), ())
+    lead, count, rest = shape[:axis], shape[axis], shape[axis + 1 :]
+    apart = b(ReshapeOp, x, declared=tensor_type(element, (*lead, count, ONE, *rest)))
+    low = (ZERO,) * (len(shape) + 1)
+    high = (*low[: axis + 1], Dim.const(factor - 1), *low[axis + 2 :])
+    wide = b(PadOp, apart, zero, low=low, high=high)
+    flat = b(ReshapeOp, wide, declared=tensor_type(element, (*lead, count * factor, *rest)))
+    ends = (*low[:axis], Dim.const(1 - factor), *low[axis + 1 : -1])
+    return b(PadOp, flat, zero, low=low[:-1], high=ends)
+
+
+def flip(b: OpBuilder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+    """`x` backwards along axes."""
+    if not axes:
+        return x
+    shape = shape_of(x.type)
+    offsets = tuple(d - 1 if k in axes else ZERO for k, d in enumerate(shape))
+    steps = tuple(Dim.const(-1 if k in axes else 1) for k in range(len(shape)))
+    return b(SliceOp, x, offsets=offsets, steps=steps, declared=tensor_of(x))
+
+
+class Windowed(Reduction):
+    """The family: operands are read at sums of positions, and the result's shape is declared."""
+
+    @property
+    def axes(self) -> tuple[tuple[Axis, ...], ...]:
+        """What each operand's axes are read at."""
+        return split_windows(text_property(self.properties, "letters"))[0]
+
+    def words(self) -> tuple[tuple[str, ...], str, str]:
+        axes, result = split_windows(text_property(self.properties, "letters"))
+        words = tuple(map(flat_word, axes))
+        found = dict.fromkeys("".join(words))
+        return words, result, "".join(c for c in found if c not in result)
+
+    def sizes(self) -> dict[str, Dim]:
+        _, result, _ = self.words()
+        return bind_windows(
+            self.name, self.axes, result, [shape_of(x.type) for x in self.operands], self.shape
+        )
+
+    def operand_point(self, b: ElementBuilder, operand: int, at: Mapping[str, Ix]) -> Point:
+        found: list[Ix] = []
+        for axis in self.axes[operand]:
+            terms = [at[c] if scale == 1 else b.affine(at[c], scale, ZERO) for scale, c in axis]
+            found.append(terms[0] if len(terms) == 1 else b.plus(*terms))
+        return tuple(found)
+
+    def window_axes(self) -> tuple[int, ...]:
+        _, result, reduced = self.words()
+        summed = {c for axes in self.axes for axis in axes if len(axis) > 1 for _, c in axis}
+        return tuple(len(result) + k for k, c in enumerate(reduced) if c in summed)
+
+    def concrete(self, operands: Sequence[Array], shape: tuple[int, ...]) -> dict[str, int]:
+        """The size of each letter, for a concrete result shape."""
+        _, result, _ = self.words()
+        sizes = dict(zip(result, shape, strict=True))
+        for axes, x in zip(self.axes, operands, strict=True):
+            plain = zip(axes, x.shape, strict=True)
+            sizes |= {axis[0][1]: n for axis, n in plain if len(axis) == 1}
+        return sizes
+
+
+def bind_windows(
+    op: str,
+    operands: Sequence[Sequence[Axis]],
+    result: str,
+    shapes: Sequence[Shape],
+    declared: Shape,
+) -> dict[str, Dim]:
+    """The dim of every letter but of windows that no operand holds; ShapeError on contradiction."""
+    sizes: dict[str, Dim] = {}
+
+    def meet(letter: str, dim: Dim, where: str) -> None:
+        if sizes.setdefault(letter, dim) != dim:
+            raise ShapeError(f"{op}: '{letter}' is {sizes[letter]}, and {dim} in {where}")
+
+    for k, (axes, shape) in enumerate(zip(operands, shapes, strict=True)):
+        if len(axes) != len(shape):
+            raise ShapeError(
+                f"{op}: operand {k} has {len(shape)} axes {spell(shape)}, expected {len(axes)}"
+            )
+        for axis, dim in zip(axes, shape, strict=True):
+            if len(axis) == 1:
+                meet(axis[0][1], dim, f"operand {k} {spell(shape)}")
+    if len(result) != len(declared):
+        raise ShapeError(f"{op}: the result has {len(declared)} axes, expected {len(result)}")
+    for letter, dim in zip(result, declared, strict=True):
+        meet(letter, dim, f"the result {spell(declared)}")
+    return sizes
+
+
+def check_reach(
+    op: str, operands: Sequence[Sequence[Axis]], shapes: Sequence[Shape], sizes: Mapping[str, Dim]
+) -> None:
+    """Raises where a window would read past the end of an axis, as far as sizes are known."""
+    for axes, shape in zip(operands, shapes, strict=True):
+        for axis, dim in zip(axes, shape, strict=True):
+            if missing := [c for _, c in axis if c not in sizes]:
+                raise ShapeError(f"{op}: no operand says how large the window {missing[0]!r} is")
+            if len(axis) == 1 or any(sizes[c].constant == 0 for _, c in axis):
+                continue
+            room = dim - sum(((sizes[c] - 1) * scale for scale, c in axis), ONE)
+            if room.constant is not None and room.constant < 0:
+                raise ShapeError(
+                    f"{op}: windows {spell_axes([axis])} reach {dim - room} elements of"
+                    f" an axis with {dim}"
+                )
+
+
+@irdl_op_definition
+class ConvOp(Windowed, Product):
+    """
+    A convolution (a correlation, as in deep learning): out[n, f, y, x] = sum over c, i, j of
+    lhs[n, c, s*y + d*i, t*x + e*j] * rhs[f, c, i, j], for any letters. Without padding.
+
+    ```mlir
+    %0 = mlc.conv "nc(2y+i)(2x+j),fcij->nfyx" %x, %w
+         : tensor<8x3x9x9xf32>, tensor<4x3x3x3xf32> -> tensor<8x4x4x4xf32>
+    ```
+    """
+
+    name = "mlc.conv"
+    SOURCE: ClassVar[str] = "StableHLO specification, convolution"
+    letters = prop_def(StringAttr)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$letters $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
+    )
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        text = text_property(properties, "letters")
+        axes, result = split_windows(text)
+        if len(axes) != 2 or any(len(axis) > 1 for axis in axes[-1]):
+            raise ShapeError(f"mlc.conv {text!r}: expected two operands, windows in the first only")
+        cls.check_dtypes(operands)
+        shapes = [shape_of(x) for x in operands]
+        words = [*map(flat_word, axes), result]
+        if single := [c for c in "".join(words) if "".join(words).count(c) < 2]:
+            raise ShapeError(f"mlc.conv {text!r}: '{single[0]}' occurs only once")
+        for axis in axes[0]:
+            if len(axis) > 1 and [c in result for _, c in axis].count(True) != 1:
+                raise ShapeError(
+                    f"mlc.conv {text!r}: of {spell_axes([axis])} one letter belongs to the result,"
+                    " one to the second operand"
+                )
+        sizes = bind_windows(cls.name, axes, result, shapes, shape_of(declared))
+        check_reach(cls.name, axes, shapes, sizes)
+        return tensor_type(operands[0].element_type, shape_of(declared))
+
+    def reference(self, *operands: Array) -> Array:
+        raise NotImplementedError("conv needs its concrete result shape: call reference_at")
+
+    def reference_at(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
+        """The meaning for a concrete result shape."""
+        words, result, _ = self.words()
+        lhs, rhs = operands
+        view = windows_of(lhs, self.axes[0], self.concrete(operands, shape))
+        return self.multiply(words, result, (view, rhs))
+
+    def stored_operands(self) -> tuple[int, ...]:
+        return (0, 1)  # each element is read many times
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        (left, right), (_, result, _) = self.axes, self.words()
+        if operand == 1:
+            return b(
+                ConvOp,
+                self.lhs,
+                cotangent,
+                letters=f"{spell_axes(left)},{result}->{spell_axes(right)}",
+                declared=tensor_of(self.rhs),
+            )
+        spread, axes, backwards = spread_cotangent(b, self, cotangent)
+        word = flat_word(right)
+        wanted = "".join(_kept(axis, result) for axis in left)
+        return b(
+            ConvOp,
+            spread,
+            flip(b, self.rhs, [word.index(c) for c in backwards]),
+            letters=f"{spell_axes(axes)},{word}->{wanted}",
+            declared=tensor_of(self.lhs),
+        )
+
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
+        words, result, _ = self.words()
+        new = fresh(["".join(words), result])
+        marked = [
+            f"{new}{spell_axes(a)}" if k else spell_axes(a)
+            for a, k in zip(self.axes, batched, strict=True)
+        ]
+        count = shape_of(operands[list(batched).index(True)].type)[0]
+        declared = tensor_type(self.dtype.ir, (count, *self.shape))
+        letters = f"{','.join(marked)}->{new}{result}"
+        return b(ConvOp, *operands, letters=letters, declared=declared)
+
+
+def _kept(axis: Axis, result: str) -> str:
+    """The letter of an axis that belongs to the result; of a plain axis, its own."""
+    return axis[0][1] if len(axis) == 1 else next(c for _, c in axis if c in result)
+
+
+def spread_cotangent(
+    b: OpBuilder, op: Windowed, cotangent: SSAValue
+) -> tuple[SSAValue, list[Axis], list[str]]:
+    """
+    The result's cotangent with zeros between and around its elements, so that the first operand's
+    is a stride-1 window over it; its axes; the window letters that run backwards.
+
+    x[p] is read where p = s*y + d*i, so it gets g[(p - d*i) / s] wherever that is an element.
+    """
+    _, result, _ = op.words()
+    sizes = op.sizes()
+    axes: list[Axis] = [((1, c),) for c in result]
+    low, high = [ZERO] * len(result), [ZERO] * len(result)
+    backwards: list[str] = []
+    for axis, size in zip(op.axes[0], shape_of(op.operands[0].type), strict=True):
+        if len(axis) == 1:
+            continue
+        (stride, outer), (dilation, inner) = sorted(axis, key=lambda term: term[1] not in result)
+        k = result.index(outer)
+        cotangent = interior(b, cotangent, k, stride)
+        low[k] = (sizes[inner] - 1) * dilation
+        high[k] = size - 1 - (sizes[outer] - 1) * stride
+        axes[k] = ((1, outer), (dilation, inner))
+        backwards.append(inner)
+    zero = full(b, 0, op.dtype, ())
+    padded = b(PadOp, cotangent, zero, low=tuple(low), high=tuple(high))
+    return padded, axes, backwards
+
+
+@irdl_op_definition
+class WindowOp(Windowed):
+    """
+    Combines the elements of each window; `window` gives the size of each letter that only windows
+    have, in their order.
+
+    ```mlir
+    %0 = mlc.window "max" "nc(2y+i)(2x+j)->ncyx" [<3, 3>] %x
+         : tensor<8x3x9x9xf32> -> tensor<8x3x4x4xf32>
+    ```
+    """
+
+    name = "mlc.window"
+    SOURCE: ClassVar[str] = "StableHLO specification, reduce_window"
+    monoid = prop_def(StringAttr)
+    letters = prop_def(StringAttr)
+    window = prop_def(DimsAttr)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = (
+        "$monoid $letters `[` $window `]` $x attr-dict `:` type($x) `->` type($result)"
+    )
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        name, text = text_property(properties, "monoid"), text_property(properties, "letters")
+        window = properties["window"]
+        assert isinstance(window, DimsAttr)
+        monoid = MONOIDS.get(name)
+        if monoid is None:
+            raise DTypeError(f"mlc.window: monoid {name!r}; expected one of {', '.join(MONOIDS)}")
+        dtype = dtype_of(operands[0].element_type)
+        if dtype.kind not in monoid.kinds:
+            raise DTypeError(
+                f"mlc.window {name!r} is not defined for {dtype.name}; expected"
+                f" {' or '.join(monoid.kinds)}: {remedy_for(dtype)}"
+            )
+        (axes,), result = split_windows(text)
+        word = flat_word(axes)
+        if result != "".join(c for c in word if c in result):
+            raise ShapeError(
+                f"mlc.window {text!r}: result letters must be operand letters in their order"
+            )
+        reduced = [c for c in word if c not in result]
+        if len(monoid.state(dtype)) > 1 and len(reduced) != 1:
+            raise ShapeError(
+                f"mlc.window {name!r} {text!r}: {len(reduced)} reduced letters, expected one"
+            )
+        sizes = bind_windows(cls.name, (axes,), result, [shape_of(operands[0])], shape_of(declared))
+        unknown = [c for c in reduced if c not in sizes]
+        if len(unknown) != len(window.data):
+            raise ShapeError(
+                f"mlc.window {text!r}: {len(window.data)} window sizes, expected {len(unknown)}"
+            )
+        sizes |= dict(zip(unknown, window.data, strict=True))
+        if monoid.needs_element and any(sizes[c].constant == 0 for c in reduced):
+            raise ShapeError(f"zero-size window of reduction {name}, which has no identity")
+        check_reach(cls.name, (axes,), [shape_of(operands[0])], sizes)
+        return tensor_type(monoid.result(dtype).ir, shape_of(declared))
+
+    def sizes(self) -> dict[str, Dim]:
+        sizes = super().sizes()
+        _, _, reduced = self.words()
+        unknown = [c for c in reduced if c not in sizes]
+        return sizes | dict(zip(unknown, self.window.data, strict=True))
+
+    def combiner(self) -> Monoid:
+        return MONOIDS[self.monoid.data]
+
+    def summand(self) -> DType:
+        return self.combiner().accumulator(dtype_of(tensor_of(self.x).element_type))
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        source = dtype_of(tensor_of(self.x).element_type)
+        return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
+
+    def reference(self, *operands: Array) -> Array:
+        raise NotImplementedError("window needs its concrete shapes: call reference_at")
+
+    def reference_at(self, x: Array, shape: tuple[int, ...], window: tuple[int, ...]) -> Array:
+        """The meaning for a concrete result shape and window."""
+        (word,), _, reduced = self.words()
+        sizes = self.concrete((x,), shape)
+        sizes |= dict(zip([c for c in reduced if c not in sizes], window, strict=True))
+        view = windows_of(x, self.axes[0], sizes)
+        places = tuple(word.index(c) for c in reduced)
+        if not places:
+            return np.array(view)
+        if 0 in shape:
+            return np.empty(shape, self.dtype.numpy)
+        return same_array(self.combiner().reference(view, places), self.dtype)
+
+    def stored_operands(self) -> tuple[int, ...]:
+        """Where windows overlap, elements are read more than once."""
+        sizes = self.sizes()
+        for axis in self.axes[0]:
+            if len(axis) > 1:
+                (stride, _), (dilation, inner) = axis
+                reach = ((sizes[inner] - 1) * dilation + 1).constant
+                if reach is None or reach > stride:
+                    return (0,)
+        return ()
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0,) if self.monoid.data == "sum" and self.dtype.is_inexact else ()
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        """Each element gets the sum of the cotangents of the windows that hold it."""
+        from mlc.dialects.tensor.shape import BroadcastOp
+
+        (axes,), (_, result, _) = self.axes, self.words()
+        sizes = self.sizes()
+        spread, spread_axes, backwards = spread_cotangent(b, self, cotangent)
+        wanted = "".join(_kept(axis, result) for axis in axes)
+        present = "".join(c for c in wanted if c in result)
+        shape = tuple(d for c, d in zip(wanted, shape_of(self.x.type), strict=True) if c in present)
+        total = b(
+            WindowOp,
+            spread,
+            monoid="sum",
+            letters=f"{spell_axes(spread_axes)}->{present}",
+            window=DimsAttr(tuple(sizes[c] for c in backwards)),
+            declared=tensor_type(self.dtype.ir, shape),
+        )
+        if present == wanted:
+            return total
+        return b(BroadcastOp, total, letters=f"{present}->{wanted}", declared=tensor_of(self.x))
+
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
+        words, result, _ = self.words()
+        new = fresh(words)
+        count = shape_of(operands[0].type)[0]
+        return b(
+            WindowOp,
+            operands[0],
+            monoid=self.monoid,
+            letters=f"{new}{spell_axes(self.axes[0])}->{new}{result}",
+            window=self.window,
+            declared=tensor_type(self.dtype.ir, (count, *self.shape)),
+        )
