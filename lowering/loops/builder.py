@@ -409,6 +409,15 @@ class LoopBuilder:
         indices = [self.index(i) for i in at]
         if mask is None:
             self.block.add_op(vector.StoreOp.create(operands=[value, buffer, *indices]))
+        elif _first_lane_alone(mask):
+            # one element is a plain store; LLVM 22 would write all bits of a truncated one
+            first = DenseArrayBase.from_list(i64, [0])
+            element = vector.ExtractOp.create(
+                operands=[value],
+                result_types=[value.type.element_type],  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+                properties={"static_position": first},
+            )
+            self.store(self.value(element), buffer, at)
         else:
             self.block.add_op(vector.MaskedStoreOp.create(operands=[buffer, *indices, mask, value]))
 
@@ -486,6 +495,14 @@ def _representable(value: complex, dtype: DType) -> float:
         if dtype.kind == "uint" and number > dtype.highest // 2
         else number
     )
+
+
+def _first_lane_alone(mask: SSAValue) -> bool:
+    """Whether the mask is known to hold for the first lane and no other."""
+    if not isinstance(mask.owner, vector.CreateMaskOp):
+        return False
+    count = mask.owner.operands[0].owner
+    return isinstance(count, arith.ConstantOp) and count.value == IntegerAttr(1, INDEX)
 
 
 @cache
