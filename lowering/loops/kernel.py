@@ -247,7 +247,8 @@ def write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:
             e = s.lanes(lanes, mask)
             value = e.fetch(part, tuple(at))
             at[axis] = Position(b.add(at[axis].base, start), at[axis].step)
-            e.store(value, s.outputs[0], tuple(at))
+            for out in s.outputs:  # the function may return it more than once
+                e.store(value, out, tuple(at))
             return []
 
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)
