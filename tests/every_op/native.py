@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-import numpy as np
 from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -36,8 +35,8 @@ from mlc.runtime import jit, threads
 from mlc.runtime.entry import EntryState
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.probe import host_target
-from mlc.runtime.slow_entry import SlowEntry
 from mlc.runtime.support import support
+from tests.every_op.guarded import GuardedEntry
 
 Array = NDArray[Any]
 Body = Callable[[OpBuilder, Sequence[SSAValue]], Sequence[SSAValue]]
@@ -55,10 +54,22 @@ class Argument:
 def function_module(
     arguments: Sequence[Argument], body: Body, symbols: Sequence[str] = (), name: str = "f"
 ) -> ModuleOp:
-    """A verified tensor-level module with one function of `arguments`."""
+    """A tensor-level module with one function of `arguments`."""
     types = [tensor_type(a.dtype.ir, a.dims) for a in arguments]
     block = Block(arg_types=types)
     results = list(body(OpBuilder(block.add_op), block.args))
+    return function_of(block, arguments, results, symbols, name)
+
+
+def function_of(
+    block: Block,
+    arguments: Sequence[Argument],
+    results: Sequence[SSAValue],
+    symbols: Sequence[str] = (),
+    name: str = "f",
+) -> ModuleOp:
+    """A tensor-level module with the function whose body `block` is, but for its return."""
+    types = [a.type for a in block.args]
     block.add_op(func.ReturnOp(*results))
     general = DictionaryAttr({"mlc.layout": StringAttr("general")})
     function = func.FuncOp(
@@ -102,9 +113,8 @@ def signature_of(module: ModuleOp) -> EntrySignature:
     return EntrySignature(tuple(arguments), tuple(results), symbols, returns_tuple=True)
 
 
-def _not_taken(*args: object, **kwargs: object) -> NoReturn:
-    shapes = [getattr(x, "shape", x) for x in args]
-    raise AssertionError(f"the entry does not take arguments of shapes {shapes}")
+def _unused(*args: object, **kwargs: object) -> NoReturn:
+    raise AssertionError("the entry is called without its shim")
 
 
 def _on_error(site: int, value: int, extent: int) -> NoReturn:
@@ -135,19 +145,12 @@ def compile_plan(
     texts = [emit_main(f, target) if f is entry else emit_kernel(f, target) for f in functions]
     objects = [compile_object(text, target, opt_level=opt_level) for text in texts]
     name = entry.sym_name.data
-    state = EntryState(_not_taken, _on_error, thread_count)
+    state = EntryState(_unused, _on_error, thread_count)
     if any(b"GOMP_parallel" in image for image in objects):
         threads.bind_for(thread_count)
     imports = {**support().symbols, abi.STATE_SYMBOL: state.address}
     state.code = jit.load(objects, imports=imports, exports=(name,))
-    call = SlowEntry(state.code.address(name), signature, state)
-
-    def run(*arrays: Array) -> tuple[Array, ...]:
-        results = call(*arrays)
-        assert isinstance(results, tuple)
-        return tuple(np.asarray(r) for r in results)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-
-    return run
+    return GuardedEntry(state.code.address(name), signature, state)
 
 
 def evaluate(dims: Shape, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -30,6 +30,7 @@ SIZES: Mapping[str, Sizes] = MappingProxyType(
         "zero_summed": sizes(3, 4, 0),
         "one": sizes(1, 1, 1),
         "odd": sizes(3, 7, 5),
+        "one_over": sizes(1, 65, 17),  # the last vector holds one element
         "large": sizes(5, 150, 37),  # n: more than 8 vectors of 16 lanes, and a masked end
         "tall": sizes(41, 3, 19),  # m: more than a register tile's rows
     }
