@@ -159,7 +159,7 @@ class ExpOp(FloatUnary):
     """e to the power x."""
 
     name = "mlc.exp"
-    WEIGHT: ClassVar[float] = 18.0
+    WEIGHT: ClassVar[float] = 16.0
     MATH: ClassVar[type[Any]] = math.ExpOp
     NUMPY: ClassVar[np.ufunc] = np.exp
 
