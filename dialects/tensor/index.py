@@ -40,7 +40,7 @@ class GatherOp(TensorOp):
 
     name = "mlc.gather"
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, integer array indexing"
-    WEIGHT: ClassVar[float] = 4.0
+    WEIGHT: ClassVar[float] = 40.0
     CHECKS: ClassVar[bool] = True
     letters = prop_def(StringAttr)
     source = operand_def(TensorType)
