@@ -25,12 +25,14 @@ import mlc.lowering.loops.contract
 from benchmarks.harness import Table, compiled, medians, report, settings, time_text
 from mlc import knobs
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
+from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
 from mlc.passes.plan.schedule import choose_blocks, choose_register_tile
 from mlc.pipeline import Options, compile_module, run_pipeline
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.objects import object_of
 from mlc.runtime.probe import host_target
+from mlc.text import parse_text
 
 Array = np.ndarray[Any, Any]
 Change = Callable[[Schedule], Schedule]
@@ -194,45 +196,57 @@ def fresh_cache() -> Generator[None, None, None]:
         yield
 
 
+def one(x: Array) -> Array:
+    """1 addition."""
+    return x + 1.5
+
+
+def nine(x: Array) -> Array:
+    """9 additions, none of which may be joined with another."""
+    return x + 1.5 + 1.5 + 1.5 + 1.5 + 1.5 + 1.5 + 1.5 + 1.5 + 1.5
+
+
 OPS: dict[str, Callable[[Array], Array]] = {
-    "x + c": lambda x: x + np.float32(1.5),
-    "x * c": lambda x: x * np.float32(1.5),
-    "c / x": lambda x: np.float32(1.5) / x,
-    "sqrt(x)": np.sqrt,
-    "exp(x)": np.exp,
-    "log(x)": np.log,
-    "tanh(x)": np.tanh,
+    "x + c": one,
+    "x * c": lambda x: x * 1.5,
+    "c / x": lambda x: 1.5 / x,
+    "sqrt": lambda x: np.sqrt(x),  # noqa: PLW0108 - a ufunc has no source
+    "exp": lambda x: np.exp(x),  # noqa: PLW0108
+    "log": lambda x: np.log(x),  # noqa: PLW0108
+    "tanh": lambda x: np.tanh(x),  # noqa: PLW0108
+    "gather": lambda x: x[INDEX],
 }
+INDEX = np.random.default_rng(7).permutation(4096)
+
+
+def _sort(rows: int, columns: int) -> Any:
+    """`mlc.sort` along the rows of a float32 matrix."""
+    kind = f"tensor<{rows}x{columns}xf32>"
+    text = f"""func.func @sort(%x: {kind}) -> {kind} {{
+      %0 = mlc.sort "ascending" %x : {kind} -> {kind}
+      func.return %0 : {kind}
+    }}"""
+    spec = ("f32", (rows, columns))
+    signature = EntrySignature((ArgSpec("array", *spec, "c"),), (ResultSpec(*spec),), ())
+    options = Options(target=host_target(), threads=1)
+    return compile_module(parse_text(text, "sort"), signature, options).builtin
 
 
 def weights(rounds: int) -> Table:
     """Time of an op relative to an addition: `WEIGHT`. Loads, stores and the call are taken off."""
     x = np.random.default_rng(6).random(4096, np.float32) + np.float32(0.5)
-
-    def sum_of(count: int) -> Callable[[Array], Array]:
-        def function(x: Array) -> Array:
-            for _ in range(count):
-                x = x + np.float32(1.5)
-            return x
-
-        return function
-
-    def only(op: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        def function(x: Array) -> Array:
-            return op(x)
-
-        return function
-
-    functions = {**{name: only(op) for name, op in OPS.items()}, "1": sum_of(1), "17": sum_of(17)}
-    calls = {
+    functions = {**OPS, "nine": nine}
+    calls: dict[str, Callable[[], object]] = {
         name: partial(compiled(function, threads=1, numerics="strict"), x)
         for name, function in functions.items()
     }
+    calls["sort, rows of 64"] = partial(_sort(64, 64), x.reshape(64, 64))
+    calls["sort, row of 4096"] = partial(_sort(1, 4096), x.reshape(1, 4096))
     found = medians(calls, rounds)
-    addition = (found["17"] - found["1"]) / 16
+    addition = (found["nine"] - found["x + c"]) / 8
     table = Table("Op weights: 4,096 float32", ["op", "per element", "of an addition"])
-    for name in OPS:
-        seconds = found[name] - found["1"] + addition
+    for name in calls:
+        seconds = found[name] - found["x + c"] + addition
         table.add(name, f"{seconds / x.size * 1e12:.0f} ps", f"{seconds / addition:.1f}")
     return table
 
@@ -277,7 +291,7 @@ def spinning(rounds: int) -> Table:
 def main() -> None:
     """Print every table."""
     options = settings("measurements behind constants in the source")
-    tables = (packing, tiles, llvm_levels, weights, spinning)
+    tables = (weights, packing, tiles, llvm_levels, spinning)
     report(options, *(table(options.rounds) for table in tables))
     print(f"shortest sample {time_text(2e-3)}")
 
