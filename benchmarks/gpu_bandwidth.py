@@ -61,32 +61,83 @@ def copy_bytes_per_s() -> float:
     return 2 * size / seconds(lambda: gpu.copy(target.pointer, source.pointer, size))
 
 
+def fused(x: Any, y: Any) -> Any:
+    return x + y * y
+
+
+def add(x: Any, y: Any) -> Any:
+    return x + y
+
+
+def exp(x: Any) -> Any:
+    return np.exp(x)
+
+
+def tanh(x: Any) -> Any:
+    return np.tanh(x)
+
+
+def row_sum(x: Any) -> Any:
+    return x.sum(axis=1)
+
+
+def row_max(x: Any) -> Any:
+    return x.max(axis=1)
+
+
+def row_argmax(x: Any) -> Any:
+    return x.argmax(axis=1)
+
+
 def softmax(x: Any) -> Any:
     e = np.exp(x - x.max(axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
-def cases() -> dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]]:
-    """Functions and the shapes of their arguments."""
-    flat, rows = (ELEMENTS,), (ELEMENTS // 4096, 4096)
-    return {
-        "x + y*y": (lambda x, y: x + y * y, [flat, flat]),
-        "exp(x)": (np.exp, [flat]),
-        "tanh(x)": (np.tanh, [flat]),
-        "x + row": (lambda x, y: x + y, [rows, (4096,)]),
-        "x + row of 10": (lambda x, y: x + y, [(ELEMENTS // 10, 10), (10,)]),
-        "sum of rows": (lambda x: x.sum(axis=1), [rows]),
-        "sum of rows of 1000": (lambda x: x.sum(axis=1), [(ELEMENTS // 1000, 1000)]),
-        "sum of rows of 64": (lambda x: x.sum(axis=1), [(ELEMENTS // 64, 64)]),
-        "sum of rows of 10": (lambda x: x.sum(axis=1), [(ELEMENTS // 10, 10)]),
-        "max of rows": (lambda x: x.max(axis=1), [rows]),
-        "argmax of rows": (lambda x: x.argmax(axis=1), [rows]),
-        "softmax of rows": (softmax, [rows]),
-        "softmax of rows of 256": (softmax, [(ELEMENTS // 256, 256)]),
-        "sum of columns": (lambda x: x.sum(axis=0), [rows]),
-        "sum": (lambda x: x.sum(), [rows]),
-        "transpose": (lambda x: x.T + 0.0, [(8192, 8192)]),
-    }
+def column_sum(x: Any) -> Any:
+    return x.sum(axis=0)
+
+
+def full_sum(x: Any) -> Any:
+    return x.sum()
+
+
+def transpose(x: Any) -> Any:
+    return x.T + 1.0
+
+
+def product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def double(x: Any) -> Any:
+    return x + x
+
+
+def of_rows(length: int) -> tuple[int, int]:
+    """A shape of about ELEMENTS elements."""
+    return ELEMENTS // length, length
+
+
+CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
+    "x + y*y": (fused, [(ELEMENTS,), (ELEMENTS,)]),
+    "exp(x)": (exp, [(ELEMENTS,)]),
+    "tanh(x)": (tanh, [(ELEMENTS,)]),
+    "x + row": (add, [of_rows(4096), (4096,)]),
+    "x + row of 10": (add, [of_rows(10), (10,)]),
+    "sum of rows": (row_sum, [of_rows(4096)]),
+    "sum of rows of 1000": (row_sum, [of_rows(1000)]),
+    "sum of rows of 64": (row_sum, [of_rows(64)]),
+    "sum of rows of 10": (row_sum, [of_rows(10)]),
+    "max of rows": (row_max, [of_rows(4096)]),
+    "argmax of rows": (row_argmax, [of_rows(4096)]),
+    "softmax of rows": (softmax, [of_rows(4096)]),
+    "softmax of rows of 256": (softmax, [of_rows(256)]),
+    "sum of columns": (column_sum, [of_rows(4096)]),
+    "sum": (full_sum, [of_rows(4096)]),
+    "transpose": (transpose, [(8192, 8192)]),
+}
+"""Functions and the shapes of their arguments."""
 
 
 def main() -> None:
@@ -94,8 +145,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     ceiling = copy_bytes_per_s()
     print(f"{device().name}: a copy moves {ceiling / 1e9:.0f} GB/s (read + written)")
-    for name, (function, shapes) in cases().items():
-        compiled: Any = mlc.compile(target="cuda")(_named(function))
+    for name, (function, shapes) in CASES.items():
+        compiled: Any = mlc.compile(target="cuda")(function)
         arguments = [
             on_device(np.resize(rng.random(1 << 20, np.float32), shape)) for shape in shapes
         ]
@@ -112,7 +163,7 @@ def products(rng: np.random.Generator) -> None:
     for dtype in (np.float32, np.float64):
         for n in (1024, 4096):
             x = on_device(rng.random((n, n)).astype(dtype))
-            compiled: Any = mlc.compile(target="cuda")(lambda a, b: a @ b)
+            compiled: Any = mlc.compile(target="cuda")(product)
             compiled(x, x)
             rate = 2 * n**3 / seconds(lambda f=compiled, x=x: f(x, x), calls=3)
             print(f"{f'{n} x {n} {np.dtype(dtype)}':>24}: {rate / 1e12:6.2f} TFLOP/s")
@@ -120,7 +171,7 @@ def products(rng: np.random.Generator) -> None:
 
 def host_part() -> None:
     """What a call costs on the host."""
-    compiled: Any = mlc.compile(target="cuda")(lambda x: x + x)
+    compiled: Any = mlc.compile(target="cuda")(double)
     for where, x in (("on the device", on_device(np.ones(8, np.float32))), ("NumPy", np.ones(8))):
         compiled(x)
         start = time.perf_counter()
@@ -129,17 +180,6 @@ def host_part() -> None:
         print(
             f"{'call on 8 floats':>24}: {(time.perf_counter() - start) / 500 * 1e6:.0f} us {where}"
         )
-
-
-def _named(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A Python function in front of a ufunc."""
-    if not isinstance(function, np.ufunc):
-        return function
-
-    def call(x: Any) -> Any:
-        return function(x)
-
-    return call
 
 
 if __name__ == "__main__":

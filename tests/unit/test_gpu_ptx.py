@@ -1,0 +1,113 @@
+"""Every template on every dtype: PTX that NVIDIA's assembler accepts. Needs no GPU."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import BOOL, F32, F64, I32, I64, DType
+from mlc.dialects.launch import GpuProgram
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.known import named_target
+from mlc.dialects.tensor.elementwise import AddOp, ExpOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import OpBuilder
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import ConcatOp, TransposeOp
+from mlc.runtime.ptx import emit_ptx, joined
+from tests.every_op.native import Argument, Body, function_module, to_plan
+from tests.gpu.native import gpu_program
+
+M, N, K = map(Dim.symbol, "mnk")
+NUMBERS = (I32, I64, F32, F64)
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+
+
+def _templates(dtype: DType) -> tuple[list[Argument], Body]:
+    """One function with a kernel of each template that the dtype has."""
+    arguments = [
+        Argument(dtype, (M, N)),
+        Argument(dtype, (N, K)),
+        Argument(dtype, (M, N), strided=True),
+        Argument(I64, (K,)),
+    ]
+
+    def body(b: OpBuilder, v: Sequence[SSAValue]) -> list[SSAValue]:
+        x, y, strided, index = v
+        results = [
+            b(TransposeOp, x, letters="mn->nm"),
+            b(ConcatOp, x, x, axis=1),
+            b(GatherOp, x, index, letters="m0,k->mk"),
+            *(
+                b(ReduceOp, x, monoid=monoid, letters=letters)
+                for monoid in ("sum", "max")
+                for letters in ("mn->m", "mn->n", "mn->")
+            ),
+            b(ReduceOp, x, monoid="argmax", letters="mn->m"),
+        ]
+        if dtype is not BOOL:
+            results += [b(AddOp, x, strided), b(ContractOp, x, y, letters="mn,nk->mk")]
+        if dtype.kind == "float":
+            results.append(b(ExpOp, x))
+        return results
+
+    return arguments, body
+
+
+def _program(dtype: DType, target: GpuTarget) -> GpuProgram:
+    arguments, body = _templates(dtype)
+    module = function_module(arguments, body, ("m", "n", "k"))
+    return gpu_program(to_plan(module), target)
+
+
+def _target(name: str) -> GpuTarget:
+    target = named_target(name)
+    assert isinstance(target, GpuTarget)
+    return target
+
+
+@needs_ptxas
+@pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("dtype", [BOOL, *NUMBERS], ids=lambda d: d.name)
+def test_the_assembler_accepts_every_kernel(dtype: DType, sm: str, tmp_path: Path) -> None:
+    target = _target(sm)
+    program = _program(dtype, target)
+    path = tmp_path / "kernels.ptx"
+    path.write_text(joined([emit_ptx(kernel.llvm, target) for kernel in program.kernels]))
+    command = ["ptxas", "-arch", sm, str(path), "-o", str(tmp_path / "kernels.cubin")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[:2000]
+
+
+def test_kernels_say_what_they_are_for() -> None:
+    target = _target("sm_90a")
+    program = _program(F32, target)
+    for kernel in program.kernels:
+        ptx = emit_ptx(kernel.llvm, target)
+        assert ".version 8.0" in ptx
+        assert ".target sm_90a" in ptx
+        assert f".visible .entry {kernel.name}(" in ptx
+        assert ".maxntid" in ptx
+
+
+def test_contiguous_access_is_sixteen_bytes_wide() -> None:
+    target = _target("sm_90a")
+    module = function_module([Argument(F32, (N,))], lambda b, v: [b(AddOp, v[0], v[0])], ("n",))
+    (kernel,) = gpu_program(to_plan(module), target).kernels
+    ptx = emit_ptx(kernel.llvm, target)
+    assert "ld.global.v4.b32" in ptx
+    assert "st.global.v4.b32" in ptx
+
+
+def test_no_kernel_flushes_or_approximates() -> None:
+    target = _target("sm_90a")
+    for kernel in _program(F32, target).kernels:
+        ptx = emit_ptx(kernel.llvm, target)
+        assert ".ftz" not in ptx
+        assert ".approx" not in ptx

@@ -1,0 +1,226 @@
+"""The GPU's runtime without a GPU: what is said where there is none, memory, copies, the plan."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from mlc.dialects import launch
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import F32, I64
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.known import named_target
+from mlc.dialects.tensor.elementwise import AddOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.op import OpBuilder
+from mlc.runtime.cuda import driver, program
+from mlc.runtime.cuda.interpret import ProgramError, run_steps
+from tests.every_op.native import Argument, function_module, signature_of, to_plan
+from tests.gpu.native import gpu_program, not_taken
+from tests.unit.fake_gpu import FakeDevice
+
+N = Dim.symbol("n")
+
+
+def _target(name: str) -> GpuTarget:
+    target = named_target(name)
+    assert isinstance(target, GpuTarget)
+    return target
+
+
+H200 = _target("h200")
+
+
+# No GPU
+
+
+def _driver(init: Any = None, count: int = 0) -> Any:
+    def start() -> None:
+        if init is not None:
+            raise init
+
+    return SimpleNamespace(
+        init=start, Error=RuntimeError, Device=SimpleNamespace(count=lambda: count)
+    )
+
+
+def test_without_pycuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.device.cache_clear()
+    monkeypatch.setitem(sys.modules, "pycuda", None)
+    with pytest.raises(driver.GpuError, match=r"needs an NVIDIA GPU and PyCUDA.*pip install"):
+        driver.device()
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> NoReturn:
+        raise ImportError("libcuda.so.1: cannot open shared object file")
+
+    driver.device.cache_clear()
+    monkeypatch.setattr(driver, "import_module", fail)
+    with pytest.raises(driver.GpuError, match=r"libcuda.so.1.*`mlc build --emit ptx` works"):
+        driver.device()
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (_driver(RuntimeError("cuInit failed: no CUDA-capable device")), "no CUDA-capable device"),
+        (_driver(), "found a driver and no device"),
+    ],
+)
+def test_without_a_device(found: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def import_module(name: str) -> Any:
+        return found
+
+    driver.device.cache_clear()
+    monkeypatch.setattr(driver, "import_module", import_module)
+    with pytest.raises(driver.GpuError, match=words):
+        driver.device()
+
+
+# Programs on a device that runs no kernels
+
+
+def _raise(site: int, value: int, extent: int) -> NoReturn:
+    raise IndexError(f"site {site}: {value} of {extent}")
+
+
+def _load(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, module: Any) -> Any:
+    monkeypatch.setattr(program, "device", lambda: device)
+    signature = signature_of(module)
+    compiled = gpu_program(to_plan(module), H200)
+    return program.load_program(compiled, signature, H200, slow=not_taken, on_error=_raise)
+
+
+def _sum(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
+    return [b(AddOp, x[0], x[1])]
+
+
+def test_one_launch_with_sizes_and_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeDevice()
+    module = function_module([Argument(F32, (N,)), Argument(F32, (N,))], _sum, ("n",))
+    call = _load(monkeypatch, device, module)
+    call(np.zeros(1000, np.float32), np.zeros(1000, np.float32))
+    ((_, grid, block, arguments),) = device.launches
+    assert grid == (1, 1, 1)  # 250 threads with four elements each
+    assert block == (256, 1, 1)
+    assert arguments[1] == 1000
+    assert all(pointer % 16 == 0 for pointer in arguments[2:])
+    device.launches.clear()
+    call(np.zeros(0, np.float32), np.zeros(0, np.float32))
+    assert device.launches == []
+
+
+def test_small_arrays_travel_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeDevice()
+    module = function_module([Argument(F32, (N,)), Argument(F32, (N,))], _sum, ("n",))
+    call = _load(monkeypatch, device, module)
+    before = device.copies_in, device.copies_out
+    call(np.zeros(10, np.float32), np.zeros(10, np.float32))
+    assert (device.copies_in - before[0], device.copies_out - before[1]) == (1, 1)
+    call(np.zeros(1 << 20, np.float32), np.zeros(1 << 20, np.float32))
+    assert device.copies_in - before[0] == 3
+
+
+def test_any_host_strides(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = [Argument(F32, (N, N), strided=True), Argument(F32, (N, N), strided=True)]
+    device = FakeDevice()
+    call = _load(monkeypatch, device, function_module(arguments, _sum, ("n",)))
+    x = np.zeros((6, 6), np.float32)
+    call(x.T, x[::-1])
+    ((_, _, _, passed),) = device.launches
+    assert passed[1] == 6
+
+
+def test_an_error_word_raises_and_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
+        return [b(GatherOp, x[0], x[1], letters="0,n->n")]
+
+    arguments = [Argument(F32, (Dim.const(5),)), Argument(I64, (N,))]
+    device = FakeDevice()
+    call = _load(monkeypatch, device, function_module(arguments, body, ("n",)))
+    inputs = np.zeros(5, np.float32), np.zeros(3, np.int64)
+    call(*inputs)
+    word = device.launches[0][3][0]
+    device.copy(word + 40, np.array([1, 7], np.int64).ctypes.data, 16)
+    device.copy(word + 72, np.array([5], np.int64).ctypes.data, 8)
+    with pytest.raises(IndexError, match="site 1: 7 of 5"):
+        call(*inputs)
+    call(*inputs)
+
+
+def test_a_program_for_another_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = function_module([Argument(F32, (N,)), Argument(F32, (N,))], _sum, ("n",))
+    with pytest.raises(driver.GpuError, match=r"compiled for sm_90a, the GPU .* capability 80"):
+        _load(monkeypatch, FakeDevice(compute_capability=80), module)
+
+
+# Memory
+
+
+def test_blocks_are_used_again_and_missing_memory_is_said_in_numbers() -> None:
+    device = FakeDevice(memory_bytes=10_000)
+    block = device.pool.take(3000)
+    pointer = block.pointer
+    del block
+    again = device.pool.take(3000)
+    assert again.pointer == pointer
+    with pytest.raises(MemoryError, match=r"8,192 bytes are needed .* 6,928 of 10,000 are free"):
+        device.pool.take(8000)
+    del again
+    assert device.pool.take(8000).size_bytes == 8192  # what was free went back to the driver
+
+
+# The launch plan
+
+
+class _Notes:
+    """A machine that notes what steps ask of it."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[int, ...]] = []
+        self.numbers: dict[int, int] = {}
+
+    def reserve(self, size_bytes: int) -> int:
+        return 4096 + size_bytes
+
+    def launch(self, kernel: str, grid: Any, block: Any, arguments: Sequence[int]) -> None:
+        self.launches.append(tuple(arguments))
+
+    def read_number(self, address: int) -> int:
+        return self.numbers[address]
+
+    def write_number(self, address: int, value: int) -> None:
+        self.numbers[address] = value
+
+
+def test_a_loop_rotates_its_buffers() -> None:
+    machine, registers = _Notes(), [0] * 12
+    registers[2:7] = [0, 1, 3, 100, 200]  # 0, 1, trips, two buffers
+    kernel = launch.Launch("k", (3, 3, 3), (3, 3, 3), (8, 9))
+    loop = launch.Loop(7, 2, 4, 3, (8, 9), (5, 6), (9, 8), (launch.WriteNumber(7, 3), kernel))
+    run_steps([loop], registers, machine)
+    assert machine.launches == [(100, 200), (200, 100), (100, 200)]
+    assert machine.numbers == {1: 2}
+    assert registers[8:10] == [200, 100]
+
+
+def test_branches_arithmetic_and_errors() -> None:
+    machine, registers = _Notes(), [0] * 8
+    registers[2:4] = [7, 2]
+    steps = (
+        launch.Reserve(2),
+        launch.Compute("div", 4, (2, 3)),
+        launch.Compute("gt", 5, (4, 3)),
+        launch.Branch(5, (launch.Fail(2, 4, 3),), ()),
+    )
+    with pytest.raises(ProgramError) as caught:
+        run_steps(steps, registers, machine)
+    assert registers[launch.ARENA] == 4103
+    assert (caught.value.site, caught.value.value, caught.value.extent) == (2, 3, 2)

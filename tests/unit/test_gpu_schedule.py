@@ -1,0 +1,90 @@
+"""How kernels are spread over a GPU's threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import BOOL, F32, F64, DType
+from mlc.dialects.nest import nest_of
+from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.known import named_target
+from mlc.dialects.tensor.elementwise import AddOp
+from mlc.dialects.tensor.op import OpBuilder, tensor_of
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.passes.gpu.schedule import choose_gpu_schedule
+from tests.every_op.native import Argument, Body, function_module, to_plan
+
+Shape = tuple[int | str, ...]
+
+
+def _schedule(body: Body, *arguments: tuple[DType, Shape]) -> Schedule:
+    """The schedule of the only kernel."""
+    given = [Argument(dtype, tuple(map(Dim.of, shape))) for dtype, shape in arguments]
+    symbols = sorted({s for a in given for d in a.dims for s in d.symbols()})
+    module = to_plan(function_module(given, body, symbols), fusion="simple")
+    (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
+    target = named_target("h200")
+    assert isinstance(target, GpuTarget)
+    return choose_gpu_schedule(nest_of(kernel), kernel, target)
+
+
+def _twice(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
+    return [b(AddOp, x[0], x[0])]
+
+
+def _add_row(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
+    row = b(BroadcastOp, x[1], letters="n->mn", declared=tensor_of(x[0]))
+    return [b(AddOp, x[0], row)]
+
+
+def _reduce(letters: str, monoid: str = "sum") -> Body:
+    return lambda b, x: [b(ReduceOp, x[0], monoid=monoid, letters=letters)]
+
+
+def _product(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
+    return [b(ContractOp, *x, letters="mk,kn->mn")]
+
+
+def test_sixteen_bytes_for_each_thread() -> None:
+    assert _schedule(_twice, (F32, ("n",))).lanes == 4
+    assert _schedule(_twice, (F64, ("n",))).lanes == 2
+
+
+@pytest.mark.parametrize(("row", "lanes"), [(4096, 4), (10, 2), (7, 1), ("n", 4)])
+def test_lanes_divide_known_rows(row: int | str, lanes: int) -> None:
+    assert _schedule(_add_row, (F32, ("m", row)), (F32, (row,))).lanes == lanes
+
+
+@pytest.mark.parametrize(
+    ("row", "threads"), [(2, 1), (10, 2), (64, 8), (1000, 32), (4096, 256), ("n", 256)]
+)
+def test_threads_of_a_row(row: int | str, threads: int) -> None:
+    assert _schedule(_reduce("mn->m"), (F32, ("m", row))).threads == threads
+
+
+def test_columns_run_along_the_kept_axis() -> None:
+    found = _schedule(_reduce("mn->n"), (F32, ("m", "n")))
+    assert (found.lanes, found.vector_axis, found.threads) == (1, 0, 1024)
+
+
+def test_positions_cost_registers() -> None:
+    assert _schedule(_reduce("mn->m", "argmax"), (F32, ("m", 4096))).unroll == 2
+    assert _schedule(_reduce("mn->m"), (F32, ("m", 4096))).unroll == 4
+
+
+def test_tiles_of_products() -> None:
+    def tile(dtype: DType, m: int, n: int) -> tuple[int, int]:
+        found = _schedule(_product, (dtype, (m, 50)), (dtype, (50, n)))
+        return found.block_m, found.tile_m
+
+    assert tile(F32, 2048, 2048) == (128, 8)
+    assert tile(F64, 2048, 2048) == (64, 4)
+    assert tile(F32, 100, 100) == (64, 4)
+    assert tile(F32, 2, 100) == (0, 0)  # too few rows: each result on its own
+    assert tile(BOOL, 100, 100) == (0, 0)
