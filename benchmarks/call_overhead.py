@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def main() -> None:
         "4 arguments": candidates(four, 4),
         "10 arguments": candidates(ten, 10),
     }
-    table = compare("A call on 8 float32", cases, 3 * options.rounds)
+    table = compare("A call on 8 float32", cases, replace(options, rounds=3 * options.rounds))
     report(options, table)
 
 

@@ -121,7 +121,7 @@ def main() -> None:
     times = compare(
         "E = D + (A + B) * C, float32",
         {f"{n:,}": candidates(n, options.threads) for n in sizes},
-        options.rounds,
+        options,
         notes={f"{n:,}": lambda s, n=n: f"{20 * n / s / 1e9:.1f} GB/s" for n in sizes},
     )
     report(options, intensities(sizes[-1]), times, memory(sizes[-1]))

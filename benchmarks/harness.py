@@ -3,7 +3,9 @@ What every benchmark shares: turns, medians, tables, and what the machine is.
 
 Candidates take turns in small samples within one run, so that what else the machine does falls on
 all of them alike. A sample repeats a short call until it lasts `SAMPLE_S`; its value is the mean of
-its calls, and the reported time is the median over the samples.
+its calls, and the reported time is the median over the samples. With several threads there is a
+pause before each sample: the idle threads of some libraries spin for a while (OpenBLAS's for 2^26
+cycles, some 20 ms), and would take a core from the candidate that follows.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ import mlc
 SAMPLE_S = 2e-3
 """Shortest sample: 10^5 times the clock's resolution, a tenth of a scheduler's time slice."""
 
+SETTLE_S = 0.05
+"""Pause before a sample where several threads are used: twice what OpenBLAS's threads spin."""
+
 Call = Callable[[], object]
 
 
@@ -42,6 +47,11 @@ class Settings:
     threads: int
     json: Path | None
     rounds: int  # samples per candidate
+
+    @property
+    def settle_s(self) -> float:
+        """The pause before each sample."""
+        return SETTLE_S if self.threads > 1 else 0.0
 
 
 def settings(description: str, arguments: Sequence[str] | None = None) -> Settings:
@@ -71,7 +81,7 @@ def settings(description: str, arguments: Sequence[str] | None = None) -> Settin
     return Settings(given.quick, given.threads, given.json, rounds)
 
 
-def medians(candidates: Mapping[str, Call], rounds: int) -> dict[str, float]:
+def medians(candidates: Mapping[str, Call], rounds: int, settle_s: float = 0.0) -> dict[str, float]:
     """Median seconds of one call of each candidate; they take turns. Each is called once before."""
     repeats: dict[str, int] = {}
     for name, call in candidates.items():
@@ -81,6 +91,9 @@ def medians(candidates: Mapping[str, Call], rounds: int) -> dict[str, float]:
     for turn in range(rounds):
         names = list(candidates)
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            if settle_s:
+                time.sleep(settle_s)
+                candidates[name]()  # wakes its own threads
             samples[name].append(_sample(candidates[name], repeats[name]))
     return {name: statistics.median(found) for name, found in samples.items()}
 
@@ -137,7 +150,7 @@ class Table:
 def compare(
     title: str,
     cases: Mapping[str, Mapping[str, Call]],
-    rounds: int,
+    options: Settings,
     *,
     notes: Mapping[str, Callable[[float], str]] | None = None,
 ) -> Table:
@@ -153,7 +166,7 @@ def compare(
     extra = ["note"] if notes else []
     table = Table(title, ["case", *names, "best peer / mlc", *extra])
     for case, candidates in cases.items():
-        found = medians(candidates, rounds)
+        found = medians(candidates, options.rounds, options.settle_s)
         peers = [seconds for name, seconds in found.items() if not name.startswith("mlc")]
         ratio = f"{min(peers) / found['mlc']:.2f}" if peers else ""
         cells = [found.get(name, "") for name in names]

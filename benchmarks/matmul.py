@@ -58,7 +58,7 @@ def main() -> None:
     for m, k, n in () if options.quick else SHAPES:
         case("a @ b", PRODUCTS["a @ b"], m, k, n, np.float32)
     notes = {key: rate(f) for key, f in flops.items()}
-    report(options, compare("Matrix products", cases, options.rounds, notes=notes))
+    report(options, compare("Matrix products", cases, options, notes=notes))
 
 
 if __name__ == "__main__":

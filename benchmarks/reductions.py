@@ -51,7 +51,7 @@ def main() -> None:
         compare(
             f"Reductions of {m:,} x {n:,} float32",
             {name: candidates(name, (m, n)) for name in CASES},
-            options.rounds,
+            options,
             notes={name: lambda s, b=4 * m * n: f"{b / s / 1e9:.1f} GB/s" for name in CASES},
         )
         for m, n in shapes
