@@ -1,4 +1,4 @@
-"""Reading and writing parts: slices, integers, new axes, index arrays; take and take_along_axis."""
+"""Reading parts: slices, integers, new axes, index arrays; take and take_along_axis."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.shape import ConcatOp, SliceOp
+from mlc.dialects.tensor.shape import SliceOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
-from mlc.frontend.kinds import is_number, is_slice, is_tuple
+from mlc.frontend.kinds import is_slice, is_tuple
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.shaping import normal_axis, ravel, reshape, reshaped, view_of
+from mlc.frontend.numpy.shaping import normal_axis, ravel, reshaped, view_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
     convert,
-    is_inexact,
     is_integer,
     lift,
-    number,
     result,
     spread,
 )
@@ -189,7 +187,7 @@ def spell_slice(part: slice[Any, Any, Any]) -> str:
     return ":".join([*ends, str(part.step)] if part.step is not None else ends)
 
 
-def _sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
+def sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
     dims = shape_of(x.type)
     counts = tuple(run.count for run in runs)
     whole = all(
@@ -209,18 +207,20 @@ def getitem(x: Tracer, key: object) -> Tracer:
     if any(isinstance(e, Picked) for e in entries):
         return _gathered(x, entries)
     runs = [e for e in entries if isinstance(e, Run)]
-    shape = _kept_shape(entries)
+    shape = kept_shape(entries)
 
     def get(base: SSAValue) -> SSAValue:
-        return reshaped(_sliced(base, runs), shape)
+        return reshaped(sliced(base, runs), shape)
 
     def put(base: SSAValue, new: SSAValue) -> SSAValue:
+        from mlc.frontend.numpy.writing import overwritten
+
         return overwritten(base, runs, reshaped(new, tuple(run.count for run in runs)))
 
     return view_of(x, get, put, tuple(entries))
 
 
-def _kept_shape(entries: list[Entry]) -> Shape:
+def kept_shape(entries: list[Entry]) -> Shape:
     return tuple(
         ONE if e is None else e.count
         for e in entries
@@ -231,8 +231,19 @@ def _kept_shape(entries: list[Entry]) -> Shape:
 # Index arrays
 
 
-def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
-    """Slices first, then one gather over all index arrays, then new axes."""
+@dataclass(frozen=True)
+class Addressed:
+    """The part of an array that index arrays pick from: after slices, before new axes."""
+
+    runs: list[Run]
+    part: SSAValue
+    letters: str
+    indices: list[SSAValue]
+    shape: Shape  # of what is read or written, with its axes of size 1
+
+
+def addressed(x: Tracer, entries: list[Entry]) -> Addressed:
+    """Slices first, then one gather or scatter over all index arrays, then new axes."""
     real = [e for e in entries if e is not None]
     runs = [
         e if isinstance(e, Run) else Run(ZERO, 1, dim) for e, dim in zip(real, x.dims, strict=True)
@@ -240,7 +251,7 @@ def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
     kept = tuple(
         r.count for r, e in zip(runs, real, strict=True) if isinstance(e, Picked) or not r.single
     )
-    value = reshaped(_sliced(x.value, runs), kept)
+    value = reshaped(sliced(x.value, runs), kept)
     common = broadcast_shapes(
         "the index arrays", [e.index.dims for e in real if isinstance(e, Picked)]
     )
@@ -263,8 +274,14 @@ def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
             side.append((letter, e.count))
     middle = [c for c in index_word if any(c in word for word in words)]
     out = "".join([*(c for c, _ in before), *middle, *(c for c, _ in after)])
-    made = here().emit(GatherOp, value, *operands, letters=f"{','.join([source, *words])}->{out}")
-    return result(reshaped(made, (*(d for _, d in before), *common, *(d for _, d in after))))
+    shape = (*(d for _, d in before), *common, *(d for _, d in after))
+    return Addressed(runs, value, f"{','.join([source, *words])}->{out}", operands, shape)
+
+
+def _gathered(x: Tracer, entries: list[Entry]) -> Tracer:
+    at = addressed(x, entries)
+    made = here().emit(GatherOp, at.part, *at.indices, letters=at.letters)
+    return result(reshaped(made, at.shape))
 
 
 def _index_place(entries: list[Entry]) -> int:
@@ -329,135 +346,3 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tracer:
     word = ALPHABET[: x.ndim]
     letters = f"{word[:place]}0{word[place + 1 :]},{word}->{word}"
     return result(here().emit(GatherOp, sized[0], convert(sized[1], I64), letters=letters))
-
-
-# Writing
-
-
-def setitem(x: Tracer, key: object, new: Any) -> None:
-    """x[key] = new, for slices and integers; for a mask with one number."""
-    if not x.dims and not (key is Ellipsis or key == ()):
-        raise located(OutOfBoundsError, "a 0-d array cannot be indexed.")
-    if isinstance(key, Tracer) and key.row is BOOL:
-        _write_masked(x, key, new)
-        return
-    entries = parse_key(x, key)
-    if any(isinstance(e, Picked) for e in entries):
-        message = "writing at positions given by an array is not supported yet."
-        remedy = "For one position: np.where(np.arange(len(x)) == i, value, x)."
-        raise located(NotSupportedError, message, remedy=remedy)
-    if (
-        isinstance(new, Tracer)
-        and new.view is not None
-        and new.view.base is x
-        and new.view.key == tuple(entries)
-    ):
-        return  # x[key] += v has already written through the view x[key]
-    runs = [e for e in entries if isinstance(e, Run)]
-    shape = _kept_shape(entries)
-    value = _fitted(new, shape, x, "the assignment")
-    x.write(overwritten(x.value, runs, reshaped(value, tuple(run.count for run in runs))))
-
-
-def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
-    """The new elements in the array's dtype, broadcast to the part that is written."""
-    if is_number(new):
-        return number(_whole(new, x) if not is_inexact(x.row) else new, x.row, shape)
-    tracer = lift(new)
-    dims = tracer.dims
-    while len(dims) > len(shape) and dims[0] == ONE:
-        dims = dims[1:]
-    if len(dims) > len(shape) or broadcast_shapes(function, (dims, shape)) != shape:
-        message = (
-            f"{function}: could not broadcast {name_of(new) or 'the value'}"
-            f" {spell(tracer.dims)} into {spell(shape)}."
-        )
-        raise located(ShapeError, message)
-    return spread(reshaped(convert(tracer.value, x.row), dims), shape)
-
-
-def _whole(new: bool | float, x: Tracer) -> bool | int:
-    return bool(new) if x.row is BOOL else int(new)
-
-
-def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
-    """`x` with the elements that the runs name replaced by `new`, of the runs' counts."""
-    dims = shape_of(x.type)
-    for axis, (run, size) in enumerate(zip(runs, dims, strict=True)):
-        if run.step == 1 and run.offset == ZERO and run.count == size:
-            continue
-        if run.count.constant == 0:
-            return x
-        return _overwritten_axis(x, axis, runs, new)
-    return new
-
-
-def _overwritten_axis(x: SSAValue, axis: int, runs: list[Run], new: SSAValue) -> SSAValue:
-    """The first axis that is not wholly written: what lies before, the part, what lies after."""
-    dims, run = shape_of(x.type), runs[axis]
-    if run.step == -1:
-        run, new = Run(run.offset - run.count + 1, 1, run.count), _reversed(new, axis)
-    if run.step != 1:
-        raise located(
-            NotSupportedError,
-            "writing to a slice with a step is not supported yet.",
-            remedy=(
-                "Write with np.where over np.arange, or build the array with np.stack and reshape."
-            ),
-        )
-    rest = [Run(ZERO, 1, dim) for dim in dims]
-
-    def piece(first: Dim, count: Dim) -> SSAValue:
-        return _sliced(x, [*rest[:axis], Run(first, 1, count), *rest[axis + 1 :]])
-
-    whole_axis = [*rest[: axis + 1], *runs[axis + 1 :]]
-    whole_axis[axis] = Run(ZERO, 1, run.count)
-    middle = overwritten(piece(run.offset, run.count), whole_axis, new)
-    end = run.offset + run.count
-    pieces = [piece(ZERO, run.offset), middle, piece(end, dims[axis] - end)]
-    return joined([p for p in pieces if shape_of(p.type)[axis].constant != 0], axis)
-
-
-def joined(pieces: list[SSAValue], axis: int) -> SSAValue:
-    """The pieces one after another."""
-    return pieces[0] if len(pieces) == 1 else here().emit(ConcatOp, *pieces, axis=axis)
-
-
-def _reversed(x: SSAValue, axis: int) -> SSAValue:
-    dims = shape_of(x.type)
-    return _sliced(
-        x, [Run(d - 1, -1, d) if k == axis else Run(ZERO, 1, d) for k, d in enumerate(dims)]
-    )
-
-
-def _write_masked(x: Tracer, mask: Tracer, new: Any) -> None:
-    from mlc.frontend.numpy.elementwise import where
-
-    if not is_number(new) and lift(new).ndim:
-        message = (
-            "x[mask] = values writes as many values as the mask has; only one number is"
-            " supported yet."
-        )
-        raise located(
-            NotSupportedError,
-            message,
-            remedy="Use x = np.where(mask, values, x) with values of x's shape.",
-        )
-    if mask.ndim < x.ndim:
-        mask = reshape(mask, mask.shape + (1,) * (x.ndim - mask.ndim))
-    value = result(_fitted(new, (), x, "the assignment"))
-    x.write(where(mask, value, result(x.value)).value)
-
-
-def write_all(x: Tracer, new: Any, function: str) -> Tracer:
-    """x[...] = new by an in-place operation: the dtype and shape of x stay."""
-    made = lift(new)
-    if not np.can_cast(made.row.numpy, x.row.numpy, "same_kind"):
-        message = (
-            f"{function}: cannot store {made.row.numpy} in place into an array of {x.row.numpy}."
-        )
-        raise located(
-            DTypeError, message, remedy="Write x = x … instead of in place, or convert x first."
-        )
-    x.write(_fitted(made, x.dims, x, function))
-    return x

@@ -150,6 +150,14 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict
         result = call_with_conditions(ufunc, inputs, kwargs)
     elif method == "reduce" and ufunc in _REDUCERS:
         result = call_function(_REDUCERS[ufunc], inputs, {"axis": 0, **kwargs})
+    elif method == "accumulate":
+        from mlc.frontend.numpy.scans import accumulate
+
+        result = accumulate(ufunc, *inputs, **kwargs)
+    elif method == "at":
+        from mlc.frontend.numpy.placement import ufunc_at
+
+        return ufunc_at(ufunc, *inputs, **kwargs)
     elif method == "outer" and not kwargs:
         first, second = (_lifted(x) for x in inputs)
         wide = first.reshape((*first.shape, *(1 for _ in second.dims)))
@@ -169,7 +177,7 @@ def _lifted(value: Any) -> Tracer:
 
 
 def _into(out: object, result: object, function: str) -> object:
-    from mlc.frontend.numpy.indexing import write_all
+    from mlc.frontend.numpy.writing import write_all
 
     if not isinstance(out, Tracer):
         message = (

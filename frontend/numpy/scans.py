@@ -1,0 +1,157 @@
+"""Running sums, products and extremes, and differences of neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.dtypes import BOOL, DType, numpy_dtype
+from mlc.dialects.errors import DTypeError
+from mlc.dialects.tensor.scan import ScanOp
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.shaping import concatenate, normal_axis, ravel
+from mlc.frontend.numpy.values import convert, dtype_row, lift, result
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+Operand = Any
+
+
+def scanned(
+    x: Tracer,
+    monoid: str,
+    axis: Any,
+    function: str,
+    *,
+    row: DType | None = None,
+    reverse: bool = False,
+) -> Tracer:
+    """The running reduction along an axis; of all elements in one row where the axis is None."""
+    x = ravel(x) if axis is None else x
+    place = normal_axis(0 if axis is None else axis, x.ndim, function)
+    value = x.value if row is None else convert(x.value, row)
+    direction = "backward" if reverse else "forward"
+    return result(
+        here().emit(ScanOp, value, monoid=monoid, direction=direction, kind="inclusive", axis=place)
+    )
+
+
+def _accumulator(x: Tracer, dtype: Any) -> DType:
+    """The dtype in which NumPy adds up: that of its sums."""
+    if dtype is not None:
+        return dtype_row(dtype)
+    return numpy_dtype(np.cumsum(np.zeros(1, x.row.numpy)).dtype)
+
+
+def _no_out(out: Any, function: str) -> None:
+    if out is not None:
+        raise located(NotSupportedError, f"{function}: out= is not supported yet.")
+
+
+@public(np.cumsum)
+def cumsum(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) -> Tracer:
+    """The sums of the elements up to each."""
+    _no_out(out, "cumsum")
+    x = lift(a)
+    return scanned(x, "sum", axis, "cumsum", row=_accumulator(x, dtype))
+
+
+@public(np.cumprod)
+def cumprod(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) -> Tracer:
+    """The products of the elements up to each."""
+    _no_out(out, "cumprod")
+    x = lift(a)
+    return scanned(x, "prod", axis, "cumprod", row=_accumulator(x, dtype))
+
+
+def _cumulative(
+    function: str, monoid: str, x: Operand, axis: Any, dtype: Any, include_initial: bool
+) -> Tracer:
+    source = lift(x)
+    if axis is None and source.ndim != 1:
+        raise located(DTypeError, f"{function}: axis= is required for arrays that are not 1-d.")
+    place = normal_axis(axis or 0, source.ndim, function)
+    found = scanned(source, monoid, place, function, row=_accumulator(source, dtype))
+    if not include_initial:
+        return found
+    from mlc.frontend.numpy.creation import full
+
+    shape = tuple(1 if k == place else size for k, size in enumerate(found.shape))
+    first = full(shape, 0 if monoid == "sum" else 1, found.row.numpy)
+    return concatenate([first, found], place)
+
+
+@public(getattr(np, "cumulative_sum", None))
+def cumulative_sum(
+    x: Operand, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Tracer:
+    """The sums of the elements up to each; with `include_initial` a zero comes first."""
+    return _cumulative("cumulative_sum", "sum", x, axis, dtype, include_initial)
+
+
+@public(getattr(np, "cumulative_prod", None))
+def cumulative_prod(
+    x: Operand, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Tracer:
+    """The products of the elements up to each; with `include_initial` a one comes first."""
+    return _cumulative("cumulative_prod", "prod", x, axis, dtype, include_initial)
+
+
+@public()
+def cummax(a: Operand, axis: Any = 0) -> Tracer:
+    """The largest of the elements up to each: ``np.maximum.accumulate``."""
+    return scanned(lift(a), "max", axis, "cummax")
+
+
+@public()
+def cummin(a: Operand, axis: Any = 0) -> Tracer:
+    """The smallest of the elements up to each: ``np.minimum.accumulate``."""
+    return scanned(lift(a), "min", axis, "cummin")
+
+
+@public()
+def cumlogsumexp(a: Operand, axis: Any = 0) -> Tracer:
+    """log(sum(exp(x))) of the elements up to each: ``np.logaddexp.accumulate``."""
+    return scanned(lift(a), "logsumexp", axis, "cumlogsumexp")
+
+
+_ACCUMULATED: dict[Any, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logaddexp: "logsumexp",
+    np.logical_or: "max",
+    np.logical_and: "min",
+}
+
+
+def accumulate(ufunc: np.ufunc, array: Operand, axis: Any = 0, dtype: Any = None) -> Tracer:
+    """ufunc.accumulate(array)."""
+    monoid = _ACCUMULATED.get(ufunc)
+    if monoid is None:
+        message = f"numpy.{ufunc.__name__}.accumulate is not supported yet on traced arrays."
+        raise located(NotSupportedError, message)
+    x = lift(array)
+    row = x.row if dtype is None else dtype_row(dtype)
+    if dtype is None and monoid in ("sum", "prod"):
+        row = _accumulator(x, None)
+    if ufunc in (np.logical_or, np.logical_and):
+        row = BOOL
+    return scanned(x, monoid, axis, f"{ufunc.__name__}.accumulate", row=row)
+
+
+@public(np.diff)
+def diff(a: Operand, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Tracer:
+    """The differences of neighbours along an axis, `n` times."""
+    if prepend is not None or append is not None:
+        raise located(NotSupportedError, "diff: prepend= and append= are not supported yet.")
+    x = lift(a)
+    place = normal_axis(axis, x.ndim, "diff")
+    lead = (slice(None),) * place
+    for _ in range(n):
+        after, before = x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))]
+        x = after != before if x.row is BOOL else after - before
+    return x

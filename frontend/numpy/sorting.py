@@ -1,0 +1,391 @@
+"""Order and counting: sort, unique, searchsorted, bincount, histogram, interp, quantiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.dims import Dim, product
+from mlc.dialects.dtypes import F64, I64, DType
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.creation import arange, full, shape_argument
+from mlc.frontend.numpy.elementwise import astype, clip, isnan, maximum, minimum, where
+from mlc.frontend.numpy.indexing import take, take_along_axis
+from mlc.frontend.numpy.placement import placed_bins, scattered
+from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.scans import cumsum
+from mlc.frontend.numpy.shaping import (
+    concatenate,
+    moveaxis,
+    normal_axes,
+    normal_axis,
+    ravel,
+    reshape,
+)
+from mlc.frontend.numpy.values import common_dtype, convert, lift, number, result
+from mlc.frontend.symbolic import as_dim
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+Operand = Any
+
+
+def _ordered(
+    op: type[SortOp | ArgsortOp], a: Operand, axis: Any, order: str, function: str
+) -> Tracer:
+    """sort or argsort along an axis, which is moved to the end and back."""
+    x = ravel(a) if axis is None else lift(a)
+    place = normal_axis(-1 if axis is None else axis, x.ndim, function)
+    last = place == x.ndim - 1
+    moved = x if last else moveaxis(x, place, -1)
+    found = result(here().emit(op, moved.value, order=order))
+    return found if last else moveaxis(found, -1, place)
+
+
+@public(np.sort)
+def sort(
+    a: Operand, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Tracer:
+    """The elements along an axis in ascending order, NaN last."""
+    if order is not None:
+        raise located(NotSupportedError, "sort: order= is for structured arrays.")
+    return _ordered(SortOp, a, axis, "ascending", "sort")
+
+
+@public(np.argsort)
+def argsort(
+    a: Operand, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Tracer:
+    """The positions of the elements along an axis in ascending order; always stable."""
+    if order is not None:
+        raise located(NotSupportedError, "argsort: order= is for structured arrays.")
+    return _ordered(ArgsortOp, a, axis, "ascending", "argsort")
+
+
+@public(np.partition)
+def partition(a: Operand, kth: Any, axis: Any = -1, kind: str = "introselect") -> Tracer:
+    """The elements with the k-th smallest at its place; here: all of them in order."""
+    return _ordered(SortOp, a, axis, "ascending", "partition")
+
+
+@public(np.argpartition)
+def argpartition(a: Operand, kth: Any, axis: Any = -1, kind: str = "introselect") -> Tracer:
+    """The positions that put the k-th smallest element at its place."""
+    return _ordered(ArgsortOp, a, axis, "ascending", "argpartition")
+
+
+@public()
+def top_k(a: Operand, k: int, axis: Any = -1) -> tuple[Tracer, Tracer]:
+    """The k largest elements along an axis, the largest first, and their positions."""
+    x = lift(a)
+    place = normal_axis(axis, x.ndim, "top_k")
+    size = x.dims[place].constant
+    if size is not None and k > size:
+        raise located(ShapeError, f"top_k: {k} elements of an axis with {size}.")
+    order = _ordered(ArgsortOp, x, place, "descending", "top_k")
+    order = order[(*(slice(None),) * place, slice(0, k))]
+    return take_along_axis(x, order, place), order
+
+
+@public(np.searchsorted)
+def searchsorted(a: Operand, v: Operand, side: str = "left", sorter: Any = None) -> Tracer:
+    """Where to insert each value into a sorted array so that it stays sorted."""
+    table, x = lift(a), lift(v)
+    if sorter is not None:
+        table = take(table, sorter)
+    row = common_dtype("searchsorted", (table, x))
+    values = (convert(table.value, row), convert(x.value, row))
+    return result(here().emit(SearchsortedOp, *values, side=side))
+
+
+@public(np.digitize)
+def digitize(x: Operand, bins: Operand, right: bool = False) -> Tracer:
+    """The bin, between ascending borders, that each value belongs to."""
+    return searchsorted(bins, x, "left" if right else "right")
+
+
+def _static_size(value: Any, function: str, name: str) -> Dim:
+    if value is None:
+        message = f"{function}: the size of the result depends on the data; give {name}=."
+        raise located(
+            NotSupportedError, message, remedy=f"{function}(x, {name}=n) with a number n."
+        )
+    (size,) = shape_argument(value, function)
+    return size
+
+
+@public(np.unique)
+def unique(
+    ar: Operand,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,  # noqa: A002 - NumPy's name
+    size: Any = None,
+    fill_value: Any = None,
+) -> Any:
+    """The `size` smallest different elements, in order; the rest is `fill_value` (the smallest)."""
+    if axis is not None:
+        raise located(NotSupportedError, "unique: axis= is not supported yet.")
+    count = _static_size(size, "unique", "size")
+    x = lift(ar)
+    flat = ravel(x)
+    order = argsort(flat)
+    in_order = take(flat, order)
+    after, before = in_order[1:], in_order[:-1]
+    differs = after != before
+    if x.row.kind == "float" and equal_nan:
+        differs = differs & ~(isnan(after) & isnan(before))
+    first = concatenate([full(_leading(flat), True, bool), differs])
+    place = cumsum(first) - 1
+    kept = where(place < number_of(count), place, number_of(count))
+    slot = where(first, kept, number_of(count))
+    rest = in_order[0] if fill_value is None else astype(lift(fill_value), x.row.numpy)
+    found = [_filled(rest, count, slot, in_order)]
+    if return_index:
+        found.append(_filled(order[0], count, slot, order))
+    if return_inverse:
+        zeros = number(0, I64, flat.dims)
+        inverse = result(scattered(zeros, "0,b->b", [order.value], place.value))
+        found.append(reshape(inverse, x.shape))
+    if return_counts:
+        ones = number(1, I64, flat.dims)
+        found.append(placed_bins(count + 1, kept, ones)[:-1])
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _leading(flat: Tracer) -> Any:
+    """(1,), or (0,) for an empty array."""
+    return (0,) if flat.dims[0].constant == 0 else (1,)
+
+
+def number_of(size: Dim) -> Tracer:
+    """A size as a traced integer."""
+    from mlc.dialects.tensor.create import SizeOp
+
+    return result(here().emit(SizeOp, dims=(size,)))
+
+
+def _filled(rest: Tracer, count: Dim, slot: Tracer, values: Tracer) -> Tracer:
+    """`count` elements: values at their slots, `rest` elsewhere."""
+    from mlc.frontend.numpy.values import spread
+
+    start = spread(rest.value, (count + 1,))
+    return result(scattered(start, "0,b->b", [slot.value], values.value))[:-1]
+
+
+@public(np.bincount)
+def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Tracer:
+    """How often 0, 1, … occur; a number outside `length` (or `minlength`) is an IndexError."""
+    index = lift(x)
+    if not index.row.is_integer and index.row.kind != "bool":
+        message = f"bincount: the numbers are {index.row.numpy}; expected integers."
+        raise located(DTypeError, message)
+    wanted = as_dim(minlength)
+    known = length if length is not None or wanted is None or wanted.constant == 0 else minlength
+    count = _static_size(known, "bincount", "minlength")
+    index = astype(index, np.int64)
+    index = where(index < 0, number_of(count), index)  # negative numbers are errors, not positions
+    if weights is None:
+        return placed_bins(count, index, number(1, I64, index.dims))
+    return placed_bins(count, index, convert(lift(weights).value, F64))
+
+
+@public(np.histogram_bin_edges)
+def histogram_bin_edges(
+    a: Operand,
+    bins: Any = 10,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    weights: Any = None,
+) -> Tracer:
+    """The borders of the bins that `histogram` counts in."""
+    if isinstance(bins, str):
+        raise located(NotSupportedError, f"histogram: bins={bins!r} depends on the data.")
+    if as_dim(bins) is None:
+        return lift(bins)
+    x = lift(a)
+    row = x.row if x.row.kind == "float" else F64
+    if range is not None:
+        low, high = (lift(v) for v in range)
+    else:
+        from mlc.frontend.numpy.reductions import max as largest
+        from mlc.frontend.numpy.reductions import min as smallest
+
+        low, high = smallest(x), largest(x)
+    low, high = astype(low, np.float64), astype(high, np.float64)
+    flat = low == high
+    low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
+    count = int(bins)
+    edges = low + arange(count) * ((high - low) / count)
+    edges = concatenate([edges, reshape(high, (1,))])
+    return astype(edges, row.numpy)
+
+
+@public(np.histogram)
+def histogram(
+    a: Operand,
+    bins: Any = 10,
+    range: Any = None,  # noqa: A002 - NumPy's name
+    density: Any = None,
+    weights: Any = None,
+) -> tuple[Tracer, Tracer]:
+    """How many elements lie between neighbouring borders; the last bin has both of its."""
+    x = ravel(a)
+    edges = histogram_bin_edges(x, bins, range)
+    count = edges.dims[0] - 1
+    place = searchsorted(edges, x, "right") - 1
+    place = where(x == edges[-1], number_of(count - 1), place)
+    outside = (x < edges[0]) | (x > edges[-1]) | (place < 0) | (place >= number_of(count))
+    if x.row.kind == "float":
+        outside = outside | isnan(x)
+    place = where(outside, number_of(count), place)
+    if weights is None:
+        found = placed_bins(count + 1, place, number(1, I64, x.dims))[:-1]
+    else:
+        weight = ravel(weights)
+        row = weight.row if weight.row.is_inexact else F64
+        found = placed_bins(count + 1, place, convert(weight.value, row))[:-1]
+    if density:
+        width = astype(edges[1:] - edges[:-1], np.float64)
+        found = found / width / found.sum()
+    return found, edges
+
+
+@public(np.interp)
+def interp(
+    x: Operand, xp: Operand, fp: Operand, left: Any = None, right: Any = None, period: Any = None
+) -> Tracer:
+    """The piecewise linear function through (xp, fp), xp ascending, at x."""
+    if period is not None:
+        raise located(NotSupportedError, "interp: period= is not supported yet.")
+    at, places, values = (astype(lift(v), np.float64) for v in (x, xp, fp))
+    if places.ndim != 1 or places.dims != values.dims:
+        raise located(ShapeError, "interp: xp and fp must be 1-d arrays of one length.")
+    last = places.dims[0] - 1
+    low, high = values[0] if left is None else left, values[-1] if right is None else right
+    before = clip(searchsorted(places, at, "right") - 1, 0, maximum(number_of(last) - 1, 0))
+    after = minimum(before + 1, number_of(last))
+    x0, x1, y0, y1 = (
+        take(places, before),
+        take(places, after),
+        take(values, before),
+        take(values, after),
+    )
+    width = where(x1 == x0, 1.0, x1 - x0)
+    found = (y1 - y0) / width * (at - x0) + y0
+    found = where(at == places[-1], values[-1], found)
+    found = where(at < places[0], low, found)
+    return where(at > places[-1], high, found)
+
+
+# Quantiles
+
+
+def _rows(a: Operand, axis: Any, function: str) -> tuple[Tracer, tuple[Any, ...], tuple[int, ...]]:
+    """The array with the axes that are looked at joined as its last one."""
+    x = lift(a)
+    axes = normal_axes(axis, x.ndim, function)
+    kept = tuple(size for k, size in enumerate(x.shape) if k not in axes)
+    moved = moveaxis(x, axes, tuple(range(-len(axes), 0))) if axes else x
+    count = product(x.dims[k] for k in axes)
+    if count.constant == 0:
+        raise located(ShapeError, f"{function}: no elements to choose from.")
+    from mlc.frontend.symbolic import as_size
+
+    return reshape(moved, (*kept, as_size(count))), kept, axes
+
+
+def _kept_axes(found: Tracer, a: Operand, axes: tuple[int, ...], lead: int) -> Tracer:
+    shape = tuple(1 if k in axes else size for k, size in enumerate(lift(a).shape))
+    return reshape(found, (*found.shape[:lead], *shape))
+
+
+@public(np.quantile)
+def quantile(
+    a: Operand,
+    q: Operand,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tracer:
+    """The value below which the share q of the elements lies; NaN if one is NaN."""
+    if method not in ("linear", "lower", "higher", "midpoint", "nearest") or out is not None:
+        raise located(NotSupportedError, f"quantile: method={method!r} is not supported yet.")
+    x, _, axes = _rows(a, axis, "quantile")
+    row = x.row if x.row.kind == "float" else F64
+    x = astype(x, row.numpy)
+    in_order = moveaxis(sort(x), -1, 0)
+    share = lift(q)
+    last = number_of(x.dims[-1] - 1)
+    place = astype(share, np.float64) * last
+    low = minimum(astype(place, np.int64), last)
+    high = minimum(low + 1, last)
+    several = share.ndim > 0 and share.row.kind == "float"
+    part = astype(place - low, np.result_type(row.numpy, share.row.numpy) if several else row.numpy)
+    part = reshape(part, (*part.shape, *(1 for _ in x.shape[:-1])))
+    below, above = (take(in_order, i, axis=0) for i in (low, high))
+    found = _between(below, above, part, low, method)
+    worst = in_order[-1]
+    found = where(isnan(worst), worst, found)
+    return _kept_axes(found, a, axes, share.ndim) if keepdims else found
+
+
+def _between(below: Tracer, above: Tracer, part: Tracer, low: Tracer, method: str) -> Tracer:
+    """What lies between neighbours; as NumPy, from the nearer one."""
+    if method == "lower":
+        return below
+    if method == "higher":
+        return where(part == 0, below, above)
+    if method == "midpoint":
+        return where(part == 0, below, below + (above - below) * 0.5)
+    if method == "nearest":
+        odd = reshape(low % 2 == 1, part.shape)
+        return where((part > 0.5) | ((part == 0.5) & odd), above, below)
+    step = above - below
+    return where(part >= 0.5, above - step * (1 - part), below + step * part)
+
+
+@public(np.percentile)
+def percentile(
+    a: Operand,
+    q: Operand,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Tracer:
+    """The value below which q per cent of the elements lie."""
+    share = lift(q)
+    return quantile(a, astype(share, np.float64) / 100, axis, out, False, method, keepdims)
+
+
+@public(np.median)
+def median(
+    a: Operand,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Tracer:
+    """The element in the middle, or the mean of the two there; NaN if one is NaN."""
+    if out is not None:
+        raise located(NotSupportedError, "median: out= is not supported yet.")
+    x, _, axes = _rows(a, axis, "median")
+    row: DType = x.row if x.row.kind == "float" else F64
+    in_order = moveaxis(sort(x), -1, 0)
+    size = number_of(x.dims[-1])
+    below, above = (take(in_order, i, axis=0) for i in ((size - 1) // 2, size // 2))
+    below, above = astype(below, row.numpy), astype(above, row.numpy)
+    found = where(below == above, below, (below + above) / 2)
+    worst = astype(in_order[-1], row.numpy)
+    found = where(isnan(worst), worst, found)
+    return _kept_axes(found, a, axes, 0) if keepdims else found
