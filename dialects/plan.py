@@ -43,7 +43,8 @@ Template = Literal[
 ]
 """The shapes of loop nest a kernel may have (D17)."""
 
-Place = Literal["arena", "out"]
+Place = Literal["arena", "out", "input"]
+PLACES: tuple[Place, ...] = ("arena", "out", "input")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,31 +139,41 @@ class CostAttr(Data[tuple[Dim, Dim, Dim]]):
 
 
 @irdl_attr_definition
-class BufferAttr(Data[tuple[Place, int]]):
+class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
     """
-    Where a value lives: a slot of the arena, or a result of the function.
+    Where a value lies: in a slot of the arena, in a result of the function, or in the memory of one
+    of the kernel's inputs, which it writes over. Of several slots, in the first in which no live
+    value lies when the kernel runs.
 
     ```mlir
     #mlc.buffer<arena 2>
+    #mlc.buffer<arena 2, 3>
     #mlc.buffer<out 0>
+    #mlc.buffer<input 0>
     ```
     """
 
     name = "mlc.buffer"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[Place, int]:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Place, tuple[int, ...]]:
         with parser.in_angle_brackets():
-            place = parser.parse_identifier()
-            if place not in get_args(Place):
-                parser.raise_error(f"buffer place {place!r}; expected arena or out")
-            return ("arena" if place == "arena" else "out"), parser.parse_integer(
-                allow_boolean=False
+            spelled = parser.parse_identifier()
+            place = next((known for known in PLACES if known == spelled), None)
+            if place is None:
+                parser.raise_error(f"buffer place {spelled!r}; expected {' or '.join(PLACES)}")
+            numbers = parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
             )
+            return place, tuple(numbers)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string(f"{self.data[0]} {self.data[1]}")
+            printer.print_string(str(self))
+
+    def __str__(self) -> str:
+        place, numbers = self.data
+        return f"{place} {', '.join(map(str, numbers))}"
 
 
 @irdl_op_definition
@@ -216,6 +227,14 @@ class KernelOp(IRDLOperation):
         last = self.body.block.last_op
         assert isinstance(last, YieldOp)
         return last
+
+    @property
+    def overwritten(self) -> int | None:
+        """The input in whose memory the kernel's only result lies."""
+        if self.buffers is None or len(self.buffers) != 1:
+            return None
+        place, numbers = self.buffers.data[0].data
+        return numbers[0] if place == "input" else None
 
     def verify_(self) -> None:
         if self.template.data not in get_args(Template):

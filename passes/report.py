@@ -107,7 +107,7 @@ def plan_of(
             bytes=bytes_of(value.type).evaluate(sizes),
             written_by=numbers[op],
             read_by=readers,
-            place=" ".join(map(str, op.buffers.data[k].data)) if op.buffers is not None else "",
+            place=str(op.buffers.data[k]) if op.buffers is not None else "",
         )
         for op in kernels
         for k, value in enumerate(op.outs)

@@ -314,9 +314,7 @@ def check_carried(name: str, block: Block, inits: Sequence[SSAValue]) -> None:
     if not isinstance(last, YieldOp):
         raise VerifyException(f"{name}: the region must end with mlc.yield")
     if len(last.values) != len(inits):
-        raise VerifyException(
-            f"{name}: {len(inits)} carried values but {len(last.values)} yielded"
-        )
+        raise VerifyException(f"{name}: {len(inits)} carried values but {len(last.values)} yielded")
     for k, (found, init) in enumerate(zip(last.values, inits, strict=True)):
         if found.type != init.type:
             raise VerifyException(

@@ -34,7 +34,7 @@ from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Reduction
@@ -52,6 +52,7 @@ from mlc.lowering.loops.builder import (
     static,
 )
 from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
+from mlc.lowering.loops.control import ControlLowering, Home
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel, structure
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.reduce import lower_reduction
@@ -60,17 +61,6 @@ from mlc.lowering.loops.scatter import lower_scatter
 from mlc.lowering.loops.sort import lower_sort, sort_scratch, sorting_of
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
-
-
-@dataclass
-class Home:
-    """Where a tensor of the entry lies: a 1-D base.
-
-    `strides`, in elements, where it is not row-major.
-    """
-
-    base: SSAValue
-    strides: tuple[Index, ...] | None = None
 
 
 def lower_to_loops(module: ModuleOp) -> ModuleOp:
@@ -94,7 +84,7 @@ class _Sites:
         return len(self.known)
 
 
-class EntryLowering:
+class EntryLowering(ControlLowering):
     """Builds the entry function.
 
     A target with another way to run kernels overrides the last part.
@@ -201,8 +191,8 @@ class EntryLowering:
                     self.homes[op.result] = self.homes[op.x]
                 case ConstantOp():
                     self._constant(op)
-                case ForOp():
-                    self._for(op)
+                case ControlOp():
+                    self._control(op)
                 case SizeOp():
                     continue  # read where it is used: as the trip count of a loop
                 case _ if op.name in ("func.return", "mlc.yield"):
@@ -233,21 +223,13 @@ class EntryLowering:
         )
         self.homes[op.result] = Home(self.b.value(get))
 
-    def _buffer(self, op: KernelOp, k: int) -> SSAValue:
-        """The base of a kernel's result."""
-        assert op.buffers is not None
-        place, number = op.buffers.data[k].data
-        if place == "out":
-            return self.outputs[number]
-        return self._arena(self.slots[number], op.outs[k].type)
-
     def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
         kind = self._base_type(tensor, False)
         count = self.b.dim(product(shape_of(tensor)))
         sizes = [] if isinstance(count, int) else [count]
         return self.b.value(par.ArenaOp.of(self.context, self.b.index(offset), sizes, kind))
 
-    def _kernel(self, op: KernelOp, destinations: Sequence[SSAValue] | None = None) -> None:
+    def _kernel(self, op: KernelOp) -> None:
         b = self.b
         self._guard_empty(op)
         kernels = self._lowered(op)
@@ -268,8 +250,7 @@ class EntryLowering:
             arguments.append(b.value(par.ArenaOp.of(self.context, b.index(offset), sizes, kind)))
             offset = b.add(offset, self._bytes(buffer))
         for k, x in enumerate(op.outs):
-            base = self._buffer(op, k) if destinations is None else destinations[k]
-            self.homes[x] = Home(base)
+            self.homes[x] = self._home(op, k)
             arguments.append(self._view(self.homes[x], x, kernel.output_groups))
         for one in kernels:
             self._call(one, op, arguments)
@@ -303,75 +284,6 @@ class EntryLowering:
 
     def _fail(self, site: int, zero: SSAValue) -> None:
         self.b.add_op(par.FailOp.of(self.context, site, zero, zero))
-
-    def _for(self, op: ForOp) -> None:
-        """Carried buffers rotate: a trip reads one and writes another; nothing is copied."""
-        b = self.b
-        carried = _array(op, "mlc.carried")
-        if not carried:
-            raise CompilerBug(
-                "plan to loops: mlc.for has no mlc.carried: run mlc-plan-buffers first"
-            )
-        slots = [[_integer(x) for x in _elements(pair)] for pair in carried]
-        inits: list[SSAValue] = []
-        for init, pair in zip(op.inits, slots, strict=True):
-            home = self.homes[init]
-            assert home.strides is None
-            inits += [home.base, *(self._arena(self.slots[s], init.type) for s in pair)]
-        types = [x.type for x in op.inits for _ in range(3)]
-        inits = [self._same_type(x, t) for x, t in zip(inits, types, strict=True)]
-        results = b.loop(0, self._count(op.count), 1, lambda i, *c: self._trip(op, i, c), inits)
-        for out, base in zip(op.outs, results[::3], strict=True):
-            self.homes[out] = Home(base)
-
-    def _same_type(self, base: SSAValue, tensor: Attribute) -> SSAValue:
-        wanted = self._base_type(tensor, False)
-        if base.type == wanted:
-            return base
-        return self.b.value(memref.CastOp.create(operands=[base], result_types=[wanted]))
-
-    def _trip(self, op: ForOp, index: Index, carried: Sequence[SSAValue]) -> list[SSAValue]:
-        number, *arguments = op.body.block.args
-        if number.uses:
-            self.homes[number] = Home(self._trip_number(index))
-        following: list[SSAValue] = []
-        writes: dict[SSAValue, SSAValue] = {}
-        for k, (argument, value) in enumerate(zip(arguments, op.yielded.values, strict=True)):
-            current, target, spare = carried[3 * k : 3 * k + 3]
-            self.homes[argument] = Home(current)
-            writes[value] = target
-            following += [target, spare, target]
-        for inner in op.body.block.ops:
-            if isinstance(inner, KernelOp):
-                places = [writes.get(x) for x in inner.outs]
-                found = [
-                    p if p is not None else self._buffer(inner, k) for k, p in enumerate(places)
-                ]
-                self._kernel(inner, found)
-            else:
-                self._block_op(inner)
-        return following
-
-    def _block_op(self, op: Operation) -> None:
-        match op:
-            case ReshapeOp():
-                self.homes[op.result] = self.homes[op.x]
-            case ConstantOp():
-                self._constant(op)
-            case ForOp():
-                self._for(op)
-            case _:
-                return
-
-    def _count(self, value: SSAValue) -> Index:
-        """A trip count: a dim, a constant, or a number in memory."""
-        owner = value.owner
-        if isinstance(owner, SizeOp):
-            return self.b.dim(owner.dim)
-        if isinstance(owner, ConstantOp):
-            return int(owner.array()[()])
-        loaded = self.b.load(self.homes[value].base, [0])
-        return self.b.value(arith.IndexCastOp.create(operands=[loaded], result_types=[INDEX]))
 
     def _scratch_bytes(self, op: KernelOp) -> Index:
         total: Index = 0
@@ -471,11 +383,6 @@ def _elements(attribute: Attribute) -> Sequence[Attribute]:
     if not isinstance(attribute, ArrayAttr):
         return ()
     return cast("ArrayAttr[Attribute]", attribute).data
-
-
-def _integer(attribute: Attribute) -> int:
-    assert isinstance(attribute, IntegerAttr)
-    return attribute.value.data
 
 
 def _segments(*sizes: int) -> Attribute:

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import KernelOp, Template
-from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
@@ -109,6 +109,7 @@ class _Build:
         self.parent = parent
         self.new: dict[SSAValue, SSAValue] = {}  # buffers, by the value they hold
         self.leaving: dict[SSAValue, list[SSAValue]] = {}
+        self.made: dict[Kernel, KernelOp] = {}
         self.ops: list[Operation] = []
 
     def run(self) -> None:
@@ -117,46 +118,53 @@ class _Build:
         at: dict[int, list[Kernel]] = {}
         for kernel in reversed(self.grouping.kernels):
             at.setdefault(kernel.position, []).append(kernel)
-        copies: dict[Kernel, KernelOp] = {}
-        for index, op in enumerate(old[:-1]):
+        for index, op in enumerate(old):
             for kernel in at.get(index, ()):
                 self.kernel(kernel)
-            if isinstance(op, ForOp):
-                self.loop(op)
-        for kernel in self.grouping.copies.values():
-            copies[kernel] = self.kernel(kernel)
+            if isinstance(op, ControlOp):
+                self.control(op)
         terminator = old[-1]
-        values = [
-            copies[self.grouping.copies[k]].results[0]
-            if k in self.grouping.copies
-            else self.left(x)
-            for k, x in enumerate(terminator.operands)
-        ]
+        for kernel in at.get(len(old), ()):
+            self.kernel(kernel)
+        values = [self.left(terminator, k) for k in range(len(terminator.operands))]
         for op in reversed(old):
             op.detach()
-            if not isinstance(op, ForOp) and op is not terminator and op not in self.ops:
+            if not isinstance(op, ControlOp) and op is not terminator and op not in self.ops:
                 op.erase(safe_erase=False)
         self.block.add_ops([*self.ops, terminator])
         terminator.operands = values
 
-    def left(self, value: SSAValue) -> SSAValue:
+    def left(self, terminator: Operation, k: int) -> SSAValue:
         """The buffer in which a value leaves the block; a second time, the next copy of it."""
+        value = terminator.operands[k]
+        if isinstance(terminator, YieldOp) or (terminator, k) in self.grouping.copies:
+            return self.handed_on(terminator, k)
         root = through_reshapes(value, self.block)
         buffer = self.leaving[root].pop(0)
         return buffer if value is root else self.reshape(cast(ReshapeOp, value.owner), buffer)
 
-    def loop(self, loop: ForOp) -> None:
-        """Rewrites the body; operands become buffers."""
-        inner = self.grouping.inner[loop]
-        for value in inner.outer:
-            self.buffer(value)
-        count = loop.count
-        is_free = isinstance(count.owner, TensorOp) and is_view(count.owner)
-        if is_free and count not in self.new and count.owner.parent is self.block:
-            self.new[count] = self.emit(_copy(cast(TensorOp, count.owner), [])).results[0]
-        loop.operands = [self.buffer(count), *(self.contiguous(x) for x in loop.inits)]
-        _Build(inner, self.order, self.general, self).run()
-        self.ops.append(loop)
+    def handed_on(self, op: Operation, k: int) -> SSAValue:
+        """An operand in memory, row by row; its copy where it must not be handed on itself."""
+        copy = self.grouping.copies.get((op, k))
+        return self.contiguous(op.operands[k]) if copy is None else self.made[copy].results[0]
+
+    def control(self, op: ControlOp) -> None:
+        """Rewrites the regions; operands become buffers."""
+        for block in op.blocks:
+            for value in self.grouping.inner[block].outer:
+                self.buffer(value)
+        first = len(op.operands) - len(op.starts)
+        for value in op.operands[:first]:
+            is_free = isinstance(value.owner, TensorOp) and is_view(value.owner)
+            if is_free and value not in self.new and value.owner.parent is self.block:
+                self.new[value] = self.emit(_copy(cast(TensorOp, value.owner), [])).results[0]
+        op.operands = [
+            self.buffer(value) if k < first else self.handed_on(op, k)
+            for k, value in enumerate(op.operands)
+        ]
+        for block in op.blocks:
+            _Build(self.grouping.inner[block], self.order, self.general, self).run()
+        self.ops.append(op)
 
     def emit(self, op: Operation) -> Operation:
         """Appends an op to the new block."""
@@ -170,7 +178,7 @@ class _Build:
             return found
         owner = value.owner
         if not isinstance(owner, TensorOp) or owner.parent is not self.block:
-            if self.parent is None or owner is self.block or isinstance(owner, ForOp):
+            if self.parent is None or owner is self.block or isinstance(owner, ControlOp):
                 return value
             return self.parent.buffer(value)
         if isinstance(owner, ReshapeOp):
@@ -211,6 +219,7 @@ class _Build:
         new.location = _location(kernel, needed)
         new.properties["cost"] = kernel_cost(new)
         self.emit(new)
+        self.made[kernel] = new
         for value, result in zip(outputs, new.results, strict=True):
             if value in self.grouping.home:
                 self.new.setdefault(value, result)

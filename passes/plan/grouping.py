@@ -19,7 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
@@ -73,10 +73,13 @@ class Grouping:
     fusion: Fusion = "simple"
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     home: dict[SSAValue, Kernel] = field(default_factory=dict[SSAValue, Kernel])
-    inner: dict[ForOp, Grouping] = field(default_factory=dict[ForOp, "Grouping"])
+    inner: dict[Block, Grouping] = field(default_factory=dict[Block, "Grouping"])
     outer: list[SSAValue] = field(default_factory=list[SSAValue])  # buffers needed from outside
     leaving: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    copies: dict[int, Kernel] = field(default_factory=dict[int, Kernel])  # by terminator operand
+    # by op and operand: kernels that write what is handed on, where it must not be handed on itself
+    copies: dict[tuple[Operation, int], Kernel] = field(
+        default_factory=dict[tuple[Operation, int], Kernel]
+    )
 
     def run(self) -> Grouping:
         """Decides every op of the block, and of the blocks inside it."""
@@ -86,8 +89,8 @@ class Grouping:
         self._leave(ops[-1], len(ops))
         for index in range(len(ops) - 2, -1, -1):
             op = ops[index]
-            if isinstance(op, ForOp):
-                self._loop(op, index)
+            if isinstance(op, ControlOp):
+                self._control(op, index)
             elif isinstance(op, TensorOp):
                 demands = self._demands.pop(op.results[0], None)
                 if demands:
@@ -109,29 +112,48 @@ class Grouping:
             self.outer.append(value)
 
     def _leave(self, terminator: Operation, end: int) -> None:
-        """What the block ends with is written by kernels of this block, each value by its own."""
+        """
+        A region hands on buffers. What a function ends with is written by kernels of its block,
+        each value by its own.
+        """
         for k, value in enumerate(terminator.operands):
+            if isinstance(terminator, YieldOp):
+                self._hand_on(terminator, k, end)
+                continue
             root = through_reshapes(value, self.block)
             owner = root.owner
             computed = isinstance(owner, TensorOp) and not is_stored_constant(owner)
-            carried = isinstance(terminator, YieldOp)  # its home rotates: no view may stand for it
-            if computed and owner.parent is self.block and (root is value or not carried):
+            if computed and owner.parent is self.block:
                 self.leaving[root] = self.leaving.get(root, 0) + 1
                 self._need(value, Demand(end))
-                continue
-            kernel = Kernel(end, shape_of(value.type), [value])
-            self.kernels.append(kernel)
-            self.copies[k] = kernel
-            self._need(value, Demand(end, kernel))
+            else:
+                self._copy(terminator, k, end)
 
-    def _loop(self, loop: ForOp, index: int) -> None:
-        body = self.inner[loop] = Grouping(loop.body.block, self.fusion).run()
-        for value in body.outer:
+    def _hand_on(self, op: Operation, k: int, index: int) -> None:
+        """An operand goes into or out of a region as it lies in memory."""
+        value = op.operands[k]
+        if _is_trip_number(through_reshapes(value, self.block)):
+            self._copy(op, k, index)  # the next trip's number takes its place
+        else:
             self._need(value, Demand(index))
-        for value in loop.inits:
-            self._need(value, Demand(index))
-        if not isinstance(loop.count.owner, ConstantOp | SizeOp):
-            self._need(loop.count, Demand(index))
+
+    def _copy(self, op: Operation, k: int, index: int) -> None:
+        value = op.operands[k]
+        kernel = self.copies[op, k] = Kernel(index, shape_of(value.type), [value])
+        self.kernels.append(kernel)
+        self._need(value, Demand(index, kernel))
+
+    def _control(self, op: ControlOp, index: int) -> None:
+        for block in op.blocks:
+            inner = self.inner[block] = Grouping(block, self.fusion).run()
+            for value in inner.outer:
+                self._need(value, Demand(index))
+        first = len(op.operands) - len(op.starts)
+        for k, value in enumerate(op.operands):
+            if k >= first:
+                self._hand_on(op, k, index)
+            elif not isinstance(value.owner, ConstantOp | SizeOp):
+                self._need(value, Demand(index))
 
     def _decide(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
         if isinstance(op, ReshapeOp) and (not op.unit_axes_only() or _all_buffers(demands)):
@@ -340,6 +362,11 @@ def through_reshapes(value: SSAValue, block: Block) -> SSAValue:
     while isinstance(value.owner, ReshapeOp) and value.owner.parent is block:
         value = value.owner.x
     return value
+
+
+def _is_trip_number(value: SSAValue) -> bool:
+    loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    return isinstance(loop, ForOp) and loop.body.block.args[0] is value
 
 
 def is_buffer(value: SSAValue) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -12,11 +12,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.plan import BufferAttr, KernelOp, integer, slot_sizes
-from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.places import Places, root_of
+from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
+from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.passes.plan.grouping import through_reshapes
 
 ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
 
@@ -24,10 +24,12 @@ ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
 @dataclass(frozen=True)
 class PlanBuffersPass(ModulePass):
     """
-    Sets `buffers` on kernels, `mlc.carried` on loops and `mlc.arena` on functions.
+    Sets `buffers` on kernels and `mlc.arena` on functions.
 
     Values whose lives do not overlap share a slot (linear scan in order of birth). No kernel writes
-    over what it reads. SOURCE: Poletto and Sarkar, "Linear Scan Register Allocation", TOPLAS 21(5).
+    over what it reads, unless it says so itself. Values that regions hand on share a few slots, one
+    more than are live where one of them is written. SOURCE: Poletto and Sarkar, "Linear Scan
+    Register Allocation", TOPLAS 21(5).
     """
 
     name = "mlc-plan-buffers"
@@ -39,31 +41,80 @@ class PlanBuffersPass(ModulePass):
 
 
 def _plan(function: FuncOp) -> None:
-    lives = _Lives()
-    block = function.body.block
-    last = block.last_op
+    places = Places(function)
+    last = function.body.block.last_op
     assert last is not None
-    results = {through_reshapes(x, block): k for k, x in reversed(list(enumerate(last.operands)))}
-    lives.block(block, set(results))
+    results = {root_of(x): k for k, x in reversed(list(enumerate(last.operands)))}
+    counts = _counts(places, results)
+    _write_in_place(function, places, counts, results)
+    lives = _Lives(places, counts, results)
+    lives.block(function.body.block)
     slots = assign_slots(lives.storages)
-    for op in lives.kernels:
-        places = [_place(x, results, lives) for x in op.outs]
-        op.properties["buffers"] = ArrayAttr(places)
-    for loop, pairs in lives.loops:
-        carried = [ArrayAttr([integer(s.slot) for s in pair]) for pair in pairs]
-        loop.attributes["mlc.carried"] = ArrayAttr(carried)
+    for op in places.live:
+        if op.overwritten is None and op.parent is not None:
+            op.properties["buffers"] = ArrayAttr([lives.place(x) for x in op.outs])
     function.attributes["mlc.arena"] = slot_sizes(slots)
 
 
-def _place(value: SSAValue, results: dict[SSAValue, int], lives: _Lives) -> BufferAttr:
+def _counts(places: Places, results: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
+    """How many slots each group needs, by the value that stands for it."""
+    counts: dict[SSAValue, int] = {}
+    for op, live in places.live.items():
+        if op.overwritten is not None:
+            continue
+        busy: dict[SSAValue, int] = {}
+        for value in live:
+            if not _is_outside(value, results):
+                group = places.group(value)
+                busy[group] = busy.get(group, 0) + 1
+        for value in op.outs:
+            if value not in results:
+                group = places.group(value)
+                busy[group] = busy.get(group, 0) + 1
+                counts[group] = max(counts.get(group, 0), busy[group])
+    return counts
+
+
+def _is_outside(value: SSAValue, results: Mapping[SSAValue, int]) -> bool:
+    """Whether the value never lies in the arena: it comes from outside, or is a result."""
     if value in results:
-        return BufferAttr(("out", results[value]))
-    return BufferAttr(("arena", lives.own[value].slot))
+        return True
+    owner = value.owner
+    return not isinstance(owner, KernelOp | ControlOp | Block) or (
+        isinstance(owner, Block) and not isinstance(owner.parent_op(), ControlOp)
+    )
+
+
+def _write_in_place(
+    function: FuncOp,
+    places: Places,
+    counts: dict[SSAValue, int],
+    results: dict[SSAValue, int],
+) -> None:
+    """
+    A value that lies in one place from beginning to end, and is copied into a result of the
+    function: that place is the result, and the copy goes.
+    """
+    outside = {places.group(x) for x in places.values() if _is_outside(x, results)}
+    for copy in list(function.body.block.ops):
+        if not isinstance(copy, KernelOp) or len(copy.outs) != 1 or copy.outs[0] not in results:
+            continue
+        if list(copy.yielded.values) != list(copy.block.args[:1]) or len(copy.inputs) != 1:
+            continue
+        value = copy.inputs[0]
+        group = places.group(value)
+        if counts.get(group) != 1 or group in outside or value.type != copy.outs[0].type:
+            continue
+        number = results.pop(copy.outs[0])
+        copy.outs[0].replace_all_uses_with(value)
+        function.body.block.erase_op(copy)
+        outside.add(group)
+        results[group] = number
 
 
 @dataclass(eq=False)
 class Storage:
-    """Memory for one value, alive from `born` to `dies`, both positions of ops."""
+    """Memory for one value at a time, alive from `born` to `dies`, both positions of ops."""
 
     bytes: Dim
     born: int
@@ -71,74 +122,69 @@ class Storage:
     slot: int = -1
 
 
-@dataclass
 class _Lives:
     """The storages of a function, by a walk in program order."""
 
-    storages: list[Storage] = field(default_factory=list[Storage])
-    own: dict[SSAValue, Storage] = field(default_factory=dict[SSAValue, Storage])
-    kernels: list[KernelOp] = field(default_factory=list[KernelOp])
-    loops: list[tuple[ForOp, list[list[Storage]]]] = field(
-        default_factory=list[tuple[ForOp, list[list[Storage]]]]
-    )
-    position: int = 0
+    def __init__(
+        self, places: Places, counts: Mapping[SSAValue, int], results: Mapping[SSAValue, int]
+    ) -> None:
+        self.places = places
+        self.counts = counts
+        self.results = results
+        self.storages: list[Storage] = []
+        self.of: dict[SSAValue, list[Storage]] = {}  # by group
+        self.position = 0
 
-    def __post_init__(self) -> None:
-        self._behind: dict[SSAValue, tuple[Storage, ...]] = {}  # where a value may lie
+    def place(self, value: SSAValue) -> BufferAttr:
+        """Where a kernel writes a result."""
+        group = self.places.group(value)
+        number = self.results.get(value, self.results.get(group))
+        if number is not None:
+            return BufferAttr(("out", (number,)))
+        return BufferAttr(("arena", tuple(storage.slot for storage in self.of[group])))
 
-    def block(self, block: Block, placed: set[SSAValue]) -> set[Storage]:
-        """Walks a block; values in `placed` need no storage. Gives the storages it uses."""
-        used: set[Storage] = set()
+    def block(self, block: Block) -> set[SSAValue]:
+        """Walks a block; gives the groups it uses."""
+        used: set[SSAValue] = set()
         for op in block.ops:
             self.position += 1
             used |= self._use(op.operands)
-            match op:
-                case KernelOp():
-                    self.kernels.append(op)
-                    for value in op.outs:
-                        if value not in placed:
-                            self._behind[value] = (self._new(value),)
-                case ReshapeOp():
-                    self._behind[op.result] = self._behind.get(op.x, ())
-                case ForOp():
-                    used |= self._loop(op)
-                case _:
-                    pass
+            if isinstance(op, ControlOp):
+                used |= self._control(op)
+            if not isinstance(op, ReshapeOp):
+                used |= self._use(op.results)
         return used
 
-    def _new(self, value: SSAValue) -> Storage:
-        storage = Storage(bytes_of(value.type), self.position, self.position)
-        self.storages.append(storage)
-        self.own[value] = storage
-        return storage
+    def _use(self, values: Iterable[SSAValue]) -> set[SSAValue]:
+        """The groups' storages live until now, and from now on if they are new."""
+        groups: set[SSAValue] = set()
+        for value in map(root_of, values):
+            group = self.places.group(value)
+            count = self.counts.get(group, 0)
+            if not count or group in self.results or _is_outside(value, self.results):
+                continue
+            groups.add(group)
+            if group not in self.of:
+                now = self.position
+                new = [Storage(bytes_of(value.type), now, now) for _ in range(count)]
+                self.of[group] = new
+                self.storages += new
+            for storage in self.of[group]:
+                storage.dies = self.position
+        return groups
 
-    def _use(self, values: Iterable[SSAValue]) -> set[Storage]:
-        found = {storage for x in values for storage in self._behind.get(x, ())}
-        for storage in found:
-            storage.dies = max(storage.dies, self.position)
-        return found
-
-    def _loop(self, loop: ForOp) -> set[Storage]:
-        """Two slots per carried value take turns; what comes from outside lives until the end."""
+    def _control(self, op: ControlOp) -> set[SSAValue]:
+        """What a loop uses from outside lives until its end, and so does what it carries."""
         start = self.position
-        pairs: list[list[Storage]] = []
-        for argument, init in zip(loop.carried, loop.inits, strict=True):
-            pair = [Storage(bytes_of(init.type), start, start) for _ in range(2)]
-            self.storages.extend(pair)
-            pairs.append(pair)
-            self._behind[argument] = (*pair, *self._behind.get(init, ()))
-        for value, pair in zip(loop.yielded.values, pairs, strict=True):
-            self.own[value] = pair[0]  # the entry rotates the two; the plan names the first
-            self._behind[value] = tuple(pair)
-        used = self.block(loop.body.block, set(loop.yielded.values))
+        used = self._use(op.results)
+        for block in op.blocks:
+            used |= self.block(block)
         self.position += 1
-        used |= {storage for pair in pairs for storage in pair}
-        for storage in used:
-            if storage.born <= start:
-                storage.dies = max(storage.dies, self.position)
-        for result, argument in zip(loop.outs, loop.carried, strict=True):
-            self._behind[result] = self._behind[argument]
-        self.loops.append((loop, pairs))
+        if op.repeats:
+            for group in used:
+                for storage in self.of[group]:
+                    if storage.born <= start:
+                        storage.dies = max(storage.dies, self.position)
         return used
 
 

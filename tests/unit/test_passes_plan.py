@@ -10,7 +10,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
@@ -41,12 +41,12 @@ def test_kernels_obey_the_plan_level(seed: int, fusion: str) -> None:
     for op in module.walk():
         if isinstance(op, KernelOp):
             check_kernel(op, fusion)
-        elif isinstance(op, TensorOp) and isinstance(op.parent_op(), ForOp):
+        elif isinstance(op, TensorOp) and isinstance(op.parent_op(), ControlOp):
             assert isinstance(op, ReshapeOp | ConstantOp | SizeOp)
     results = entry_function(module).body.block.last_op
     assert results is not None
     roots = [root(x) for x in results.operands]
-    assert all(isinstance(r.owner, KernelOp) for r in roots)
+    assert all(isinstance(r.owner, KernelOp | ControlOp) for r in roots)
     assert len(set(roots)) == len(roots), "two results share a buffer"
 
 

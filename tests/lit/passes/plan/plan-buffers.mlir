@@ -35,17 +35,16 @@ func.func @sizes(%x: tensor<?xf32, #mlc.dims<"B">>, %y: tensor<8xf32>, %z: tenso
   func.return %3, %5, %7 : tensor<?xf32, #mlc.dims<"B">>, tensor<8xf32>, tensor<16xf32>
 }
 
-// A carried value has two slots of its own; what the body reads from outside (slot 0) stays until the
-// loop ends, so that no temporary of the body takes its place.
+// What goes round lies in one slot where it is dead when its successor is written; what the body reads
+// from outside (slot 0) stays until the loop ends, so that no temporary of the body takes its place.
 // CHECK-LABEL: @loop
 // CHECK:         mlc.exp
 // CHECK:         buffers = [#mlc.buffer<arena 0>]
 // CHECK:         mlc.for
 // CHECK:           mlc.log
-// CHECK:           buffers = [#mlc.buffer<arena 3>]
+// CHECK:           buffers = [#mlc.buffer<arena 2>]
 // CHECK:           mlc.add
 // CHECK:           buffers = [#mlc.buffer<arena 1>]
-// CHECK:         mlc.carried = {{\[\[}}1 : i64, 2 : i64]]
 // CHECK:         mlc.kernel "copy"
 // CHECK:         buffers = [#mlc.buffer<out 0>]
 func.func @loop(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
@@ -54,6 +53,53 @@ func.func @loop(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
     %0 = mlc.log %a : tensor<4xf32>
     %1 = mlc.add %0, %e : tensor<4xf32>
     mlc.yield %1 : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+
+// Read where its successor is written, it needs a second slot: the kernel takes the one that is free.
+// CHECK-LABEL: @two_slots
+// CHECK:         mlc.for
+// CHECK:           mlc.tanh
+// CHECK:           buffers = [#mlc.buffer<arena 0, 1>]
+func.func @two_slots(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
+  %r = mlc.for %i to %n iter(%a = %x) -> (tensor<4xf32>) {
+    %0 = mlc.tanh %a : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+
+// A line of three: only the new value is written, the others move up. Four slots, and never a copy.
+// CHECK-LABEL: @line
+// CHECK:         mlc.for
+// CHECK:           mlc.add
+// CHECK:           buffers = [#mlc.buffer<arena 0, 1, 2, 3>]
+// CHECK-NEXT:      mlc.yield
+func.func @line(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
+  %p, %q, %r = mlc.for %i to %n iter(%a = %x, %b = %x, %c = %x) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %0 = mlc.add %a, %c : tensor<4xf32>
+    mlc.yield %0, %a, %b : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+
+// Both branches write the same slot.
+// CHECK-LABEL: @branches
+// CHECK:         mlc.if
+// CHECK:           mlc.exp
+// CHECK:           buffers = [#mlc.buffer<out 0>]
+// CHECK:         } else {
+// CHECK:           mlc.log
+// CHECK:           buffers = [#mlc.buffer<out 0>]
+// CHECK-NOT:     mlc.kernel "copy"
+func.func @branches(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {
+  %r = mlc.if %c -> (tensor<4xf32>) {
+    %0 = mlc.exp %x : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  } else {
+    %0 = mlc.log %x : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
   }
   func.return %r : tensor<4xf32>
 }

@@ -1,0 +1,240 @@
+"""
+Control flow of the entry: regions of tensor ops as scf, around the calls of kernels.
+
+No value is copied from trip to trip: what goes round is the address of each carried value and,
+where kernels choose among several slots, the number of the slot in which it lies.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.errors import CompilerBug
+from mlc.dialects.places import Places
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder
+
+BYTE = IntegerType(8)
+OUTSIDE = -1
+"""The slot of what does not lie in the arena."""
+
+
+@dataclass
+class Home:
+    """Where a tensor of the entry lies: a 1-D base.
+
+    `strides`, in elements, where it is not row-major. `slot`: the arena's slot.
+    """
+
+    base: SSAValue
+    strides: tuple[Index, ...] | None = None
+    slot: Index = OUTSIDE
+
+
+class ControlLowering(ABC):
+    """The part of the entry's lowering that knows regions."""
+
+    b: LoopBuilder
+    function: func.FuncOp
+    context: SSAValue
+    homes: dict[SSAValue, Home]
+    slots: list[Index]
+    outputs: list[SSAValue]
+
+    @abstractmethod
+    def _block(self, block: Block) -> None:
+        """Lowers a block's ops in order."""
+
+    @abstractmethod
+    def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
+        """The base of a tensor in the arena."""
+
+    @abstractmethod
+    def _base_type(self, kind: Attribute, strided: bool) -> MemRefType[Attribute]:
+        """The type of a tensor's base."""
+
+    @abstractmethod
+    def _trip_number(self, index: Index) -> SSAValue:
+        """A buffer that holds the number of a loop's trip, as i64."""
+
+    @cached_property
+    def places(self) -> Places:
+        """Which values may share memory, and when."""
+        return Places(self.function)
+
+    # where kernels write ----------------------------------------------------------------------
+
+    def _home(self, op: KernelOp, k: int) -> Home:
+        """Where a kernel's result shall lie; those before it have their homes already."""
+        if op.buffers is None:
+            raise CompilerBug("plan to loops: a kernel has no buffers: run mlc-plan-buffers first")
+        place, numbers = op.buffers.data[k].data
+        result = op.outs[k]
+        if place == "input":
+            return self.homes[op.inputs[numbers[0]]]
+        if place == "out":
+            return Home(self.outputs[numbers[0]])
+        slot: Index = numbers[-1]
+        offset = self.slots[numbers[-1]]
+        taken = self._taken(op, k) if len(numbers) > 1 else []
+        for number in reversed(numbers[:-1]):
+            free: SSAValue | bool = True
+            for other in taken:
+                free = self.b.both(free, self.b.compare("ne", other, number))
+            slot = self.b.choose(free, number, slot)
+            offset = self.b.choose(free, self.slots[number], offset)
+        return Home(self._arena(offset, result.type), slot=slot)
+
+    def _taken(self, op: KernelOp, k: int) -> list[Index]:
+        """The slots of the result's group in which live values lie."""
+        places = self.places
+        group = places.group(op.outs[k])
+        live = [x for x in places.live[op] if places.group(x) is group]
+        written = [x for x in op.outs[:k] if places.group(x) is group]
+        found = [self.homes[x].slot for x in (*live, *written)]
+        return [slot for slot in dict.fromkeys(found) if slot != OUTSIDE]
+
+    # values that regions hand on --------------------------------------------------------------
+
+    def _parts(self, value: SSAValue, like: SSAValue) -> list[SSAValue]:
+        """What stands for a value on its way into or out of a region, as one of `like`'s type."""
+        home = self.homes[value]
+        assert home.strides is None
+        wanted = self._base_type(like.type, False)
+        base = home.base
+        if base.type != wanted:
+            cast = memref.CastOp.create(operands=[base], result_types=[wanted])
+            base = self.b.value(cast)
+        if self.places.group(like) not in self.places.moving:
+            return [base]
+        return [base, self.b.index(home.slot)]
+
+    def _all_parts(self, values: Sequence[SSAValue], like: Sequence[SSAValue]) -> list[SSAValue]:
+        return [p for x, t in zip(values, like, strict=True) for p in self._parts(x, t)]
+
+    def _bind(self, values: Sequence[SSAValue], parts: Sequence[SSAValue]) -> None:
+        """The values lie where the parts say."""
+        rest = iter(parts)
+        for value in values:
+            moves = self.places.group(value) in self.places.moving
+            base = next(rest)
+            self.homes[value] = Home(base, slot=next(rest) if moves else OUTSIDE)
+
+    def _turn(self) -> None:
+        """The way back to a loop's beginning: errors and interrupts end it."""
+        if not isinstance(self.b.block.last_op, par.CheckOp):
+            self.b.add_op(par.CheckOp.of(self.context))
+
+    # ops --------------------------------------------------------------------------------------
+
+    def _control(self, op: ControlOp) -> None:
+        match op:
+            case ForOp():
+                self._for(op)
+            case WhileOp():
+                self._while(op)
+            case IfOp():
+                self._if(op)
+            case _:
+                raise CompilerBug(f"plan to loops: no lowering for {op.name}")
+
+    def _for(self, op: ForOp) -> None:
+        block = op.body.block
+        number, *arguments = block.args
+
+        def trip(index: Index, *parts: SSAValue) -> list[SSAValue]:
+            if number.first_use is not None:
+                self.homes[number] = Home(self._trip_number(index))
+            self._bind(arguments, parts)
+            self._block(block)
+            self._turn()
+            return self._all_parts(yield_of(block).values, op.outs)
+
+        inits = self._all_parts(op.inits, op.outs)
+        results = self.b.loop(0, self._count(op.count), 1, trip, inits)
+        self._bind(op.outs, results)
+
+    def _while(self, op: WhileOp) -> None:
+        inits = self._all_parts(op.inits, op.outs)
+        types = [x.type for x in inits]
+        before, after = Block(arg_types=types), Block(arg_types=types)
+        with self.b.inside(before):
+            self._bind(op.condition.block.args, before.args)
+            self._block(op.condition.block)
+            condition = self._truth(op.test)
+            if isinstance(condition, bool):
+                condition = self.b.constant(IntegerAttr(int(condition), i1), i1)
+            self.b.add_op(scf.ConditionOp.create(operands=[condition, *before.args]))
+        with self.b.inside(after):
+            self._bind(op.body.block.args, after.args)
+            self._block(op.body.block)
+            self._turn()
+            following = self._all_parts(yield_of(op.body.block).values, op.outs)
+            self.b.add_op(scf.YieldOp.create(operands=following))
+        loop = scf.WhileOp.create(
+            operands=inits, result_types=types, regions=[Region(before), Region(after)]
+        )
+        self.b.add_op(loop)
+        self._bind(op.outs, loop.results)
+
+    def _if(self, op: IfOp) -> None:
+        condition = self._truth(op.condition)
+
+        def branch(block: Block) -> Callable[[], list[SSAValue]]:
+            def run() -> list[SSAValue]:
+                self._block(block)
+                return self._all_parts(yield_of(block).values, op.outs)
+
+            return run
+
+        then, otherwise = (branch(block) for block in op.blocks)
+        if isinstance(condition, bool):
+            self._bind(op.outs, then() if condition else otherwise())
+            return
+        regions: list[Region] = []
+        types: list[Attribute] = []
+        for run in (then, otherwise):
+            block = Block()
+            with self.b.inside(block):
+                parts = run()
+                self.b.add_op(scf.YieldOp.create(operands=parts))
+            types = [x.type for x in parts]
+            regions.append(Region(block))
+        made = scf.IfOp.create(operands=[condition], result_types=types, regions=regions)
+        self.b.add_op(made)
+        self._bind(op.outs, made.results)
+
+    # numbers that decide ----------------------------------------------------------------------
+
+    def _count(self, value: SSAValue) -> Index:
+        """A trip count: a dim, a constant, or a number in memory."""
+        owner = value.owner
+        if isinstance(owner, SizeOp):
+            return self.b.dim(owner.dim)
+        if isinstance(owner, ConstantOp):
+            return int(owner.array()[()])
+        loaded = self.b.load(self.homes[value].base, [0])
+        return self.b.value(arith.IndexCastOp.create(operands=[loaded], result_types=[INDEX]))
+
+    def _truth(self, value: SSAValue) -> SSAValue | bool:
+        """A condition: a constant, or a byte in memory."""
+        owner = value.owner
+        if isinstance(owner, ConstantOp):
+            return bool(owner.array()[()])
+        loaded = self.b.load(self.homes[value].base, [0])
+        zero = self.b.constant(IntegerAttr(0, BYTE), BYTE)
+        not_equal = {"predicate": IntegerAttr(1, i64)}
+        operands = [loaded, zero]
+        return self.b.value(
+            arith.CmpiOp.create(operands=operands, result_types=[i1], properties=not_equal)
+        )
