@@ -20,7 +20,7 @@ from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ForOp, YieldOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
@@ -91,8 +91,8 @@ class _Frame:
                     self.observe(op, value)
             elif isinstance(op, YieldOp | ReturnOp):
                 return [self.values[x] for x in op.operands]
-            elif isinstance(op, ForOp):
-                self.values.update(zip(op.results, self.loop(op), strict=True))
+            elif isinstance(op, ControlOp):
+                self.values.update(zip(op.results, self.control(op), strict=True))
             elif isinstance(op, KernelOp):
                 inputs = [self.values[x] for x in op.operands]
                 self.values.update(zip(op.results, self.run(op.block, inputs), strict=True))
@@ -102,11 +102,21 @@ class _Frame:
                 )
         raise CompilerBug("a block ends without mlc.yield or func.return")
 
-    def loop(self, op: ForOp) -> list[Array]:
-        """The carried values after the last trip."""
-        carried = [self.values[x] for x in op.inits]
-        for trip in range(int(self.values[op.count])):
-            carried = self.run(op.body.block, [np.asarray(trip, dtype=np.int64), *carried])
+    def control(self, op: ControlOp) -> list[Array]:
+        """The results of an op with regions."""
+        carried = [self.values[x] for x in op.starts]
+        match op:
+            case ForOp():
+                for trip in range(int(self.values[op.count])):
+                    carried = self.run(op.body.block, [np.asarray(trip, np.int64), *carried])
+            case WhileOp():
+                while self.run(op.condition.block, carried)[0]:
+                    carried = self.run(op.body.block, carried)
+            case IfOp():
+                taken = op.then if self.values[op.condition] else op.otherwise
+                carried = self.run(taken.block, [])
+            case _:
+                raise CompilerBug(f"the interpreter does not know '{op.name}'")
         return carried
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
@@ -132,6 +142,11 @@ class _Frame:
                     for widths in (op.low, op.high)
                 )
                 return op.reference_at(operands[0], operands[1], low, high)
+            case ConvOp():
+                return op.reference_at(operands, self.shape(op.result))
+            case WindowOp():
+                window = tuple(dim.evaluate(self.symbols) for dim in op.window.data)
+                return op.reference_at(operands[0], self.shape(op.result), window)
             case DynamicSliceOp():
                 return op.reference_at(operands, self.shape(op.result))
             case _:
@@ -142,11 +157,6 @@ def _bind_symbols(argument: SSAValue, array: Array, symbols: dict[str, int]) -> 
     """Symbols that are a whole axis, where nobody gave them a value."""
     for dim, size in zip(shape_of(argument.type), array.shape, strict=False):
         if (name := dim.single_symbol) is not None:
-            case ConvOp():
-                return op.reference_at(operands, self.shape(op.result))
-            case WindowOp():
-                window = tuple(dim.evaluate(self.symbols) for dim in op.window.data)
-                return op.reference_at(operands[0], self.shape(op.result), window)
             symbols.setdefault(name, size)
 
 
