@@ -91,7 +91,7 @@ def _uint(bits: int) -> DType:
 
 
 def _float(name: str, ir: Attribute, numpy: object, kind: Kind = "float") -> DType:
-    dtype: np.dtype[np.generic] = np.dtype(numpy)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
+    dtype: np.dtype[np.generic] = np.dtype(numpy)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return DType(
         name=name,
         ir=ir,

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -116,7 +116,7 @@ class _Pair(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateU
     def to_type(self, parser: AttrParser, type: Any) -> Any:  # noqa: A002 - xDSL's name
         if not isinstance(type, ComplexType):
             parser.raise_error(f"a complex number cannot be a {type}", at_position=self.span)
-        part: Any = type.element_type  # pyright: ignore[reportUnknownMemberType]
+        part = cast("ComplexType[AnyFloat]", type).element_type
         return self.real.to_type(parser, part), self.imag.to_type(parser, part)
 
 

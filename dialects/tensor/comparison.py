@@ -196,7 +196,7 @@ class ConvertOp(Elementwise):
     def reference(self, *operands: Array) -> Array:
         x, target = same_array(operands[0], self.source), self.dtype
         if self.source.kind == "complex" and target.kind not in ("complex", "bool"):
-            x = x.real
+            x = np.real(x)
         with np.errstate(over="ignore", invalid="ignore"):
             if x.dtype.itemsize < 4 and x.dtype.kind not in "biu":
                 x = x.astype(np.float32)  # exact

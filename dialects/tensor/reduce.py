@@ -204,7 +204,7 @@ class Product(Reduction):
         if self.dtype.kind == "bool":
             counts = np.einsum(text, *(x.astype(np.int64) for x in operands))
             return counts > 0
-        wide = (x.astype(self.summand().numpy, copy=False) for x in operands)
+        wide: list[Any] = [x.astype(self.summand().numpy, copy=False) for x in operands]
         product_: Any = np.einsum(text, *wide, optimize=True)
         return same_array(product_, self.dtype)
 

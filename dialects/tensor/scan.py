@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import eq, irdl_op_definition, operand_def, prop_def, result_def
 
 from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid, State
@@ -34,6 +34,7 @@ class LogSumExp(Monoid):
     """
 
     name: ClassVar[str] = "logsumexp"
+    kinds: ClassVar[tuple[str, ...]] = ("float",)
     weight: ClassVar[float] = 20.0
 
     def state(self, dtype: DType) -> tuple[DType, ...]:
@@ -104,6 +105,7 @@ class ScanOp(Whole):
     """
 
     name = "mlc.scan"
+    KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, ufunc.accumulate"
     TEMPLATE: ClassVar[Literal["scan"]] = "scan"
     FLOPS: ClassVar[int] = 1
@@ -138,8 +140,11 @@ class ScanOp(Whole):
         if not 0 <= axis < rank:
             raise ShapeError(f"mlc.scan: axis {axis} of an array with {rank} axes")
         dtype = dtype_of(operands[0].element_type)
-        if text_property(properties, "monoid") == "logsumexp" and dtype.kind != "float":
-            raise DTypeError(f"mlc.scan: logsumexp of {dtype.name}; expected a floating dtype")
+        monoid = SCANS[text_property(properties, "monoid")]
+        if dtype.kind not in monoid.kinds:
+            raise DTypeError(
+                f"mlc.scan: {monoid.name} of {dtype.name}; expected {' or '.join(monoid.kinds)}"
+            )
         return operands[0]
 
     def combiner(self) -> Monoid:

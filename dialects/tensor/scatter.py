@@ -83,6 +83,10 @@ class ScatterOp(Whole):
         if x.element_type != update.element_type:
             found = " and ".join(dtype_of(v.element_type).name for v in (x, update))
             raise DTypeError(f"mlc.scatter: dtypes {found} of array and update differ")
+        monoid, dtype = MODES[mode], dtype_of(x.element_type)
+        if monoid is not None and dtype.kind not in monoid.kinds:
+            expected = " or ".join(monoid.kinds)
+            raise DTypeError(f"mlc.scatter {mode!r} of {dtype.name}; expected {expected}")
         words, result = split(text)
         digits = [c for c in words[0] if c.isdigit()]
         if not digits or sorted(digits) != [str(k) for k in range(len(indices))]:

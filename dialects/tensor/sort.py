@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64, DType, dtype_of
+from mlc.dialects.dtypes import BOOL, I64, REALS, DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.letters import ALPHABET
@@ -34,12 +34,14 @@ class Sorting(Whole):
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, sort(kind='stable')"
     TEMPLATE: ClassVar[Literal["sort"]] = "sort"
+    KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 60.0  # measured: docs/measurements.md
 
     @classmethod
     def check(cls, x: Tensor, properties: dict[str, Attribute]) -> None:
-        """Raises unless there is an axis and the order is known."""
+        """Raises unless there is an axis, and the elements have an order that is known."""
+        check_order(cls.name, dtype_of(x.element_type))
         if not shape_of(x):
             raise ShapeError(f"{cls.name}: an array without axes cannot be sorted")
         if (order := text_property(properties, "order")) not in ORDERS:
@@ -51,7 +53,20 @@ class Sorting(Whole):
         return b(type(self), operands[0], **self.properties)
 
 
+def check_order(name: str, dtype: DType) -> None:
+    """Raises for dtypes without an order."""
+    if dtype.kind not in Sorting.KINDS:
+        remedy = "x.astype(np.float32)" if dtype.kind == "storage" else "x.real, x.imag or abs(x)"
+        raise DTypeError(f"{name} is not defined for {dtype.name}: use {remedy}")
+
+
+def _comparable(x: Array) -> Array:
+    """Floats of 16 bits as f32, whose order NumPy knows with NaN."""
+    return x.astype(numpy_dtype(x.dtype).accumulator.numpy, copy=False)
+
+
 def _argsort(x: Array, order: str) -> Array:
+    x = _comparable(x)
     if order == "ascending":
         return np.argsort(x, axis=-1, kind="stable")
     # of the reversed array, so that equal elements keep their order when it is reversed again
@@ -135,6 +150,7 @@ class SearchsortedOp(TensorOp):
     """
 
     name = "mlc.searchsorted"
+    KINDS: ClassVar[tuple[str, ...]] = Sorting.KINDS
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, searchsorted"
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 40.0
@@ -163,11 +179,13 @@ class SearchsortedOp(TensorOp):
         if table.element_type != x.element_type:
             found = " and ".join(dtype_of(v.element_type).name for v in operands)
             raise DTypeError(f"mlc.searchsorted: dtypes {found} differ; expected one dtype")
+        check_order(cls.name, dtype_of(x.element_type))
         return tensor_type(i64, shape_of(x))
 
     def reference(self, *operands: Array) -> Array:
         side = "left" if self.side.data == "left" else "right"
-        return np.asarray(np.searchsorted(operands[0], operands[1], side=side))
+        table, x = map(_comparable, operands)
+        return np.asarray(np.searchsorted(table, x, side=side))
 
     def comes_before(self, b: ElementBuilder, entry: SSAValue, x: SSAValue) -> SSAValue:
         """Whether a table entry comes before the place of x; NaN is the largest value."""

@@ -121,6 +121,27 @@ def _truncf(e: FunctionText, op: arith.TruncFOp) -> None:
     e.define(result, f"bitcast {half} {low} to {e.type(result.type)}")
 
 
+def _extf(e: FunctionText, op: arith.ExtFOp) -> None:
+    """
+    From bf16 by a shift: LLVM moves fpext behind max and min, and then rounds what it has computed
+    in bf16 with vcvtneps2bf16 again.
+    """
+    source, result = op.operands[0], op.results[0]
+    if not isinstance(element_of(source.type), BFloat16Type):
+        conversion("fpext")(e, op)
+        return
+    wide = like(result.type, f32)
+    word, half = (e.type(like(result.type, IntegerType(n))) for n in (32, 16))
+    bits = e.put(f"bitcast {e.type(source.type)} {e[source]} to {half}")
+    low = e.put(f"zext {half} {bits} to {word}")
+    top = e.put(f"shl {word} {low}, {constant_of(e, 16, like(result.type, IntegerType(32)))}")
+    single = e.put(f"bitcast {word} {top} to {e.type(wide)}")
+    if result.type == wide:
+        e[result] = single
+    else:
+        e.define(result, f"fpext {e.type(wide)} {single} to {e.type(result.type)}")
+
+
 def _constant(e: FunctionText, op: arith.ConstantOp) -> None:
     e[op.results[0]] = literal(op.properties["value"])
 
@@ -374,7 +395,6 @@ _INTRINSIC: dict[type[Operation], str] = {
     arith.MaxnumfOp: "maxnum",
 }
 _CONVERSION: dict[type[Operation], str] = {
-    arith.ExtFOp: "fpext",
     arith.ExtSIOp: "sext",
     arith.ExtUIOp: "zext",
     arith.TruncIOp: "trunc",
@@ -394,6 +414,7 @@ for _table, _make in _TABLES:
         RULES[_op] = _make(_text)
 
 RULES.on(arith.TruncFOp, _truncf)
+RULES.on(arith.ExtFOp, _extf)
 RULES.on(arith.ConstantOp, _constant)
 RULES.on(arith.SelectOp, emit_select)
 RULES.on(arith.CmpiOp, _cmpi)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import (
@@ -48,8 +49,10 @@ _NO_FLAGS = (
 _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-_CMPI = {"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5}
-_CMPI |= {"ult": 6, "ule": 7, "ugt": 8, "uge": 9}
+_CMPI = {
+    **{"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5},
+    **{"ult": 6, "ule": 7, "ugt": 8, "uge": 9},
+}
 _CMPF = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "une": 13}
 _ANY_LANE = CombiningKindAttr(CombiningKindFlag.OR)
 _LARGEST = CombiningKindAttr(CombiningKindFlag.MAXSI)
@@ -137,7 +140,8 @@ class Lanes:
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         element = element_of(operands[0].type)
         if isinstance(element, ComplexType):
-            return apply_to_complex(self, op, dtype_of(element).part, *operands)
+            kind = cast("Attribute", element)
+            return apply_to_complex(self, op, dtype_of(kind).part, *operands)
         if isinstance(element, Float16Type | BFloat16Type):
             # every op rounds once: computed in f32, whose rounding is innocent for + - * / sqrt
             wide = (self.cast("extf", x, f32) for x in operands)

@@ -57,28 +57,42 @@ class Keys:
     @property
     def digits(self) -> int:
         """Digits of a key that may differ."""
-        return 1 if self.element is BOOL else self.dtype.bytes
+        return self.element.bytes if self._counts else self.dtype.bytes
+
+    @property
+    def _counts(self) -> bool:
+        """Whether a key is the distance from the smallest element, which fits into 32 bits."""
+        return self.element is BOOL or (self.element.is_integer and self.element.bytes < 4)
+
+    @property
+    def _wide(self) -> DType:
+        """The dtype whose bits make the key."""
+        return self.element.accumulator
 
     def of(self, e: Lanes, x: SSAValue) -> SSAValue:
         """
         Sign bit and order of two's complement and of IEEE 754 made those of unsigned integers: the
         sign flipped, and of negative floats every bit. NaN gets the largest key.
         """
-        kind = self.dtype
+        kind, wide = self.dtype, self._wide
         top = e.constant(kind.lowest, kind)
         ones = e.constant(-1, kind)
-        if self.element is BOOL:
-            key = e.convert(x, BOOL, kind)
+        if self._counts:
+            lowest = e.constant(self.element.lowest, kind)
+            key = e.apply(arith.SubiOp, e.convert(x, self.element, kind), lowest)
+        elif self.element.kind == "uint":
+            key = x
         elif self.element.kind == "int":
             key = e.apply(arith.XOrIOp, x, top)
         else:
+            x = e.convert(x, self.element, wide)
             if self.merges_zeros:
-                x = e.apply(arith.AddfOp, x, e.constant(0.0, self.element))
+                x = e.apply(arith.AddfOp, x, e.constant(0.0, wide))
             bits = _bits(e, x, kind.ir)
             shift = e.constant(8 * kind.bytes - 1, kind)
             flipped = e.apply(arith.OrIOp, _shifted(e, arith.ShRSIOp, bits, shift), top)
             key = e.apply(arith.XOrIOp, bits, flipped)
-            key = e.select(e.compare("ne", x, x, self.element), ones, key)
+            key = e.select(e.compare("ne", x, x, wide), ones, key)
         return e.apply(arith.XOrIOp, key, ones) if self.backwards else key
 
     def element_of(self, e: Lanes, key: SSAValue) -> SSAValue:
@@ -87,15 +101,17 @@ class Keys:
         top, ones = e.constant(kind.lowest, kind), e.constant(-1, kind)
         if self.backwards:
             key = e.apply(arith.XOrIOp, key, ones)
-        if self.element is BOOL:
-            one = e.apply(arith.AndIOp, key, e.constant(1, kind))
-            return e.compare("ne", one, e.constant(0, kind), kind)
+        if self._counts:
+            value = e.apply(arith.AddiOp, key, e.constant(self.element.lowest, kind))
+            return e.convert(value, kind, self.element)
+        if self.element.kind == "uint":
+            return key
         if self.element.kind == "int":
             return e.apply(arith.XOrIOp, key, top)
         shift = e.constant(8 * kind.bytes - 1, kind)
         negative = e.apply(arith.XOrIOp, _shifted(e, arith.ShRSIOp, key, shift), ones)
         bits = e.apply(arith.XOrIOp, key, e.apply(arith.OrIOp, negative, top))
-        return _bits(e, bits, self.element.ir)
+        return e.convert(_bits(e, bits, self._wide.ir), self._wide, self.element)
 
 
 def _bits(e: Lanes, x: SSAValue, element: Attribute) -> SSAValue:
