@@ -135,7 +135,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "softmax of rows of 256": (softmax, [of_rows(256)]),
     "sum of columns": (column_sum, [of_rows(4096)]),
     "sum": (full_sum, [of_rows(4096)]),
-    "transpose": (transpose, [(8192, 8192)]),
+    "transpose": (transpose, [(16384, 8192)]),
 }
 """Functions and the shapes of their arguments."""
 

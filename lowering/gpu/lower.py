@@ -36,6 +36,7 @@ from mlc.lowering.gpu.reduce import (
     needs_two_phases,
     partial_scratch,
 )
+from mlc.lowering.gpu.transpose import transposed
 from mlc.lowering.loops.builder import Index, buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel
 from mlc.lowering.loops.lower import EntryLowering
@@ -64,7 +65,7 @@ def phases_of(kernel: KernelOp, strided: frozenset[int]) -> tuple[Phase, ...]:
     if nest is None:
         return _pieces(kernel, schedule)
     if nest.reduction is None:
-        return (CellPhase(nest, schedule, strided),)
+        return (transposed(nest, strided) or CellPhase(nest, schedule, strided),)
     if isinstance(nest.reduction, ContractOp) and schedule.tile_m:
         roles = contraction_roles(nest.reduction)
         assert roles is not None

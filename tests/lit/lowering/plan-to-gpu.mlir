@@ -68,3 +68,28 @@ func.func @product(%x: tensor<100x50xf64>, %y: tensor<50x70xf64>) -> tensor<100x
   %z = mlc.contract "mk,kn->mn" %x, %y : tensor<100x50xf64>, tensor<50x70xf64> -> tensor<100x70xf64>
   func.return %z : tensor<100x70xf64>
 }
+
+// -----
+
+// What is read along one axis and written along another is turned in shared memory.
+// CHECK-LABEL: func.func @cell_
+// CHECK: [[TILE:%.+]] = mlc_gpu.shared : memref<32x33xi8, 3 : i64>
+// CHECK: memref.store %{{.+}}, [[TILE]]
+// CHECK: mlc_gpu.barrier
+// CHECK: memref.load [[TILE]]
+// CHECK-LABEL: func.func @transposed
+func.func @transposed(%x: tensor<100x50xi1>) -> tensor<50x100xi1> attributes {mlc.symbols = []} {
+  %y = mlc.transpose "mn->nm" %x : tensor<100x50xi1> -> tensor<50x100xi1>
+  func.return %y : tensor<50x100xi1>
+}
+
+// -----
+
+// Few columns would leave a tile mostly empty.
+// CHECK-LABEL: func.func @cell_
+// CHECK-NOT: mlc_gpu.shared
+// CHECK-LABEL: func.func @narrow
+func.func @narrow(%x: tensor<100x3xf32>) -> tensor<3x100xf32> attributes {mlc.symbols = []} {
+  %y = mlc.transpose "mn->nm" %x : tensor<100x3xf32> -> tensor<3x100xf32>
+  func.return %y : tensor<3x100xf32>
+}

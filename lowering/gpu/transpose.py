@@ -1,0 +1,153 @@
+"""Pointwise kernels that read along another axis than they write: tiles turned in shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import product
+from mlc.dialects.dtypes import BOOL
+from mlc.dialects.nest import Access, Nest
+from mlc.lowering.gpu.builder import GpuBuilder, Grid
+from mlc.lowering.gpu.phase import device_builder
+from mlc.lowering.loops.builder import Index, LoopBuilder, memory_type
+from mlc.lowering.loops.element import Buffer, Position
+from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of
+
+TILE = 32  # elements on both sides: a line of 128 bytes of f32 each way
+ROWS = 8  # of threads: each turns four elements
+SHORT = 8  # sizes below which a tile would be mostly empty
+
+
+@dataclass(frozen=True)
+class TransposePhase:
+    """A pointwise kernel; `turned` are read along the group `across`, results are written last."""
+
+    nest: Nest
+    strided: frozenset[int]
+    across: int
+    turned: tuple[Access, ...]
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return TILE * ROWS
+
+    def tiles(self, b: LoopBuilder, axes: Axes) -> list[Index]:
+        """Sizes of the other groups, then tiles along `across` and along the last group."""
+        inner = len(axes.groups) - 1
+        others = [axes.sizes[k] for k in range(inner) if k != self.across]
+        return [*others, *(b.ceil_div(axes.sizes[k], TILE) for k in (self.across, inner))]
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """A block for each tile."""
+        blocks = b.product(self.tiles(b, axes_of(b, self.nest, self.strided)))
+        return Grid((blocks, 1, 1), (TILE, ROWS, 1))
+
+    def write(self, s: KernelScope) -> None:
+        """One tile."""
+        _Tile(s, device_builder(s), self).write()
+
+
+class _Tile:
+    """The work of one thread on the tile of its block."""
+
+    def __init__(self, s: KernelScope, b: GpuBuilder, phase: TransposePhase) -> None:
+        self.s, self.b, self.phase = s, b, phase
+        self.axes = axes_of(b, phase.nest, phase.strided)
+        self.x, self.y = b.thread(), b.thread("y")
+        *others, down, along = b.split(b.block_number(), phase.tiles(b, self.axes))
+        self.inner = len(self.axes.groups) - 1
+        rest = [k for k in range(self.inner) if k != phase.across]
+        self.fixed = {k: Position(i) for k, i in zip(rest, others, strict=True)}
+        self.first_across = b.mul(down, TILE)
+        self.first_inner = b.mul(along, TILE)
+
+    def write(self) -> None:
+        """Reads along `across`, meets, writes along the last group."""
+        b = self.b
+        arguments = self.s.kernel.block.args
+        buffers = [self.s.inputs[arguments[access.argument]] for access in self.phase.turned]
+        tiles = [b.shared(memory_type(buffer.dtype), (TILE, TILE + 1)) for buffer in buffers]
+        for part in range(0, TILE, ROWS):
+            row = b.add(self.y, part)
+            at, inside = self.place(self.x, row)
+            for access, buffer, tile in zip(self.phase.turned, buffers, tiles, strict=True):
+                read = partial(self.read, access, buffer, at)
+                b.when(inside, lambda r=read, t=tile, k=row: b.store(r(), t, [k, self.x]))
+        b.barrier()
+        for part in range(0, TILE, ROWS):
+            column = b.add(self.y, part)
+            at, inside = self.place(column, self.x)
+            b.when(inside, partial(self.finish, at, column, buffers, tiles))
+
+    def place(self, across: Index, inner: Index) -> tuple[list[Position], SSAValue | bool]:
+        """The point of the iteration space at a place of the tile, and whether it exists."""
+        b, sizes = self.b, self.axes.sizes
+        there = {
+            **self.fixed,
+            self.phase.across: Position(b.add(self.first_across, across)),
+            self.inner: Position(b.add(self.first_inner, inner)),
+        }
+        inside = b.both(
+            b.compare("lt", there[self.phase.across].base, sizes[self.phase.across]),
+            b.compare("lt", there[self.inner].base, sizes[self.inner]),
+        )
+        return [there[k] for k in range(len(sizes))], inside
+
+    def read(self, access: Access, buffer: Buffer, at: list[Position]) -> SSAValue:
+        """An input's element, as it is in memory."""
+        b, axes = self.b, self.axes.point(at)
+
+        point = [axes[affine.terms[0][0]] for affine in access.point]
+        bases, _ = buffer.indices(b, point)
+        return b.load(buffer.memref, bases)
+
+    def finish(
+        self, at: list[Position], column: Index, buffers: list[Buffer], tiles: list[SSAValue]
+    ) -> None:
+        """The results at a point, with what was turned."""
+        b, e = self.b, self.s.lanes(1)
+        arguments = self.s.kernel.block.args
+        bound: dict[SSAValue, SSAValue] = {}
+        for access, buffer, tile in zip(self.phase.turned, buffers, tiles, strict=True):
+            value = b.load(tile, [self.x, column])
+            if buffer.dtype is BOOL:
+                value = e.cast("trunci", value, BOOL.ir)
+            bound[arguments[access.argument]] = value
+        self.s.store_results(self.s.lanes(1, bound=bound), self.axes.point(at))
+
+
+def transposed(nest: Nest, strided: frozenset[int]) -> TransposePhase | None:
+    """The phase for a nest with inputs that lie along another axis than its results."""
+    groups = nest.groups(strided)
+    found: list[tuple[int, Access]] = []
+    for access in nest.accesses:
+        across = _across(nest, groups, access, strided)
+        if across is not None:
+            found.append((across, access))
+    if not found:
+        return None
+    across = found[0][0]
+    turned = tuple(access for k, access in found if k == across)
+    return TransposePhase(nest, strided, across, turned)
+
+
+def _across(
+    nest: Nest, groups: tuple[tuple[int, ...], ...], access: Access, strided: frozenset[int]
+) -> int | None:
+    """The group along which an access runs, if that is not the last, but it moves with the last."""
+    once = sum(other.argument == access.argument for other in nest.accesses) == 1
+    if access.argument in strided or not once or len(groups) < 2 or len(access.point) < 2:
+        return None
+    axes = [affine.is_axis for affine in access.point]
+    pairs = zip(axes, access.shape, strict=True)
+    if not all(axis is not None and size == nest.sizes[axis] for axis, size in pairs):
+        return None  # a part of the input, or places read from memory
+    across = next(k for k, group in enumerate(groups) if axes[-1] in group)
+    if across == len(groups) - 1 or groups[-1][-1] not in axes:
+        return None
+    sizes = [product(nest.sizes[a] for a in groups[k]).constant for k in (across, -1)]
+    return None if any(size is not None and size < SHORT for size in sizes) else across
