@@ -22,7 +22,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, tensor_of
-from mlc.dialects.tensor.shape import ReshapeOp, broadcast_to
+from mlc.dialects.tensor.shape import ReshapeOp, SliceOp, broadcast_to
 
 ZERO = Dim.const(0)
 ONE = Dim.const(1)
@@ -138,24 +138,63 @@ class PadOp(TensorOp):
         x, value = operands
         if not batched[1]:
             return b(PadOp, x, value, low=low, high=high)
-        return _pad_with_many(b, self, x if batched[0] else None, value, low, high)
+        (count,) = shape_of(value.type)
+        x = x if batched[0] else broadcast_to(b, x, (count, *shape_of(x.type)))
+        return _pad_with_many(b, self, x, value, low, high)
 
 
 def _pad_with_many(
-    b: OpBuilder, op: PadOp, x: SSAValue | None, values: SSAValue, low: Shape, high: Shape
+    b: OpBuilder, op: PadOp, x: SSAValue, values: SSAValue, low: Shape, high: Shape
 ) -> SSAValue:
     """pad where each entry of the new axis has a value of its own."""
     from mlc.dialects.tensor.comparison import SelectOp
 
     (count,) = shape_of(values.type)
-    source = broadcast_to(b, op.x, (count, *shape_of(op.x.type))) if x is None else x
-    everywhere = full(b, True, BOOL, shape_of(op.x.type))
+    everywhere = full(b, True, BOOL, shape_of(x.type)[1:])
     inside = b(PadOp, everywhere, full(b, False, BOOL, ()), low=low[1:], high=high[1:])
     shape = (count, *op.shape)
-    padded = b(PadOp, source, full(b, 0.0, op.dtype, ()), low=low, high=high)
+    padded = b(PadOp, x, full(b, 0.0, op.dtype, ()), low=low, high=high)
     ones = tensor_type(op.dtype.ir, (count, *[ONE] * len(op.shape)))
     filled = broadcast_to(b, b(ReshapeOp, values, declared=ones), shape)
     return b(SelectOp, broadcast_to(b, inside, shape), padded, filled)
+
+
+def sliced_back(b: OpBuilder, op: SliceOp, part: SSAValue) -> SSAValue:
+    """Zeros of the slice's operand with `part` where the slice was read."""
+    from mlc.dialects.tensor.create import IotaOp, SizeOp
+    from mlc.dialects.tensor.elementwise import AddOp, MulOp
+    from mlc.dialects.tensor.letters import ALPHABET
+    from mlc.dialects.tensor.scatter import ScatterOp
+
+    low, high = [ZERO] * len(op.shape), [ZERO] * len(op.shape)
+    sizes = shape_of(op.x.type)
+    for axis, ((offset, step), size) in enumerate(zip(op.starts(), sizes, strict=True)):
+        dims = shape_of(part.type)
+        count = dims[axis]
+        if step in (1, -1):
+            low[axis] = offset if step == 1 else offset - count + 1
+            high[axis] = size - low[axis] - count
+            if step == -1:
+                part = _turned(b, part, axis)
+            continue
+        kind = tensor_type(i64, (count,))
+        places = b(MulOp, b(IotaOp, axis=0, declared=kind), full(b, step, I64, (count,)))
+        places = b(AddOp, places, broadcast_to(b, b(SizeOp, dims=(offset,)), (count,)))
+        word = ALPHABET[: len(dims)]
+        letters = f"{word[:axis]}0{word[axis + 1 :]},{word[axis]}->{word}"
+        zeros = full(b, 0.0, op.dtype, (*dims[:axis], size, *dims[axis + 1 :]))
+        part = b(ScatterOp, zeros, places, part, mode="add", letters=letters)
+    if all(d == ZERO for d in (*low, *high)):
+        return part
+    return b(PadOp, part, full(b, 0.0, op.dtype, ()), low=tuple(low), high=tuple(high))
+
+
+def _turned(b: OpBuilder, x: SSAValue, axis: int) -> SSAValue:
+    """The elements along an axis in reverse order."""
+    dims = shape_of(x.type)
+    offsets = tuple(d - 1 if k == axis else ZERO for k, d in enumerate(dims))
+    steps = tuple(Dim.const(-1) if k == axis else ONE for k in range(len(dims)))
+    return b(SliceOp, x, offsets=offsets, steps=steps, declared=tensor_of(x))
 
 
 def _total(b: OpBuilder, x: SSAValue) -> SSAValue:

@@ -312,6 +312,12 @@ class SliceOp(IndexMapped):
         pairs = zip(at, self.starts(), strict=True)
         return tuple(b.affine(p, step, offset) for p, (offset, step) in pairs)
 
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        """Zeros, with the cotangent where the slice was read."""
+        from mlc.dialects.tensor.placing import sliced_back
+
+        return sliced_back(b, self, cotangent)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:
@@ -386,7 +392,17 @@ class ConcatOp(Whole):
         return tuple(starts)
 
     def linear_operands(self) -> tuple[int, ...]:
-        return ()  # jointly linear in all operands, affine in each alone
+        return ()  # affine in each operand alone
+
+    def jointly_linear(self) -> tuple[int, ...]:
+        return tuple(range(len(self.parts)))
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        axis, part = self.axis.value.data, tensor_of(self.parts[operand])
+        starts = [Dim.const(0)] * len(self.shape)
+        starts[axis] = self.piece_offsets()[operand]
+        steps = (Dim.const(1),) * len(self.shape)
+        return b(SliceOp, cotangent, offsets=tuple(starts), steps=steps, declared=part)
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
