@@ -19,7 +19,7 @@ from mlc.dialects.tensor.registry import OPS
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text, verify_text
 from tests.every_op.cases import Case
-from tests.every_op.elementwise import creation, elementwise, ranks, special_pairs
+from tests.every_op.elementwise import creation, elementwise, ranks, special_pairs, takes
 from tests.every_op.facts import raw_references
 from tests.every_op.moving import moving
 from tests.every_op.native import (
@@ -252,7 +252,7 @@ def _defined(c: ShapeClass) -> Iterator[tuple[type[TensorOp], DType]]:
                 continue
             if c.strided and op.name in ("mlc.constant", "mlc.iota", "mlc.size"):
                 continue
-            if dtype.kind in op.KINDS:
+            if takes(op, dtype):
                 yield op, dtype
 
 

@@ -159,6 +159,7 @@ class ExpOp(FloatUnary):
     """e to the power x."""
 
     name = "mlc.exp"
+    KINDS: ClassVar[tuple[str, ...]] = ("float", "complex")
     WEIGHT: ClassVar[float] = 16.0
     MATH: ClassVar[type[Any]] = math.ExpOp
     NUMPY: ClassVar[np.ufunc] = np.exp

@@ -10,6 +10,7 @@ from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
 from mlc.dialects.tensor.comparison import COMPARISON
+from mlc.dialects.tensor.complex_parts import PARTS
 from mlc.dialects.tensor.control import CONTROL, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import ARITHMETIC
@@ -29,6 +30,7 @@ OPS: tuple[type[TensorOp], ...] = (
     SizeOp,
     *ARITHMETIC,
     *COMPARISON,
+    *PARTS,
     BroadcastOp,
     TransposeOp,
     ReshapeOp,

@@ -16,6 +16,7 @@ from mlc.dialects.tensor.comparison import (
     Extremum,
     SelectOp,
 )
+from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, MagnitudeOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
 from mlc.dialects.tensor.elementwise import (
     DivOp,
@@ -24,7 +25,6 @@ from mlc.dialects.tensor.elementwise import (
     LogOp,
     MulOp,
     TanhOp,
-    Unary,
 )
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.registry import OPS
@@ -35,6 +35,7 @@ from tests.every_op.values import (
     Complex,
     Exact,
     Fill,
+    Relative,
     Steps,
     Tolerance,
     Ulps,
@@ -58,9 +59,16 @@ def plain(op: type[TensorOp], **properties: object) -> Build:
     return lambda b, x: b(op, *x, declared=None, **properties)
 
 
+def takes(op: type[TensorOp], dtype: DType) -> bool:
+    """Whether the op is defined for the dtype."""
+    return dtype.kind in op.KINDS and (op is not ComplexOp or dtype in COMPLEX_OF)
+
+
 def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
     if dtype.kind == "complex" and op in (MulOp, DivOp, ExpOp):
         return Complex(4.0)
+    if op is MagnitudeOp:
+        return Relative(2.0)
     if op in ULPS:
         return ULPS[op].get(dtype, Steps(1))
     # IEEE 754-2019 leaves max(0.0, -0.0) open; NumPy's depends on the length of the array
@@ -73,11 +81,11 @@ def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -
         if op in (CompareOp, SelectOp, ConvertOp):
             continue
         for dtype in DTYPES:
-            if dtype.kind in op.KINDS:
+            if takes(op, dtype):
                 operands = tuple(Operand(dtype, shape, fill) for fill in fills)
-                if dtype.kind == "complex" and op in (MulOp, DivOp):
+                if dtype.kind == "complex" and op in (MulOp, DivOp, ExpOp):
                     operands = (Operand(dtype, shape, ordinary),) * 2
-                used = operands[:1] if issubclass(op, Unary) else operands
+                used = operands[: len(op.get_irdl_definition().operands)]
                 yield Case(op, "", used, plain(op), _tolerance(op, dtype))
     for dtype in DTYPES:
         x, y = (Operand(dtype, shape, fill) for fill in fills)

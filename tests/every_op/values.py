@@ -137,6 +137,18 @@ def _rank(x: Array) -> Array:
 
 
 @dataclass(frozen=True)
+class Relative:
+    """|got - want| <= bound * eps * |want|; the same inf and NaN."""
+
+    bound: float
+
+    def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
+        rtol = self.bound * float(np.finfo(want.dtype).eps)
+        least = 2 * float(np.finfo(want.dtype).smallest_subnormal)
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=least)
+
+
+@dataclass(frozen=True)
 class Complex:
     """|got - want| <= bound * eps * |want|, as points of the plane; the same inf and NaN."""
 
@@ -180,4 +192,4 @@ class Sums:
         assert worst <= 0, f"a sum of {terms} terms is {worst} beyond its bound"
 
 
-Tolerance = Exact | Ulps | Steps | Complex | Sums
+Tolerance = Exact | Ulps | Steps | Relative | Complex | Sums
