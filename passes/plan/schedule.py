@@ -23,7 +23,24 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 
-GRAIN_SECONDS = 8e-6  # least work that repays waking a thread: 4x the fork and join of 2 us (D15)
+GRAIN_SECONDS = 2.5e-5
+"""Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
+Measured: docs/measurements.md, Threads."""
+
+
+def element_s(weight: float, target: CpuTarget) -> float:
+    """
+    Seconds of one element of a loop nest, on one core.
+
+    Up to three operations take as long as their operands from L2, more run from registers.
+    Measured: docs/measurements.md, Op weights.
+    """
+    return (8.0 * min(weight, 3.0) + 1.2 * max(weight - 3.0, 0.0)) / target.f32_flops_per_s
+
+
+def multiply_add_s(element_bytes: int, target: CpuTarget) -> float:
+    """Seconds of one multiplication of a tiled contraction, on one core: near the peak."""
+    return 2.0 * (element_bytes / 4) / target.f32_flops_per_s
 
 
 @cache
@@ -67,7 +84,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     lanes = target.lanes(8 * _widest(kernel, nest))
     whole = whole_of(kernel)
     weight = nest.weight if nest else max(whole.WEIGHT if whole else 1.0, 1.0)
-    grain = int(GRAIN_SECONDS * target.f32_flops_per_s / 8 / weight)
+    grain = int(GRAIN_SECONDS / element_s(weight, target))
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)
     if nest.reduction is None:
@@ -90,7 +107,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
             lanes=lanes,
             vector_axis=axis,
             unroll=unroll,
-            grain=grain,
+            grain=int(GRAIN_SECONDS / multiply_add_s(item, target)),
             tile_m=rows,
             tile_n=vectors * lanes,
             block_m=block_m,
