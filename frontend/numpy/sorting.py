@@ -321,7 +321,8 @@ def quantile(
         raise located(NotSupportedError, f"quantile: method={method!r} is not supported yet.")
     x, _, axes = _rows(a, axis, "quantile")
     row = x.row if x.row.kind == "float" else F64
-    x = astype(x, row.numpy)
+    if method in ("linear", "midpoint"):
+        x = astype(x, row.numpy)
     in_order = moveaxis(sort(x), -1, 0)
     share = lift(q)
     last = number_of(x.dims[-1] - 1)
@@ -333,8 +334,9 @@ def quantile(
     part = reshape(part, (*part.shape, *(1 for _ in x.shape[:-1])))
     below, above = (take(in_order, i, axis=0) for i in (low, high))
     found = _between(below, above, part, low, method)
-    worst = in_order[-1]
-    found = where(isnan(worst), worst, found)
+    if x.row.kind == "float":
+        worst = in_order[-1]
+        found = where(isnan(worst), worst, found)
     return _kept_axes(found, a, axes, share.ndim) if keepdims else found
 
 
