@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import linecache
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FileLineColLoc,
     ModuleOp,
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from mlc import knobs
 from mlc.dialects.dims import Dim
@@ -42,38 +38,13 @@ from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.llvm import emit_assembly
 from mlc.runtime.objects import CompiledObject, object_of
 from mlc.runtime.support import support
+from mlc.sites import Site, raiser, sites_of
 
 if TYPE_CHECKING:
     from mlc.runtime.cuda import LoadedProgram
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
-
-
-@dataclass(frozen=True)
-class Site:
-    """An op that may fail at run time: what can go wrong, and the user's line."""
-
-    kind: str  # "index", "empty max", …
-    op: str
-    file: str
-    line: int
-
-    def raise_for(self, value: int, extent: int) -> NoReturn:
-        """What NumPy raises there."""
-        where = ""
-        if self.file:
-            text = linecache.getline(self.file, self.line).strip()
-            where = f"\n  {self.file}:{self.line}   {text}".rstrip()
-        if self.kind == "index":
-            raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
-        monoid = self.kind.removeprefix("empty ")
-        if monoid.startswith("arg"):
-            raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")
-        full = {"max": "maximum", "min": "minimum"}.get(monoid, monoid)
-        raise ValueError(
-            f"zero-size array to reduction operation {full} which has no identity{where}"
-        )
 
 
 @dataclass(frozen=True)
@@ -317,7 +288,7 @@ def build(
         name,
         signature,
         slow=slow if slow is not None else _refuse(name, signature),
-        on_error=_raiser(sites),
+        on_error=raiser(sites),
         thread_count=options.threads,
     )
     end = time.perf_counter()
@@ -346,14 +317,14 @@ def _build_for_gpu(
     emitting = time.perf_counter()
     program = emit_gpu(loops, target)
     levels.code = [CodeUnit(k.name, k.llvm) for k in program.kernels]
-    sites = _sites(loops)
+    sites = sites_of(loops)
     loading = time.perf_counter()
     entry = load_program(
         program,
         signature,
         target,
         slow=slow if slow is not None else _refuse(name, signature),
-        on_error=_raiser(sites),
+        on_error=raiser(sites),
     )
     end = time.perf_counter()
     times = {"emit": loading - emitting, "load": end - loading, "total": end - start}
@@ -394,7 +365,7 @@ def _compile(module: ModuleOp, program: Levels, target: CpuTarget, report: Repor
         assembly = "\n".join(emit_assembly(unit.text, target) for unit in program.code)
         dump.write_text(program.name, "s", assembly, 0.0)
     report.passes.append(("llvm", sum(o.compile_s for o in objects)))
-    return _packed(_sites(loops), [o.image for o in objects])
+    return _packed(sites_of(loops), [o.image for o in objects])
 
 
 def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | None) -> ModuleOp:
@@ -463,39 +434,6 @@ def _trips(loop: ForOp | WhileOp) -> Dim:
     if isinstance(owner, ConstantOp):
         return Dim.const(max(0, int(owner.array()[()])))
     return Dim.const(UNKNOWN_TRIPS)
-
-
-# Sites and artifacts
-
-
-def _sites(loops: ModuleOp) -> list[Site]:
-    listed = loops.attributes.get("mlc.sites")
-    if not isinstance(listed, ArrayAttr):
-        return []
-    entries = cast("ArrayAttr[Attribute]", listed)
-    return [_site(entry.data) for entry in entries if isinstance(entry, DictionaryAttr)]
-
-
-def _site(entry: Mapping[str, Attribute]) -> Site:
-    kind, op, location = entry.get("kind"), entry.get("op"), entry.get("location")
-    file, line = "", 0
-    if isinstance(location, FileLineColLoc):
-        file, line = location.filename.data, location.line.data
-    return Site(
-        kind.data if isinstance(kind, StringAttr) else "",
-        op.data if isinstance(op, StringAttr) else "",
-        file,
-        line,
-    )
-
-
-def _raiser(sites: Sequence[Site]) -> Callable[[int, int, int], NoReturn]:
-    def raise_error(site: int, value: int, extent: int) -> NoReturn:
-        if not 1 <= site <= len(sites):
-            raise MlcError(f"compiled code reports an error at site {site}, which does not exist")
-        sites[site - 1].raise_for(value, extent)
-
-    return raise_error
 
 
 def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:

@@ -72,7 +72,7 @@ func.func @product(%x: tensor<100x50xf64>, %y: tensor<50x70xf64>) -> tensor<100x
 // -----
 
 // What is read along one axis and written along another is turned in shared memory.
-// CHECK-LABEL: func.func @cell_
+// CHECK-LABEL: func.func @copy_
 // CHECK: [[TILE:%.+]] = mlc_gpu.shared : memref<32x33xi8, 3 : i64>
 // CHECK: memref.store %{{.+}}, [[TILE]]
 // CHECK: mlc_gpu.barrier
@@ -86,7 +86,7 @@ func.func @transposed(%x: tensor<100x50xi1>) -> tensor<50x100xi1> attributes {ml
 // -----
 
 // Few columns would leave a tile mostly empty.
-// CHECK-LABEL: func.func @cell_
+// CHECK-LABEL: func.func @copy_
 // CHECK-NOT: mlc_gpu.shared
 // CHECK-LABEL: func.func @narrow
 func.func @narrow(%x: tensor<100x3xf32>) -> tensor<3x100xf32> attributes {mlc.symbols = []} {

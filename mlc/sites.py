@@ -1,0 +1,78 @@
+"""Places of a compiled function that may fail at run time, and what is raised there."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FileLineColLoc,
+    ModuleOp,
+    StringAttr,
+)
+from xdsl.ir import Attribute
+
+from mlc.dialects.errors import MlcError
+
+
+@dataclass(frozen=True)
+class Site:
+    """An op that may fail at run time: what can go wrong, and the user's line."""
+
+    kind: str  # "index", "empty max", …
+    op: str
+    file: str
+    line: int
+
+    def raise_for(self, value: int, extent: int) -> NoReturn:
+        """What NumPy raises there."""
+        where = ""
+        if self.file:
+            text = linecache.getline(self.file, self.line).strip()
+            where = f"\n  {self.file}:{self.line}   {text}".rstrip()
+        if self.kind == "index":
+            raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
+        monoid = self.kind.removeprefix("empty ")
+        if monoid.startswith("arg"):
+            raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")
+        full = {"max": "maximum", "min": "minimum"}.get(monoid, monoid)
+        raise ValueError(
+            f"zero-size array to reduction operation {full} which has no identity{where}"
+        )
+
+
+def sites_of(loops: ModuleOp) -> list[Site]:
+    """The sites that a loops-level module lists, in the order of their numbers from 1."""
+    listed = loops.attributes.get("mlc.sites")
+    if not isinstance(listed, ArrayAttr):
+        return []
+    entries = cast("ArrayAttr[Attribute]", listed)
+    return [_site(entry.data) for entry in entries if isinstance(entry, DictionaryAttr)]
+
+
+def _site(entry: Mapping[str, Attribute]) -> Site:
+    kind, op, location = entry.get("kind"), entry.get("op"), entry.get("location")
+    file, line = "", 0
+    if isinstance(location, FileLineColLoc):
+        file, line = location.filename.data, location.line.data
+    return Site(
+        kind.data if isinstance(kind, StringAttr) else "",
+        op.data if isinstance(op, StringAttr) else "",
+        file,
+        line,
+    )
+
+
+def raiser(sites: Sequence[Site]) -> Callable[[int, int, int], NoReturn]:
+    """What raises for the site, value and extent of an error word."""
+
+    def raise_error(site: int, value: int, extent: int) -> NoReturn:
+        if not 1 <= site <= len(sites):
+            raise MlcError(f"compiled code reports an error at site {site}, which does not exist")
+        sites[site - 1].raise_for(value, extent)
+
+    return raise_error
