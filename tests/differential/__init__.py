@@ -1,0 +1,1 @@
+"""Random programs over the tensor ops, for test_differential.py."""
