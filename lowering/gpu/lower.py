@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.errors import MlcError
-from mlc.dialects.errors import MlcError
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.roles import contraction_roles
@@ -51,10 +50,6 @@ class NoGpuTemplateError(MlcError, NotImplementedError):
     """
 
 
-TEMPLATES = ("cell", "row", "magg", "contraction", "gather", "copy")
-"""What can be spread over a grid so far."""
-
-
 def lower_to_gpu(module: ModuleOp) -> ModuleOp:
     """A loops-level module with the GPU kernels and the entry of the module's function.
 
@@ -66,11 +61,6 @@ def lower_to_gpu(module: ModuleOp) -> ModuleOp:
 
 def phases_of(kernel: KernelOp, strided: frozenset[int]) -> tuple[Phase, ...]:
     """The functions that compute a kernel's results, by its template and schedule."""
-    if kernel.template.data not in TEMPLATES:
-        raise MlcError(
-            f"kernels of template {kernel.template.data!r} cannot run on a GPU yet; "
-            'compile the function with target="host"'
-        )
     nest, schedule = nest_of(kernel), kernel.schedule.data if kernel.schedule else Schedule()
     if nest is None:
         return _pieces(kernel, schedule)
