@@ -25,6 +25,7 @@ from mlc.dialects.tensor.element import ElementBuilder, Point
 
 Tensor = TensorType[Attribute]
 Array = NDArray[Any]
+WholeTemplate = Literal["scan", "gather", "sort", "copy"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +177,7 @@ class Whole(TensorOp):
     of its own, into which producers may be fused and from which nobody reads.
     """
 
-    TEMPLATE: ClassVar[Literal["scan", "gather", "sort", "copy"]]  # shape of its loop nest (D17)
+    TEMPLATE: ClassVar[WholeTemplate]  # shape of its loop nest (D17)
 
 
 def as_attribute(value: object) -> Attribute:

@@ -123,12 +123,9 @@ class PadOp(TensorOp):
         """To `x` go the elements that it gave; to the value goes the sum of the others."""
         from mlc.dialects.tensor.elementwise import SubOp
 
-        negative = {
-            "low": tuple(-d for d in self.low.data),
-            "high": tuple(-d for d in self.high.data),
-        }
         zero = full(b, 0.0, self.dtype, ())
-        inner = b(PadOp, cotangent, zero, **negative)
+        low, high = (tuple(-d for d in widths.data) for widths in (self.low, self.high))
+        inner = b(PadOp, cotangent, zero, low=low, high=high)
         return inner if operand == 0 else b(SubOp, _total(b, cotangent), _total(b, inner))
 
     def batch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import arith, math
@@ -21,6 +21,7 @@ from mlc.dialects.tensor.op import (
     OpBuilder,
     Tensor,
     Whole,
+    WholeTemplate,
     int_property,
     text_property,
 )
@@ -107,7 +108,7 @@ class ScanOp(Whole):
     name = "mlc.scan"
     KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, ufunc.accumulate"
-    TEMPLATE: ClassVar[Literal["scan"]] = "scan"
+    TEMPLATE: ClassVar[WholeTemplate] = "scan"
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 4.0
     monoid = prop_def(StringAttr)
@@ -198,5 +199,11 @@ class ScanOp(Whole):
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:
-        properties = {**self.properties, "axis": self.axis.value.data + 1}
-        return b(ScanOp, operands[0], **properties)
+        return b(
+            ScanOp,
+            operands[0],
+            monoid=self.monoid,
+            direction=self.direction,
+            kind=self.kind,
+            axis=self.axis.value.data + 1,
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType, i64
@@ -17,7 +17,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import bind, fresh, split
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, Whole, text_property
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, Whole, WholeTemplate, text_property
 from mlc.dialects.tensor.shape import broadcast_to
 
 MODES: dict[str, Monoid | None] = {
@@ -50,7 +50,7 @@ class ScatterOp(Whole):
 
     name = "mlc.scatter"
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, integer array indexing and ufunc.at"
-    TEMPLATE: ClassVar[Literal["gather"]] = "gather"
+    TEMPLATE: ClassVar[WholeTemplate] = "gather"
     CHECKS: ClassVar[bool] = True
     WEIGHT: ClassVar[float] = 8.0
     FLOPS: ClassVar[int] = 1
@@ -113,7 +113,7 @@ class ScatterOp(Whole):
         positions: list[Any] = []
         for axis, c in enumerate(words[0]):
             if not c.isdigit():
-                positions.append(_spread(np.arange(sizes[c]), c, result))
+                positions.append(_spread(_counting(sizes[c]), c, result))
                 continue
             index, n = _spread(indices[int(c)], words[1 + int(c)], result), x.shape[axis]
             bad = (index < -n) | (index >= n)
@@ -126,8 +126,8 @@ class ScatterOp(Whole):
         where = tuple(np.broadcast_arrays(*positions, update)[:-1])
         name = self.mode.data
         if name == "set":
-            flat = np.ravel_multi_index(where, x.shape).reshape(-1)
-            last = dict(zip(flat.tolist(), range(flat.size), strict=True))  # the last writer stays
+            flat: list[int] = np.ravel_multi_index(where, x.shape).reshape(-1).tolist()
+            last = dict(zip(flat, range(len(flat)), strict=True))  # the last writer stays
             made.reshape(-1)[list(last)] = update.reshape(-1)[list(last.values())]
             return made
         combine: dict[str, np.ufunc] = {
@@ -196,3 +196,7 @@ def _spread(array: Array, word: str, result: str) -> Array:
     order = sorted(range(len(word)), key=lambda i: result.index(word[i]))
     kept = {word[i]: array.shape[i] for i in order}
     return np.transpose(array, order).reshape([kept.get(c, 1) for c in result])
+
+
+def _counting(size: int) -> Array:
+    return np.arange(size)

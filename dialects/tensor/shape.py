@@ -6,7 +6,7 @@ The first, second and fourth are index maps: they cost nothing once folded into 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
@@ -23,6 +23,7 @@ from mlc.dialects.tensor.op import (
     Tensor,
     TensorOp,
     Whole,
+    WholeTemplate,
     int_property,
     tensor_of,
     text_property,
@@ -343,7 +344,7 @@ class ConcatOp(Whole):
     """
 
     name = "mlc.concat"
-    TEMPLATE: ClassVar[Literal["copy"]] = "copy"
+    TEMPLATE: ClassVar[WholeTemplate] = "copy"
     axis = prop_def(IntegerAttr.constr(eq(i64)))
     parts = var_operand_def(TensorType)
     result = result_def(TensorType)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import arith
@@ -22,6 +22,7 @@ from mlc.dialects.tensor.op import (
     Tensor,
     TensorOp,
     Whole,
+    WholeTemplate,
     tensor_of,
     text_property,
 )
@@ -33,7 +34,7 @@ class Sorting(Whole):
     """The family: along the last axis, stable. NaN is the largest value; -0 and +0 are equal."""
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, sort(kind='stable')"
-    TEMPLATE: ClassVar[Literal["sort"]] = "sort"
+    TEMPLATE: ClassVar[WholeTemplate] = "sort"
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 60.0  # measured: docs/measurements.md
@@ -50,7 +51,7 @@ class Sorting(Whole):
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:
-        return b(type(self), operands[0], **self.properties)
+        return b(type(self), operands[0], order=self.properties["order"])
 
 
 def check_order(name: str, dtype: DType) -> None:

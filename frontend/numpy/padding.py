@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import I64
@@ -14,9 +15,10 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.kinds import is_array, is_series
 from mlc.frontend.numpy import shaping
 from mlc.frontend.numpy.creation import arange, iota, shape_argument
-from mlc.frontend.numpy.elementwise import astype, where
+from mlc.frontend.numpy.elementwise import astype, equal, greater, mod, where
 from mlc.frontend.numpy.indexing import take
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.scans import cumsum
@@ -28,22 +30,21 @@ from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
 Operand = Any
+Positions = NDArray[Any]
 ZERO = Dim.const(0)
 
 
 def _pairs(value: Any, rank: int, function: str) -> list[tuple[Any, Any]]:
     """(before, after) for each axis, from every form that NumPy takes."""
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         value = value.tolist()
-    if not isinstance(value, list | tuple):
+    if not is_series(value):
         return [(value, value)] * rank
-    parts = [tuple(p) if isinstance(p, list | tuple) else p for p in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    if not all(isinstance(p, tuple) for p in parts):
-        if len(parts) == 1:
-            return [(parts[0], parts[0])] * rank
-        if len(parts) == 2:
-            return [(parts[0], parts[1])] * rank
-    pairs = [(p[0], p[-1]) if isinstance(p, tuple) else (p, p) for p in parts]
+    if not any(is_series(part) for part in value):
+        if len(value) in (1, 2):
+            return [(value[0], value[-1])] * rank
+        value = [(part, part) for part in value]
+    pairs = [(part[0], part[-1]) for part in value]
     if len(pairs) == 1:
         return pairs * rank
     if len(pairs) != rank:
@@ -68,7 +69,7 @@ def pad(array: Operand, pad_width: Any, mode: Any = "constant", **options: Any) 
     return x
 
 
-def _known(positions: np.ndarray[Any, Any]) -> Tracer:
+def _known(positions: Positions) -> Tracer:
     """Positions that are known while tracing."""
     return result(constant(positions.astype(np.int64), I64))
 
@@ -142,12 +143,13 @@ def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> T
     if size.constant is not None and any(room is None or room < 0 for room in fits):
         if low.constant is None or high.constant is None:
             raise located(NotSupportedError, "pad: a symbolic width of a mirrored array.")
-        places = np.pad(np.arange(size.constant), (low.constant, high.constant), options.mode)
+        places = _padded_positions(size.constant, low.constant, high.constant, options.mode)
         return take(x, _known(places), axis=axis)
     for room in (limit - low, limit - high):
         here().assume(room, f"pad {options.mode} within the array")
-    a, c = as_size(low), as_size(high)
-    n = x.shape[axis]
+    a: Any = as_size(low)
+    c: Any = as_size(high)
+    n: Any = x.shape[axis]
     slices: dict[str, tuple[slice, slice]] = {
         "wrap": (slice(n - a, None), slice(0, c)),
         "reflect": (slice(1, a + 1), slice(n - 1 - c, n - 1)),
@@ -157,6 +159,10 @@ def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> T
     if options.mode != "wrap":
         before, after = flip(before, axis), flip(after, axis)
     return _between(x, axis, None if low == ZERO else before, None if high == ZERO else after)
+
+
+def _padded_positions(size: int, low: int, high: int, mode: str) -> Positions:
+    return np.pad(np.arange(size), (low, high), mode)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
 
 
 def _statistic(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Tracer:
@@ -189,7 +195,7 @@ def _ramp(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Trace
         whole = astype(value, x.row.numpy)
         if not x.row.is_integer:
             return whole
-        return where(whole > value, whole - 1, whole)  # NumPy rounds integers down here
+        return where(greater(whole, value), whole - 1, whole)  # NumPy rounds integers down here
 
     first, last = options.ends
     before = side(_at(x, axis, slice(0, 1)), first, low)
@@ -218,9 +224,9 @@ def roll(a: Operand, shift: Any, axis: Any = None) -> Tracer:
     x = lift(a)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)
-    if isinstance(axis, tuple | list) or isinstance(shift, tuple | list):
+    if is_series(axis) or is_series(shift):
         axes = normal_axes_repeated(axis, x.ndim)
-        shifts = list(shift) if isinstance(shift, tuple | list) else [shift] * len(axes)  # pyright: ignore[reportUnknownArgumentType]
+        shifts = list(shift) if is_series(shift) else [shift] * len(axes)
         axes = axes * len(shifts) if len(axes) == 1 else axes
         for one, place in zip(shifts, axes, strict=True):
             x = roll(x, one, place)
@@ -229,7 +235,7 @@ def roll(a: Operand, shift: Any, axis: Any = None) -> Tracer:
     size, by = x.dims[place], as_dim(shift)
     if by is None or by.constant is None or size.constant is None:
         n = x.shape[place]
-        return take(x, (arange(n) - shift) % n, axis=place)
+        return take(x, mod(arange(n) - shift, n), axis=place)
     cut = (-by.constant) % max(size.constant, 1)
     if cut == 0:
         return x
@@ -238,7 +244,7 @@ def roll(a: Operand, shift: Any, axis: Any = None) -> Tracer:
 
 def normal_axes_repeated(axis: Any, rank: int) -> list[int]:
     """The axes from the front; one may occur again."""
-    several: list[Any] = list(axis) if isinstance(axis, tuple | list) else [axis]  # pyright: ignore[reportUnknownArgumentType]
+    several = list(axis) if is_series(axis) else [axis]
     return [normal_axis(one, rank, "roll") for one in several]
 
 
@@ -309,7 +315,7 @@ def diag(v: Operand, k: int = 0) -> Tracer:
     column = _padded(x, 0, [(low, n - x.dims[0] - low)])
     rows, columns = (result(iota(I64, (n, n), axis)) for axis in (0, 1))
     filler = result(number(0, x.row, (n, n)))
-    return where(columns - rows == k, reshape(column, (as_size(n), 1)), filler)
+    return where(equal(columns - rows, k), reshape(column, (as_size(n), 1)), filler)
 
 
 @public(np.diagflat)
@@ -326,7 +332,7 @@ def repeat(
     a: Operand, repeats: Any, axis: Any = None, *, total_repeat_length: Any = None
 ) -> Tracer:
     """Each element as many times as one number says for all, or an array for each."""
-    if isinstance(repeats, np.ndarray | list | tuple) and np.ndim(repeats):
+    if (is_array(repeats) and repeats.ndim) or is_series(repeats):
         x = ravel(a) if axis is None else lift(a)
         place = normal_axis(axis or 0, x.ndim, "repeat")
         size = x.dims[place].constant

@@ -10,6 +10,7 @@ from mlc.dialects.dtypes import BOOL, DType, numpy_dtype
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.elementwise import not_equal, subtract
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import concatenate, normal_axis, ravel
 from mlc.frontend.numpy.values import convert, dtype_row, lift, result
@@ -151,7 +152,9 @@ def diff(a: Operand, n: int = 1, axis: Any = -1, prepend: Any = None, append: An
     x = lift(a)
     place = normal_axis(axis, x.ndim, "diff")
     lead = (slice(None),) * place
+    is_bool = x.row is BOOL
     for _ in range(n):
-        after, before = x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))]
-        x = after != before if x.row is BOOL else after - before
+        after: Any = x[(*lead, slice(1, None))]
+        before: Any = x[(*lead, slice(None, -1))]
+        x = not_equal(after, before) if is_bool else subtract(after, before)
     return x

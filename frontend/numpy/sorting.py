@@ -12,9 +12,30 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.creation import arange, full, shape_argument
-from mlc.frontend.numpy.elementwise import astype, clip, isnan, maximum, minimum, where
+from mlc.frontend.numpy.elementwise import (
+    astype,
+    clip,
+    divide,
+    equal,
+    floor_divide,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    mod,
+    not_equal,
+    where,
+)
 from mlc.frontend.numpy.indexing import take, take_along_axis
 from mlc.frontend.numpy.placement import placed_bins, scattered
+from mlc.frontend.numpy.reductions import max as largest
+from mlc.frontend.numpy.reductions import min as smallest
+from mlc.frontend.numpy.reductions import sum as total
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.scans import cumsum
 from mlc.frontend.numpy.shaping import (
@@ -139,12 +160,13 @@ def unique(
     order = argsort(flat)
     in_order = take(flat, order)
     after, before = in_order[1:], in_order[:-1]
-    differs = after != before
+    differs = not_equal(after, before)
     if x.row.kind == "float" and equal_nan:
-        differs = differs & ~(isnan(after) & isnan(before))
+        both = logical_and(isnan(after), isnan(before))
+        differs = logical_and(differs, logical_not(both))
     first = concatenate([full(_leading(flat), True, bool), differs])
     place = cumsum(first) - 1
-    kept = where(place < number_of(count), place, number_of(count))
+    kept = where(less(place, number_of(count)), place, number_of(count))
     slot = where(first, kept, number_of(count))
     rest = in_order[0] if fill_value is None else astype(lift(fill_value), x.row.numpy)
     found = [_filled(rest, count, slot, in_order)]
@@ -191,7 +213,9 @@ def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any
     known = length if length is not None or wanted is None or wanted.constant == 0 else minlength
     count = _static_size(known, "bincount", "minlength")
     index = astype(index, np.int64)
-    index = where(index < 0, number_of(count), index)  # negative numbers are errors, not positions
+    index = where(
+        less(index, 0), number_of(count), index
+    )  # negative numbers are errors, not positions
     if weights is None:
         return placed_bins(count, index, number(1, I64, index.dims))
     return placed_bins(count, index, convert(lift(weights).value, F64))
@@ -214,12 +238,9 @@ def histogram_bin_edges(
     if range is not None:
         low, high = (lift(v) for v in range)
     else:
-        from mlc.frontend.numpy.reductions import max as largest
-        from mlc.frontend.numpy.reductions import min as smallest
-
         low, high = smallest(x), largest(x)
     low, high = astype(low, np.float64), astype(high, np.float64)
-    flat = low == high
+    flat = equal(low, high)
     low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
     count = int(bins)
     edges = low + arange(count) * ((high - low) / count)
@@ -240,10 +261,10 @@ def histogram(
     edges = histogram_bin_edges(x, bins, range)
     count = edges.dims[0] - 1
     place = searchsorted(edges, x, "right") - 1
-    place = where(x == edges[-1], number_of(count - 1), place)
-    outside = (x < edges[0]) | (x > edges[-1]) | (place < 0) | (place >= number_of(count))
+    place = where(equal(x, edges[-1]), number_of(count - 1), place)
+    outside = logical_or(less(x, edges[0]), greater(x, edges[-1]))
     if x.row.kind == "float":
-        outside = outside | isnan(x)
+        outside = logical_or(outside, isnan(x))
     place = where(outside, number_of(count), place)
     if weights is None:
         found = placed_bins(count + 1, place, number(1, I64, x.dims))[:-1]
@@ -253,7 +274,7 @@ def histogram(
         found = placed_bins(count + 1, place, convert(weight.value, row))[:-1]
     if density:
         width = astype(edges[1:] - edges[:-1], np.float64)
-        found = found / width / found.sum()
+        found = divide(divide(found, width), total(found))
     return found, edges
 
 
@@ -277,11 +298,11 @@ def interp(
         take(values, before),
         take(values, after),
     )
-    width = where(x1 == x0, 1.0, x1 - x0)
+    width = where(equal(x1, x0), 1.0, x1 - x0)
     found = (y1 - y0) / width * (at - x0) + y0
-    found = where(at == places[-1], values[-1], found)
-    found = where(at < places[0], low, found)
-    return where(at > places[-1], high, found)
+    found = where(equal(at, places[-1]), values[-1], found)
+    found = where(less(at, places[0]), low, found)
+    return where(greater(at, places[-1]), high, found)
 
 
 # Quantiles
@@ -345,14 +366,15 @@ def _between(below: Tracer, above: Tracer, part: Tracer, low: Tracer, method: st
     if method == "lower":
         return below
     if method == "higher":
-        return where(part == 0, below, above)
+        return where(equal(part, 0), below, above)
     if method == "midpoint":
-        return where(part == 0, below, below + (above - below) * 0.5)
+        return where(equal(part, 0), below, below + (above - below) * 0.5)
     if method == "nearest":
-        odd = reshape(low % 2 == 1, part.shape)
-        return where((part > 0.5) | ((part == 0.5) & odd), above, below)
+        odd = reshape(equal(mod(low, 2), 1), part.shape)
+        rounds_up = logical_or(greater(part, 0.5), logical_and(equal(part, 0.5), odd))
+        return where(rounds_up, above, below)
     step = above - below
-    return where(part >= 0.5, above - step * (1 - part), below + step * part)
+    return where(greater_equal(part, 0.5), above - step * (1 - part), below + step * part)
 
 
 @public(np.percentile)
@@ -385,9 +407,10 @@ def median(
     row: DType = x.row if x.row.kind == "float" else F64
     in_order = moveaxis(sort(x), -1, 0)
     size = number_of(x.dims[-1])
-    below, above = (take(in_order, i, axis=0) for i in ((size - 1) // 2, size // 2))
+    middle = (floor_divide(size - 1, 2), floor_divide(size, 2))
+    below, above = (take(in_order, i, axis=0) for i in middle)
     below, above = astype(below, row.numpy), astype(above, row.numpy)
-    found = where(below == above, below, (below + above) / 2)
+    found = where(equal(below, above), below, (below + above) / 2)
     worst = astype(in_order[-1], row.numpy)
     found = where(isnan(worst), worst, found)
     return _kept_axes(found, a, axes, 0) if keepdims else found

@@ -140,7 +140,7 @@ def _mask_of(x: Tracer, key: object) -> tuple[Tracer, int] | None:
     masks = [k for k, part in enumerate(parts) if isinstance(part, Tracer) and part.row is BOOL]
     if len(masks) != 1:
         return None
-    mask = parts[masks[0]]
+    mask: Any = parts[masks[0]]
     if any(part != slice(None) for k, part in enumerate(parts) if k != masks[0]):
         return None
     return mask, masks[0]

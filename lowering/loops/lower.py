@@ -59,6 +59,7 @@ from mlc.lowering.loops.reduce import lower_reduction
 from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
 from mlc.lowering.loops.sort import lower_sort, sort_scratch, sorting_of
+from mlc.lowering.loops.update import lower_update
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
@@ -354,8 +355,12 @@ class EntryLowering(ControlLowering):
 
 def write_kernel(s: KernelScope) -> None:
     """The body of a kernel on a CPU, by its template."""
-    if s.nest is None:
-        _WHOLE[type(whole_of(s.kernel))](s)
+    if s.kernel.overwritten is not None:
+        lower_update(s)
+    elif s.nest is None:
+        whole = whole_of(s.kernel)
+        assert whole is not None
+        _WHOLE[type(whole)](s)
     elif s.nest.reduction is None:
         lower_cell(s)
     elif contraction_of(s.kernel) is not None:

@@ -28,7 +28,7 @@ from mlc.dialects.dtypes import BOOL, I32, I64, DType, dtype_of
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.op import tensor_of, text_property
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting
 from mlc.lowering.loops.builder import INDEX, Index, buffer_type
 from mlc.lowering.loops.element import Lanes, Position
@@ -133,7 +133,9 @@ def sorting_of(kernel: KernelOp) -> Sorting | None:
 def keys_of(op: Sorting) -> Keys:
     """The keys that a sort compares."""
     element = dtype_of(tensor_of(op.operands[0]).element_type)
-    return Keys(element, op.properties["order"].data == "descending", isinstance(op, ArgsortOp))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return Keys(
+        element, text_property(op.properties, "order") == "descending", isinstance(op, ArgsortOp)
+    )
 
 
 def _position_dtype(length: Dim) -> DType:
@@ -245,7 +247,8 @@ class SortNest:
         """One more for each lane whose key the j-th key comes before."""
         kind = self.keys.dtype
 
-        def trip(j: Index, count: SSAValue) -> list[SSAValue]:
+        def trip(j: Index, *carried: SSAValue) -> list[SSAValue]:
+            (count,) = carried
             here = self._again(e)
             other = here.spread(self.b.load(buffer, [self.b.add(offset, j)]))
             before = _unsigned(here, predicate, other, mine)
@@ -258,7 +261,8 @@ class SortNest:
         """As `_counting`, for keys of the lanes themselves: of equal ones, earlier ones count."""
         kind = self.keys.dtype
 
-        def trip(j: Index, count: SSAValue) -> list[SSAValue]:
+        def trip(j: Index, *carried: SSAValue) -> list[SSAValue]:
+            (count,) = carried
             here = self._again(e)
             other = here.spread(self.b.load(buffer, [self.b.add(offset, j)]))
             less = _unsigned(here, "ult", other, mine)
@@ -378,7 +382,8 @@ class SortNest:
         b = self.b
         e = self.s.lanes(1)
 
-        def sums(d: Index, before: SSAValue) -> list[SSAValue]:
+        def sums(d: Index, *carried: SSAValue) -> list[SSAValue]:
+            (before,) = carried
             here = self.s.lanes(1)
             count = b.load(counters, [b.add(base, d)])
             b.store(before, counters, [b.add(base, d)])

@@ -2,6 +2,7 @@
 
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportArgumentType=false, reportCallIssue=false
 
 from __future__ import annotations
 
