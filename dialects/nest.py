@@ -202,7 +202,7 @@ def whole_of(kernel: KernelOp) -> Whole | None:
 def nest_of(kernel: KernelOp) -> Nest | None:
     """The iteration space of a kernel; None for one written as a whole."""
     ops = list(kernel.block.ops)
-    if whole_of(kernel) is not None:
+    if whole_of(kernel) is not None or kernel.overwritten is not None:
         return None
     reduction = next((op for op in ops if isinstance(op, Reduction)), None)
     result = shape_of(kernel.outs[0].type)

@@ -8,7 +8,7 @@ SOURCE: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; decisions.m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +19,7 @@ from mlc.dialects.plan import CostAttr, KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 
 KERNEL_CALL_S = 5e-8  # one call between kernels on a CPU: arguments, cancel poll, error word
@@ -41,8 +42,10 @@ def kernel_cost(kernel: KernelOp) -> CostAttr:
     for op in kernel.block.ops:
         if isinstance(op, TensorOp) and op.FLOPS:
             flops = flops + _elements(op.iteration()) * op.FLOPS
-    read = sum((bytes_read(x) for x in kernel.block.args), Dim.const(0))
-    written = sum((_bytes(x.type) for x in kernel.outs), Dim.const(0))
+    over = kernel.overwritten
+    inputs = (x for k, x in enumerate(kernel.block.args) if k != over)
+    read = sum((bytes_read(x) for x in inputs), Dim.const(0))
+    written = sum((_bytes(x.type) for x in written_by(kernel)), Dim.const(0))
     return CostAttr((flops, read, written))
 
 
@@ -52,7 +55,8 @@ def bytes_read(argument: SSAValue) -> Dim:
     parts = Dim.const(0)
     for use in argument.uses:
         op = use.operation
-        picks = isinstance(op, SliceOp) or (isinstance(op, GatherOp) and use.index == 0)
+        part = isinstance(op, SliceOp | DynamicSliceOp | GatherOp)
+        picks = part and use.index == 0
         if not picks:
             return whole
         parts = parts + _bytes(op.results[0].type)
@@ -63,13 +67,23 @@ def bytes_read(argument: SSAValue) -> Dim:
 def accesses(kernel: KernelOp) -> Dim:
     """Elements read and written: the unit of hand-counted intensities (one add: 1/3)."""
     total = Dim.const(0)
-    for argument in kernel.block.args:
+    for k, argument in enumerate(kernel.block.args):
+        if k == kernel.overwritten:
+            continue
         whole = _bytes(argument.type)
         elements = product(shape_of(argument.type))
         item = whole.exact_quotient(elements)
         size = bytes_read(argument).exact_quotient(item) if item is not None else None
         total = total + (size if size is not None else elements)
-    return sum((product(shape_of(x.type)) for x in kernel.outs), total)
+    return sum((product(shape_of(x.type)) for x in written_by(kernel)), total)
+
+
+def written_by(kernel: KernelOp) -> Sequence[SSAValue]:
+    """What has the size of what a kernel writes: its results, or the update of one input."""
+    update = kernel.yielded.values[0].owner
+    if kernel.overwritten is None or not isinstance(update, DynamicUpdateOp):
+        return kernel.outs
+    return [update.update]
 
 
 @dataclass(frozen=True, kw_only=True)

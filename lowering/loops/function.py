@@ -214,7 +214,7 @@ def _symbols_of(op: KernelOp) -> set[str]:
 def structure(op: KernelOp, strided: Sequence[int], sites: Sequence[int]) -> str:
     """A text that two kernels share exactly when their code is the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
-    lines = [str(op.schedule), str(list(strided)), str(list(sites))]
+    lines = [str(op.schedule), str(list(strided)), str(list(sites)), str(op.overwritten)]
     lines += [str(a.type) for a in op.block.args]
     for inner in op.block.ops:
         operands = [numbers[x] for x in inner.operands]

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import shape_of
-from mlc.dialects.plan import KernelOp, Template
+from mlc.dialects.plan import BufferAttr, KernelOp, Template
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, Whole
@@ -35,6 +35,7 @@ from mlc.passes.plan.grouping import (
     is_view,
     through_reshapes,
 )
+from mlc.passes.plan.ownership import Ownership
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _form(function: FuncOp, fusion: Fusion) -> None:
         function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(name) for name in symbols])
     order = {op: index for index, op in enumerate(function.walk())}
     general = set[SSAValue](block.args[k] for k in general_arguments(function))
-    _Build(Grouping(block, fusion).run(), order, general, None).run()
+    _Build(Grouping(block, Ownership(function), fusion).run(), order, general, None).run()
 
 
 def symbols_of(function: FuncOp) -> tuple[str, ...]:
@@ -217,6 +218,9 @@ class _Build:
             Region(block),
         )
         new.location = _location(kernel, needed)
+        if (update := outputs[0].owner) in self.grouping.ownership.in_place and needed:
+            target = inputs.index(cast(TensorOp, update).operands[0])
+            new.properties["buffers"] = ArrayAttr([BufferAttr(("input", (target,)))])
         new.properties["cost"] = kernel_cost(new)
         self.emit(new)
         self.made[kernel] = new
@@ -239,7 +243,8 @@ class _Build:
                 inputs[value] = None
             elif owner not in needed:
                 needed[owner] = None
-                stored = owner.stored_operands()
+                in_place = owner in self.grouping.ownership.in_place
+                stored = (0,) if in_place else owner.stored_operands()
                 pending += [(x, k in stored) for k, x in enumerate(owner.operands)]
         ops = [op for op in needed if isinstance(op, TensorOp)]
         ops.sort(key=lambda op: self.order[op])

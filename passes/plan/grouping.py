@@ -18,6 +18,7 @@ from typing import Literal
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.places import root_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
@@ -28,6 +29,7 @@ from mlc.dialects.tensor.placing import INDEX_MAPS, PLACING, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import Sorting
+from mlc.passes.plan.ownership import Ownership
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import repeated_element
 
@@ -70,6 +72,7 @@ class Grouping:
     """The decisions for one block."""
 
     block: Block
+    ownership: Ownership
     fusion: Fusion = "simple"
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     home: dict[SSAValue, Kernel] = field(default_factory=dict[SSAValue, Kernel])
@@ -85,7 +88,8 @@ class Grouping:
         """Decides every op of the block, and of the blocks inside it."""
         ops = list(self.block.ops)
         self._demands: dict[SSAValue, list[Demand]] = {}
-        self._facts = _Facts(ops)
+        self._facts = _Facts(ops, self.ownership)
+        self.overwritten: dict[SSAValue, int] = {}  # buffers, by the op that writes over them
         self._leave(ops[-1], len(ops))
         for index in range(len(ops) - 2, -1, -1):
             op = ops[index]
@@ -132,8 +136,8 @@ class Grouping:
     def _hand_on(self, op: Operation, k: int, index: int) -> None:
         """An operand goes into or out of a region as it lies in memory."""
         value = op.operands[k]
-        if _is_trip_number(through_reshapes(value, self.block)):
-            self._copy(op, k, index)  # the next trip's number takes its place
+        if _is_trip_number(root_of(value)) or (op, k) in self.ownership.copied:
+            self._copy(op, k, index)  # its memory is written by the time it is read
         else:
             self._need(value, Demand(index))
 
@@ -145,7 +149,8 @@ class Grouping:
 
     def _control(self, op: ControlOp, index: int) -> None:
         for block in op.blocks:
-            inner = self.inner[block] = Grouping(block, self.fusion).run()
+            inner = self.inner[block] = Grouping(block, self.ownership, self.fusion).run()
+            self.overwritten.update(dict.fromkeys(inner.overwritten, index))
             for value in inner.outer:
                 self._need(value, Demand(index))
         first = len(op.operands) - len(op.starts)
@@ -160,6 +165,8 @@ class Grouping:
             self._need(op.x, Demand(min(d.position for d in demands)))
         elif is_stored_constant(op):
             return
+        elif op in self.ownership.in_place:
+            self._update_in_place(op, index)
         elif is_view(op):
             self._decide_view(op, index, demands)
         elif isinstance(op, Reduction):
@@ -171,6 +178,25 @@ class Grouping:
                 self._need(part, Demand(index, kernel, "piece", reads))
         else:
             self._decide_pointwise(op, index, demands)
+
+    def _update_in_place(self, op: TensorOp, index: int) -> None:
+        """A kernel over the update alone; what that is made of the old tensor is made before."""
+        target, *others = op.operands
+        kernel = self._new_kernel(op, index, is_whole=True)
+        old = root_of(target)
+        self.overwritten[old] = index
+        self._need(target, Demand(index))
+        for k, x in enumerate(others):
+            reads_old = any(root_of(s) is old for s in self._facts.sources.get(x, (x,)))
+            part = Demand(index, kernel, "piece", SAME if k == 0 else AGAIN)
+            self._need(x, Demand(index) if reads_old else part)
+
+    def _is_late(self, op: TensorOp, position: int) -> bool:
+        """Whether something the op reads is written over before that position."""
+        if not self.overwritten:
+            return False
+        sources = (s for x in op.operands for s in self._facts.sources.get(x, (x,)))
+        return any(self.overwritten.get(root_of(s), position) < position for s in sources)
 
     def _decide_view(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
         if any(d.kernel is None for d in demands):
@@ -204,6 +230,7 @@ class Grouping:
             return None
         (kernel,) = readers
         taken = kernel.reduction is not None or kernel.is_whole or kernel.shape != op.shape
+        taken = taken or self._is_late(op, kernel.position)
         return None if taken or not _fits(kernel, demands) else kernel
 
     def _decide_pointwise(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
@@ -229,6 +256,8 @@ class Grouping:
             return False
         if any(k is not None and k.ops >= MAX_OPS for k in kernels):
             return False
+        if any(k is not None and self._is_late(op, k.position) for k in kernels):
+            return False
         if any(d.stage == "operand" for d in demands):
             return isinstance(op, ConvertOp) and len(kernels) == 1
         value = op.results[0]
@@ -249,6 +278,8 @@ class Grouping:
         work = self._facts.work[op.results[0]]
         if any(d.stage == "operand" for d in demands):
             why = "a factor of a contraction is read many times"
+        elif any(self._is_late(op, k.position) for k in kernels):
+            why = "what it reads is written over before its reader runs"
         elif any(k.ops >= MAX_OPS for k in kernels):
             why = f"its reader holds {MAX_OPS} ops already"
         elif len(kernels) == 1:
@@ -272,6 +303,8 @@ class Grouping:
             if kernel.shape != op.shape or kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS:
                 continue
             if kernel.ops >= MAX_OPS or not _fits(kernel, demands):
+                continue
+            if self._is_late(op, kernel.position):
                 continue
             if kernel not in readers and (
                 kernel.reduction is not None or not self._shares(kernel, mine)
@@ -320,7 +353,8 @@ class Grouping:
 class _Facts:
     """Of each value of a block: the arithmetic from its sources to it, and the sources."""
 
-    def __init__(self, ops: Iterable[Operation]) -> None:
+    def __init__(self, ops: Iterable[Operation], ownership: Ownership) -> None:
+        self.stored = ownership.in_place
         self.work: dict[SSAValue, float] = {}
         self.sources: dict[SSAValue, frozenset[SSAValue]] = {}
         for op in ops:
@@ -329,6 +363,7 @@ class _Facts:
 
     def _value(self, op: Operation, value: SSAValue) -> None:
         stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | Whole)
+        stops = stops or op in self.stored
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
             self.work[value] = 0.0
             self.sources[value] = frozenset((value,))
