@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Region, SSAValue
 
 from mlc.dialects.dims import Dim, tensor_type
-from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, I64, DType
+from mlc.dialects.dtypes import BOOL, F32, F64, I32, I64, DType
 from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense
 from mlc.dialects.tensor.op import OpBuilder
@@ -53,7 +53,7 @@ class Program:
     def add(self, value: SSAValue, dtype: DType, word: str, known: Known) -> Traced:
         """Remembers a value; integers and bools are always certain."""
         if dtype.kind != "float":
-            known = Known(known.bound, whole=True, certain=True, signed=True)
+            known = Known(known.bound, whole=True)
         traced = Traced(value, dtype, word, known)
         self.values.append(traced)
         return traced
@@ -103,7 +103,7 @@ def inputs(choose: Chooser, axes: Axes) -> list[tuple[Input, str]]:
     found: list[tuple[Input, str]] = []
     letters = list(axes.dims)
     for _ in range(choose.number(1, 4)):
-        dtype = choose.pick((F32, F32, F64, F64, I64, *DTYPES))
+        dtype = choose.pick((F32, F32, F32, F64, F64, F64, I32, I64, I64, BOOL))
         rank = choose.pick((0, 1, 1, 2, 2, 2, 3))
         word = "".join(choose.pick(_orders(letters))[:rank])
         strided = rank > 0 and choose.number(0, 5) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from tests.differential.programs import Program, random_loop
-from tests.differential.values import EXACT_SUM, INFINITE, TAINTED_MOST, Known, Traced
+from tests.differential.values import EXACT_SUM, INFINITE, LOOSE, TAINTED_MOST, Known, Traced
 
 MOST_ELEMENTS = 20_000
 
@@ -72,6 +73,8 @@ def converted(p: Program, x: Traced, dtype: DType) -> Traced | None:
     known = x.known if x.dtype is not BOOL else Known(1, whole=True)
     if dtype.kind == "float" and x.dtype.kind == "int" and known.bound > EXACT_SUM[dtype.bytes]:
         known = Known(INFINITE)
+    if not known.certain:
+        known = replace(known, loose=max(known.loose, LOOSE[dtype.bytes]))
     return p.add(value, dtype, x.word, known)
 
 
@@ -111,7 +114,7 @@ def _sum_known(x: Known, terms: int, dtype: DType) -> Known | None:
     if x.whole and x.certain and bound <= EXACT_SUM[dtype.bytes]:
         return Known(bound, whole=True, signed=False)
     if bound <= TAINTED_MOST:
-        return Known(bound, certain=False, signed=False)
+        return Known(bound, loose=max(x.loose, LOOSE[dtype.bytes]), signed=False)
     return None
 
 
@@ -146,7 +149,7 @@ def arithmetic(p: Program) -> None:
         return
     known = both.bounded(bound)
     if op in (MaxOp, MinOp):  # max(0.0, -0.0) may be either
-        known = Known(bound, both.whole, both.certain, signed=False)
+        known = Known(bound, both.whole, both.loose, signed=False)
     p.add(p.emit(op, x.value, y.value), x.dtype, x.word, known)
 
 
@@ -170,19 +173,20 @@ def elementary(p: Program) -> None:
         return
     op = p.choose.pick((NegOp, SqrtOp, ExpOp, LogOp, TanhOp))
     bound = x.known.bound
+    loose = max(x.known.loose, LOOSE[x.dtype.bytes])
     if op is NegOp:
         known = x.known
     elif op is SqrtOp and x.known.certain:
         known = Known(signed=x.known.signed)
     elif op is ExpOp and bound <= 8:
-        known = Known(math.exp(bound), certain=False)
+        known = Known(math.exp(bound), loose=loose)
     elif op is TanhOp:
-        known = Known(1, certain=False, signed=x.known.signed)
+        known = Known(1, loose=loose, signed=x.known.signed)
     elif op is LogOp and bound <= TAINTED_MOST:
         one = p.scalar(1, x.dtype, x.word)
         above = p.emit(MaxOp, x.value, one)
-        x = p.add(above, x.dtype, x.word, Known(max(bound, 1), x.known.whole, x.known.certain))
-        known = Known(math.log(max(bound, 1.0)) + 1, certain=False, signed=False)
+        x = p.add(above, x.dtype, x.word, Known(max(bound, 1), x.known.whole, x.known.loose))
+        known = Known(math.log(max(bound, 1.0)) + 1, loose=loose, signed=False)
     else:
         return
     p.add(p.emit(op, x.value), x.dtype, x.word, known)
@@ -233,7 +237,7 @@ def reduction(p: Program) -> None:
         p.add(value, I64, kept, Known(extent))
     else:
         bound = x.known.bound if monoid != "prod" else INFINITE
-        known = Known(bound, x.known.whole, x.known.certain, signed=False)
+        known = Known(bound, x.known.whole, x.known.loose, signed=False)
         p.add(value, x.dtype, kept, known)
 
 
@@ -319,9 +323,7 @@ def slicing(p: Program) -> None:
         letters.append(p.axes.fresh((n + 1) // 2) if step == 2 else c)
     word = "".join(letters)
     kind = tensor_type(x.dtype.ir, p.axes.shape(word))
-    value = p.emit(
-        SliceOp, x.value, offsets=tuple(offsets), steps=tuple(strides), declared=kind
-    )
+    value = p.emit(SliceOp, x.value, offsets=tuple(offsets), steps=tuple(strides), declared=kind)
     p.add(value, x.dtype, word, x.known)
 
 

@@ -23,6 +23,7 @@ from mlc.dialects.tensor.letters import ALPHABET
 Array = NDArray[Any]
 
 INFINITE = float("inf")
+LOOSE = {4: 2e-3, 8: 1e-9}  # by bytes: see `Known.loose`; a hundred roundings, and what exp does
 EXACT_SUM = {4: 2.0**22, 8: 2.0**50}  # by bytes: whole numbers up to this add without rounding
 TAINTED_MOST = 1e4  # magnitude up to which an inexact value may be computed with
 
@@ -31,21 +32,26 @@ TAINTED_MOST = 1e4  # magnitude up to which an inexact value may be computed wit
 class Known:
     """
     `bound`: |x| is at most that, where x is finite for sure; infinite where nothing is known.
-    `whole`: an integer if finite. `certain`: the same bits whatever order sums are taken in.
-    `signed`: the sign of a zero is certain too.
+    `whole`: an integer if finite. `loose`: how far two evaluations may lie apart, relative to the
+    bound; 0 where the bits are certain. `signed`: the sign of a zero is certain too.
     """
 
     bound: float = INFINITE
     whole: bool = False
-    certain: bool = True
+    loose: float = 0.0
     signed: bool = True
+
+    @property
+    def certain(self) -> bool:
+        """The same bits whatever order sums are taken in."""
+        return self.loose == 0
 
     def under(self, other: Known) -> Known:
         """What holds of both; the bound is for the caller to set."""
         return Known(
             max(self.bound, other.bound),
             self.whole and other.whole,
-            self.certain and other.certain,
+            max(self.loose, other.loose),
             self.signed and other.signed,
         )
 
@@ -96,26 +102,19 @@ class Axes:
         return letter
 
 
-def tolerance(known: Known, dtype: DType) -> float:
-    """How far two evaluations of a value may lie apart."""
-    if known.certain or dtype.kind != "float":
-        return 0.0
-    return (2e-3 if dtype.bytes == 4 else 1e-9) * max(known.bound, 1.0)
-
-
 def differs(got: Array, want: Array, known: Known, dtype: DType) -> str:
     """How two evaluations differ by more than they may; empty where they do not."""
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{got.dtype}{got.shape} where {want.dtype}{want.shape} is expected"
     if dtype is BOOL or dtype.kind == "int":
         return "" if np.array_equal(got, want) else f"{got!r} where {want!r} is expected"
-    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    same = np.asarray((got == want) | (np.isnan(got) & np.isnan(want)))
     if known.certain and known.signed:
         same &= np.isnan(want) | (np.signbit(got) == np.signbit(want))
     if not known.certain:
         with np.errstate(invalid="ignore"):
-            same |= np.abs(got - want) <= tolerance(known, dtype)
+            same |= np.abs(got - want) <= known.loose * max(known.bound, 1.0)
     if same.all():
         return ""
-    at = tuple(int(i[0]) for i in np.nonzero(~same))
+    at = tuple(int(i) for i in np.argwhere(~same)[0])
     return f"{got[at]!r} at {at} where {want[at]!r} is expected ({known})"
