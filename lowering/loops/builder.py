@@ -411,13 +411,13 @@ class LoopBuilder:
             self.block.add_op(vector.StoreOp.create(operands=[value, buffer, *indices]))
         elif _first_lane_alone(mask):
             # one element is a plain store; LLVM 22 would write all bits of a truncated one
-            first = DenseArrayBase.from_list(i64, [0])
-            element = vector.ExtractOp.create(
+            element = cast("MemRefType[Attribute]", buffer.type).element_type
+            first = vector.ExtractOp.create(
                 operands=[value],
-                result_types=[value.type.element_type],  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-                properties={"static_position": first},
+                result_types=[element],
+                properties={"static_position": DenseArrayBase.from_list(i64, [0])},
             )
-            self.store(self.value(element), buffer, at)
+            self.store(self.value(first), buffer, at)
         else:
             self.block.add_op(vector.MaskedStoreOp.create(operands=[buffer, *indices, mask, value]))
 
