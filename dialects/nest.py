@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.dtypes import DType
@@ -145,6 +145,9 @@ class _Probe:
         return _ANY
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
+        return _ANY
+
+    def bitcast(self, value: SSAValue, element: Attribute) -> SSAValue:
         return _ANY
 
     def size(self, dim: Dim) -> SSAValue:

@@ -36,6 +36,8 @@ class Site:
             where = f"\n  {self.file}:{self.line}   {text}".rstrip()
         if self.kind == "index":
             raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
+        if self.kind == "negative power":
+            raise ValueError(f"Integers to negative integer powers are not allowed: {value}{where}")
         monoid = self.kind.removeprefix("empty ")
         if monoid.startswith("arg"):
             raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")

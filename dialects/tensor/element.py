@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DType
@@ -66,6 +66,10 @@ class ElementBuilder(Protocol):
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
         """The element in another dtype, as `mlc.convert` defines it."""
+        ...
+
+    def bitcast(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """The same bits as another register type of the same size, `DType.register`."""
         ...
 
     def size(self, dim: Dim) -> SSAValue:

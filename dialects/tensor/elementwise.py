@@ -310,41 +310,6 @@ class DivOp(Binary):
         return (by_lhs, b(NegOp, b(MulOp, self.result, by_lhs)))
 
 
-@irdl_op_definition
-class FloorDivOp(Binary):
-    """floor(lhs / rhs) on integers; 0 where rhs is 0; the minimum // -1 wraps (never a trap)."""
-
-    name = "mlc.floor_div"
-    KINDS: ClassVar[tuple[str, ...]] = ("int", "uint")
-    WEIGHT: ClassVar[float] = 20.0
-
-    def reference(self, *operands: Array) -> Array:
-        return np.floor_divide(*operands)
-
-    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        lhs, rhs = operands
-        zero, one = b.constant(0, self.dtype), b.constant(1, self.dtype)
-        by_zero = b.compare("eq", rhs, zero, self.dtype)
-        if self.dtype.kind == "uint":
-            quotient = b.apply(arith.DivUIOp, lhs, b.select(by_zero, one, rhs))
-            return b.select(by_zero, zero, quotient)
-        by_minus_one = b.compare("eq", rhs, b.constant(-1, self.dtype), self.dtype)
-        safe = b.select(b.apply(arith.OrIOp, by_zero, by_minus_one), one, rhs)
-        quotient = b.apply(arith.DivSIOp, lhs, safe)
-        remainder = b.apply(arith.SubiOp, lhs, b.apply(arith.MuliOp, quotient, safe))
-        # towards minus infinity: one less where the remainder is not 0 and its sign is not the
-        # divisor's
-        inexact = b.compare("ne", remainder, zero, self.dtype)
-        opposite = b.compare("lt", b.apply(arith.XOrIOp, remainder, safe), zero, self.dtype)
-        lower = b.apply(arith.SubiOp, quotient, one)
-        floor = b.select(b.apply(arith.AndIOp, inexact, opposite), lower, quotient)
-        negated = b.select(by_minus_one, b.apply(arith.SubiOp, zero, lhs), floor)
-        return b.select(by_zero, zero, negated)
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None, None)
-
-
 ARITHMETIC: tuple[type[Elementwise], ...] = (
     NegOp,
     ExpOp,
@@ -355,5 +320,4 @@ ARITHMETIC: tuple[type[Elementwise], ...] = (
     SubOp,
     MulOp,
     DivOp,
-    FloorDivOp,
 )

@@ -65,6 +65,7 @@ class TensorOp(IRDLOperation):
     WEIGHT: ClassVar[float] = 1.0
     KINDS: ClassVar[tuple[str, ...]] = KINDS  # of the dtypes it is defined for
     CHECKS: ClassVar[bool] = False  # reports run-time errors by `ElementBuilder.check`
+    SITE: ClassVar[str] = "index"  # which error that is
 
     traits = traits_def(Pure())
 

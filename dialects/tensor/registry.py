@@ -9,19 +9,24 @@ from xdsl.ir import Attribute, Dialect, Operation
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
+from mlc.dialects.tensor.bitwise import BITWISE
 from mlc.dialects.tensor.comparison import COMPARISON
 from mlc.dialects.tensor.complex_parts import PARTS
 from mlc.dialects.tensor.control import CONTROL, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.division import DIVISION
 from mlc.dialects.tensor.elementwise import ARITHMETIC
+from mlc.dialects.tensor.functions import FUNCTIONS
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import PLACING
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.rounding import ROUNDING
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
+from mlc.dialects.tensor.trigonometry import TRIGONOMETRY
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 
 OPS: tuple[type[TensorOp], ...] = (
@@ -31,6 +36,11 @@ OPS: tuple[type[TensorOp], ...] = (
     *ARITHMETIC,
     *COMPARISON,
     *PARTS,
+    *ROUNDING,
+    *FUNCTIONS,
+    *TRIGONOMETRY,
+    *DIVISION,
+    *BITWISE,
     BroadcastOp,
     TransposeOp,
     ReshapeOp,

@@ -11,6 +11,7 @@ from mlc.dialects.dtypes import BOOL, F64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.division import FloorDivOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_number, is_scalar
@@ -87,7 +88,7 @@ def floor_divide(x1: Operand, x2: Operand) -> Tracer:
             NotSupportedError, message, remedy="Divide integers, or convert with .astype(np.int64)."
         )
     refuse_bool("floor_divide", dtype, "Convert with .astype(np.int64).")
-    return _binary("floor_divide", ops.FloorDivOp, x1, x2, dtype)
+    return _binary("floor_divide", FloorDivOp, x1, x2, dtype)
 
 
 @public(np.remainder, np.mod, numbers=True)
@@ -102,7 +103,7 @@ def remainder(x1: Operand, x2: Operand) -> Tracer:
     refuse_bool("remainder", dtype, "Convert with .astype(np.int64).")
     lhs, rhs = common_operands("remainder", (x1, x2), dtype)
     b = here().emit
-    whole = b(ops.MulOp, b(ops.FloorDivOp, lhs, rhs), rhs)
+    whole = b(ops.MulOp, b(FloorDivOp, lhs, rhs), rhs)
     rest = b(ops.SubOp, lhs, whole)
     zero = number(0, dtype, result(rhs).dims)
     by_zero = b(CompareOp, rhs, zero, predicate="eq")

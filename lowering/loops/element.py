@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     f32,
     i1,
+    i16,
     i64,
 )
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
@@ -44,7 +45,7 @@ _FLAGGED_INT = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp)
 _NO_FLAGS = (
     *(arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp),
     *(arith.OrIOp, arith.AndIOp, arith.XOrIOp, arith.ShRSIOp, arith.ShRUIOp),
-    *(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp),
+    *(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.AbsIOp),
 )
 _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
@@ -183,6 +184,11 @@ class Lanes:
         )
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        element = element_of(if_true.type)
+        if isinstance(element, BFloat16Type):
+            # LLVM selects bf16 by way of f32, and x86 rounds subnormals to 0 on the way back
+            bits = (self.bitcast(x, i16) for x in (if_true, if_false))
+            return self.bitcast(self.select(condition, *bits), element)
         if self.lanes > 1:
             return self.b.value(vec.SelectOp.of(condition, if_true, if_false))
         return self.b.value(

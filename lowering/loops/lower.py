@@ -298,7 +298,7 @@ class EntryLowering(ControlLowering):
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
         numbers: dict[Operation, int] = {
-            o: self.sites.number(o, "index")
+            o: self.sites.number(o, o.SITE)
             for o in op.block.ops
             if isinstance(o, TensorOp) and o.CHECKS
         }

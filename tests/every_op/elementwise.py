@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
 from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, DType
+from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
     CompareOp,
@@ -18,16 +19,17 @@ from mlc.dialects.tensor.comparison import (
 )
 from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, MagnitudeOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
+from mlc.dialects.tensor.division import PowOp
 from mlc.dialects.tensor.elementwise import (
     DivOp,
     Elementwise,
     ExpOp,
-    LogOp,
     MulOp,
-    TanhOp,
 )
+from mlc.dialects.tensor.functions import LgammaOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.registry import OPS
+from mlc.dialects.tensor.rounding import Numeric
 from tests.every_op.cases import Build, Case, Operand
 from tests.every_op.native import Array
 from tests.every_op.shapes import ShapeClass
@@ -43,15 +45,26 @@ from tests.every_op.values import (
     ordinary,
     specials,
 )
+from tests.numerics.judges import FUNCTIONS
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
 
-# bounds: docstrings of passes/loop/elementary.py
-ULPS: dict[type[TensorOp], dict[DType, Ulps]] = {
-    ExpOp: {F32: Ulps(1.62, np.exp), F64: Ulps(1.55, np.exp)},
-    LogOp: {F32: Ulps(0.84, np.log), F64: Ulps(0.88, np.log)},
-    TanhOp: {F32: Ulps(1.55, np.tanh), F64: Ulps(1.55, np.tanh)},
-}
+
+def _judged(op: type[TensorOp], dtype: DType) -> Tolerance | None:
+    """The bound of vector math, if the op is one of its functions."""
+    function = FUNCTIONS.get(op.name.removeprefix("mlc."))
+    if function is None or dtype.kind != "float":
+        return None
+    if dtype not in (F32, F64):
+        return Steps(1)
+    bound = 2.0 if op is LgammaOp else function.bound(dtype.name)
+    return Ulps(bound, function.exact)
+
+
+def small_and_positive(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Exponents that integers may have."""
+    found = np.asarray(rng.integers(0, 9, shape)).astype(dtype.numpy)
+    return np.where(rng.random(shape) < 0.1, np.array(dtype.highest, dtype.numpy), found)
 
 
 def plain(op: type[TensorOp], **properties: object) -> Build:
@@ -69,22 +82,27 @@ def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
         return Complex(4.0)
     if op is MagnitudeOp:
         return Relative(2.0)
-    if op in ULPS:
-        return ULPS[op].get(dtype, Steps(1))
+    judged = _judged(op, dtype)
+    if judged is not None:
+        return judged
     # IEEE 754-2019 leaves max(0.0, -0.0) open; NumPy's depends on the length of the array
-    return Exact(signed_zero=not issubclass(op, Extremum))
+    return Exact(signed_zero=not issubclass(op, Extremum | Numeric | ClampOp))
 
 
 def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -> Iterator[Case]:
     """Every elementwise op on every dtype it is defined for, over one shape."""
     for op in ELEMENTWISE:
-        if op in (CompareOp, SelectOp, ConvertOp):
+        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp):
             continue
         for dtype in DTYPES:
             if takes(op, dtype):
                 operands = tuple(Operand(dtype, shape, fill) for fill in fills)
                 if dtype.kind == "complex" and op in (MulOp, DivOp, ExpOp):
                     operands = (Operand(dtype, shape, ordinary),) * 2
+                if op is PowOp and dtype.is_integer:
+                    operands = (operands[0], Operand(dtype, shape, small_and_positive))
+                if op is ClampOp:
+                    operands = (Operand(dtype, shape, anything), *operands)
                 used = operands[: len(op.get_irdl_definition().operands)]
                 yield Case(op, "", used, plain(op), _tolerance(op, dtype))
     for dtype in DTYPES:
@@ -96,6 +114,9 @@ def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -
         for target in DTYPES:
             declared = tensor_type(target.ir, shape)
             yield Case(ConvertOp, f"to {target.name}", (x,), _declared(ConvertOp, declared))
+            kinds = {dtype.kind, target.kind}
+            if dtype.bytes == target.bytes and kinds <= set(BitcastOp.KINDS):
+                yield Case(BitcastOp, f"to {target.name}", (x,), _declared(BitcastOp, declared))
 
 
 def _declared(op: type[Elementwise], declared: object) -> Build:

@@ -158,8 +158,9 @@ def libm(name: str) -> Callable[..., Array]:
     native = ctypes.CFUNCTYPE(None, *kinds)(engine.get_function_address("k"))
 
     def function(*x: Array) -> Array:
-        out = np.empty(len(x[0]), np.longdouble)
-        native(len(out), out.ctypes.data, *(v.ctypes.data for v in x))
+        flat = [np.ascontiguousarray(v) for v in x]
+        out = np.empty(x[0].shape, np.longdouble)
+        native(out.size, out.ctypes.data, *(v.ctypes.data for v in flat))
         return out
 
     function.__dict__["engine"] = engine  # the code lives as long as the function

@@ -1,0 +1,211 @@
+"""Elementwise division with a whole quotient, its remainders, and powers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects import arith, math
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition
+
+from mlc.dialects import functions
+from mlc.dialects.dtypes import F32, I64, REALS, DType
+from mlc.dialects.tensor.element import ElementBuilder
+from mlc.dialects.tensor.elementwise import Binary, Elementwise, LogOp, MulOp
+from mlc.dialects.tensor.functions import Tensors, through
+from mlc.dialects.tensor.op import Array, OpBuilder, same_array
+from mlc.dialects.tensor.rounding import TruncOp
+
+
+class WholeDivision(Binary):
+    """
+    The quotient or the remainder. Integers: 0 where rhs is 0; the minimum over -1 wraps around
+    (D3). Halves are computed in f32, rounded once.
+    """
+
+    KINDS: ClassVar[tuple[str, ...]] = REALS
+    WEIGHT: ClassVar[float] = 20.0
+    NUMPY: ClassVar[np.ufunc]
+
+    def reference(self, *operands: Array) -> Array:
+        with np.errstate(all="ignore"):
+            if self.dtype.kind == "float" and self.dtype.bytes < 4:
+                wide = type(self).NUMPY(*(x.astype(np.float32) for x in operands))
+                return same_array(wide, self.dtype)
+            return same_array(type(self).NUMPY(*operands), self.dtype)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        dtype = self.dtype
+        if dtype.kind != "float":
+            return self.of_integers(b, *operands)
+        wide = F32 if dtype.bytes < 4 else dtype
+        found = self.of_floats(b, *(b.convert(x, dtype, wide) for x in operands), wide)
+        return b.convert(found, wide, dtype)
+
+    def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """On integers."""
+        raise NotImplementedError(self.name)
+
+    def of_floats(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        """On f32 and f64."""
+        raise NotImplementedError(self.name)
+
+    def truncated(
+        self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        """(quotient, remainder) of integers, towards zero; both 0 where rhs is 0."""
+        dtype = self.dtype
+        zero, one = b.constant(0, dtype), b.constant(1, dtype)
+        by_zero = b.compare("eq", rhs, zero, dtype)
+        if dtype.kind == "uint":
+            quotient = b.apply(arith.DivUIOp, lhs, b.select(by_zero, one, rhs))
+        else:
+            by_minus_one = b.compare("eq", rhs, b.constant(-1, dtype), dtype)
+            safe = b.select(b.apply(arith.OrIOp, by_zero, by_minus_one), one, rhs)
+            quotient = b.apply(arith.DivSIOp, lhs, safe)
+            quotient = b.select(by_minus_one, b.apply(arith.SubiOp, zero, lhs), quotient)
+        quotient = b.select(by_zero, zero, quotient)
+        rest = b.apply(arith.SubiOp, lhs, b.apply(arith.MuliOp, quotient, rhs))
+        return quotient, b.select(by_zero, zero, rest)
+
+    def must_step(self, b: ElementBuilder, rest: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        """Where a remainder towards zero has the other sign than rhs."""
+        zero = b.constant(0, dtype)
+        signs = (b.compare("lt", x, zero, dtype) for x in (rest, rhs))
+        inexact = b.compare("ne", rest, zero, dtype)
+        return b.apply(arith.AndIOp, inexact, b.apply(arith.XOrIOp, *signs))
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        return (None, None)
+
+
+@irdl_op_definition
+class FloorDivOp(WholeDivision):
+    """floor(lhs / rhs), of floats as Python's divmod rounds it."""
+
+    name = "mlc.floor_div"
+    NUMPY: ClassVar[np.ufunc] = np.floor_divide
+
+    def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        quotient, rest = self.truncated(b, lhs, rhs)
+        if self.dtype.kind == "uint":
+            return quotient
+        lower = b.apply(arith.SubiOp, quotient, b.constant(1, self.dtype))
+        return b.select(self.must_step(b, rest, rhs, self.dtype), lower, quotient)
+
+    def of_floats(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        zero, one, half = (b.constant(v, dtype) for v in (0.0, 1.0, 0.5))
+        ratio = b.apply(arith.DivfOp, lhs, rhs)
+        rest = b.apply(functions.RemainderOp, lhs, rhs)
+        quotient = b.apply(arith.DivfOp, b.apply(arith.SubfOp, lhs, rest), rhs)
+        lower = b.apply(arith.SubfOp, quotient, one)
+        quotient = b.select(self.must_step(b, rest, rhs, dtype), lower, quotient)
+        floor = b.apply(math.FloorOp, quotient)
+        short = b.compare("gt", b.apply(arith.SubfOp, quotient, floor), half, dtype)
+        floor = b.select(short, b.apply(arith.AddfOp, floor, one), floor)
+        signed_zero = b.apply(math.CopySignOp, zero, ratio)
+        found = b.select(b.compare("eq", quotient, zero, dtype), signed_zero, floor)
+        return b.select(b.compare("eq", rhs, zero, dtype), ratio, found)
+
+
+@irdl_op_definition
+class ModOp(WholeDivision):
+    """lhs - floor(lhs / rhs) * rhs, with the sign of rhs: Python's %."""
+
+    name = "mlc.mod"
+    NUMPY: ClassVar[np.ufunc] = np.remainder
+
+    def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        _, rest = self.truncated(b, lhs, rhs)
+        if self.dtype.kind == "uint":
+            return rest
+        higher = b.apply(arith.AddiOp, rest, rhs)
+        return b.select(self.must_step(b, rest, rhs, self.dtype), higher, rest)
+
+    def of_floats(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        zero = b.constant(0.0, dtype)
+        rest = b.apply(functions.RemainderOp, lhs, rhs)
+        higher = b.apply(arith.AddfOp, rest, rhs)
+        found = b.select(self.must_step(b, rest, rhs, dtype), higher, rest)
+        signed_zero = b.apply(math.CopySignOp, zero, rhs)
+        return b.select(b.compare("eq", rest, zero, dtype), signed_zero, found)
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        if self.dtype.kind != "float":
+            return (None, None)
+        t = Tensors(b, self)
+        return (t.number(1.0), t.neg(b(FloorDivOp, self.lhs, self.rhs)))
+
+
+@irdl_op_definition
+class RemOp(WholeDivision):
+    """lhs - trunc(lhs / rhs) * rhs, with the sign of lhs: C's fmod and %."""
+
+    name = "mlc.rem"
+    NUMPY: ClassVar[np.ufunc] = np.fmod
+
+    def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        return self.truncated(b, lhs, rhs)[1]
+
+    def of_floats(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        return b.apply(functions.RemainderOp, lhs, rhs)
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        if self.dtype.kind != "float":
+            return (None, None)
+        t = Tensors(b, self)
+        return (t.number(1.0), t.neg(b(TruncOp, t.div(self.lhs, self.rhs))))
+
+
+@irdl_op_definition
+class PowOp(Binary):
+    """
+    lhs to the power rhs. Floats as IEEE 754-2019, 9.2.1 (x^0 = 1^y = 1). Integers wrap around; a
+    negative exponent is a run-time error, as in NumPy.
+    """
+
+    name = "mlc.pow"
+    KINDS: ClassVar[tuple[str, ...]] = REALS
+    WEIGHT: ClassVar[float] = 90.0
+    CHECKS: ClassVar[bool] = True
+    SITE: ClassVar[str] = "negative power"
+
+    def reference(self, *operands: Array) -> Array:
+        if self.dtype.kind == "float":
+            return same_array(through(np.power, *operands), self.dtype)
+        return np.power(*operands)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        if self.dtype.kind == "float":
+            return b.apply(math.PowFOp, *operands)
+        base, exponent = operands
+        dtype = self.dtype
+        zero, one = b.constant(0, dtype), b.constant(1, dtype)
+        if dtype.kind == "int":
+            wide = b.convert(exponent, dtype, I64)
+            ok = b.compare("ge", exponent, zero, dtype)
+            b.check(ok, self, wide, b.constant(0, I64))
+        product = one
+        for k in range(8 * dtype.bytes):
+            # by squaring, from the exponent's last bit on
+            moved = b.apply(arith.ShRUIOp, exponent, b.constant(k, dtype)) if k else exponent
+            bit = b.apply(arith.AndIOp, moved, one)
+            held = b.compare("ne", bit, zero, dtype)
+            product = b.select(held, b.apply(arith.MuliOp, product, base), product)
+            base = b.apply(arith.MuliOp, base, base)
+        return product
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        """y x^(y - 1), 0 for y = 0; x^y ln x, 0 for x = 0."""
+        if self.dtype.kind != "float":
+            return (None, None)
+        t = Tensors(b, self)
+        x, y = self.lhs, self.rhs
+        lower = b(PowOp, x, t.plus(-1.0, y))
+        by_x = t.where("eq", y, 0.0, t.number(0.0), t.mul(y, lower))
+        positive = t.where("eq", x, 0.0, t.number(1.0), x)
+        return (by_x, b(MulOp, self.result, b(LogOp, positive)))
+
+
+DIVISION: tuple[type[Elementwise], ...] = (FloorDivOp, ModOp, RemOp, PowOp)

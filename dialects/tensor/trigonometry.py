@@ -1,0 +1,173 @@
+"""Trigonometric and hyperbolic functions and their inverses, elementwise on floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from xdsl.dialects import math
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition
+
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.functions import FloatFunction, RsqrtOp, Tensors
+
+
+@irdl_op_definition
+class SinOp(FloatFunction):
+    """Sine; NaN at ±inf."""
+
+    name = "mlc.sin"
+    WEIGHT: ClassVar[float] = 20.0
+    MATH: ClassVar[type[Any]] = math.SinOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.sin
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.b(CosOp, x)
+
+
+@irdl_op_definition
+class CosOp(FloatFunction):
+    """Cosine; NaN at ±inf."""
+
+    name = "mlc.cos"
+    WEIGHT: ClassVar[float] = 20.0
+    MATH: ClassVar[type[Any]] = math.CosOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.cos
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.neg(t.b(SinOp, x))
+
+
+@irdl_op_definition
+class TanOp(FloatFunction):
+    """Tangent; NaN at ±inf."""
+
+    name = "mlc.tan"
+    WEIGHT: ClassVar[float] = 30.0
+    MATH: ClassVar[type[Any]] = math.TanOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.tan
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.plus(1.0, t.mul(y, y))
+
+
+@irdl_op_definition
+class AsinOp(FloatFunction):
+    """Arc sine, in [-pi/2, pi/2]; NaN beyond ±1."""
+
+    name = "mlc.asin"
+    WEIGHT: ClassVar[float] = 18.0
+    MATH: ClassVar[type[Any]] = math.AsinOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.arcsin
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.b(RsqrtOp, t.minus(1.0, t.mul(x, x)))
+
+
+@irdl_op_definition
+class AcosOp(FloatFunction):
+    """Arc cosine, in [0, pi]; NaN beyond ±1."""
+
+    name = "mlc.acos"
+    WEIGHT: ClassVar[float] = 18.0
+    MATH: ClassVar[type[Any]] = math.AcosOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.arccos
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.neg(t.b(RsqrtOp, t.minus(1.0, t.mul(x, x))))
+
+
+@irdl_op_definition
+class AtanOp(FloatFunction):
+    """Arc tangent, in [-pi/2, pi/2]."""
+
+    name = "mlc.atan"
+    WEIGHT: ClassVar[float] = 25.0
+    MATH: ClassVar[type[Any]] = math.AtanOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.arctan
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.over(1.0, t.plus(1.0, t.mul(x, x)))
+
+
+@irdl_op_definition
+class SinhOp(FloatFunction):
+    """Hyperbolic sine."""
+
+    name = "mlc.sinh"
+    WEIGHT: ClassVar[float] = 17.0
+    MATH: ClassVar[type[Any]] = math.SinhOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.sinh
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.b(CoshOp, x)
+
+
+@irdl_op_definition
+class CoshOp(FloatFunction):
+    """Hyperbolic cosine."""
+
+    name = "mlc.cosh"
+    WEIGHT: ClassVar[float] = 16.0
+    MATH: ClassVar[type[Any]] = math.CoshOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.cosh
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.b(SinhOp, x)
+
+
+@irdl_op_definition
+class AsinhOp(FloatFunction):
+    """Inverse hyperbolic sine."""
+
+    name = "mlc.asinh"
+    WEIGHT: ClassVar[float] = 60.0
+    MATH: ClassVar[type[Any]] = math.AsinhOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.arcsinh
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.b(RsqrtOp, t.plus(1.0, t.mul(x, x)))
+
+
+@irdl_op_definition
+class AcoshOp(FloatFunction):
+    """Inverse hyperbolic cosine; NaN below 1."""
+
+    name = "mlc.acosh"
+    WEIGHT: ClassVar[float] = 50.0
+    MATH: ClassVar[type[Any]] = math.AcoshOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.arccosh
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        return t.b(RsqrtOp, t.mul(t.plus(-1.0, x), t.plus(1.0, x)))
+
+
+@irdl_op_definition
+class AtanhOp(FloatFunction):
+    """Inverse hyperbolic tangent; ±inf at ±1, NaN beyond."""
+
+    name = "mlc.atanh"
+    WEIGHT: ClassVar[float] = 35.0
+    MATH: ClassVar[type[Any]] = math.AtanhOp
+    NUMPY: ClassVar[Callable[..., Any]] = np.arctanh
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        root = t.b(RsqrtOp, t.minus(1.0, t.mul(x, x)))  # NaN where atanh is
+        return t.mul(root, root)
+
+
+TRIGONOMETRY: tuple[type[Elementwise], ...] = (
+    SinOp,
+    CosOp,
+    TanOp,
+    AsinOp,
+    AcosOp,
+    AtanOp,
+    SinhOp,
+    CoshOp,
+    AsinhOp,
+    AcoshOp,
+    AtanhOp,
+)
