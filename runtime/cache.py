@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import mlc
 from mlc import knobs
 from mlc.version import __version__
 
@@ -38,7 +37,7 @@ def compiler_version() -> bytes:
     An edited or upgraded compiler never meets objects of its former self. 1 ms for 200 files.
     """
     digest = hashlib.sha256(__version__.encode())
-    root = Path(mlc.__file__).parent
+    root = Path(knobs.__file__).parent
     for folder in sorted((root, *(root / part for part in _PARTS))):
         for path in sorted((*folder.rglob("*.py"), *folder.glob("*.ll"))):
             status = path.stat()
