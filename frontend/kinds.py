@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 def is_array(value: object) -> TypeGuard[NDArray[Any]]:
@@ -22,7 +22,7 @@ def is_scalar(value: object) -> TypeGuard[np.generic[Any]]:
 
 def is_number(value: object) -> TypeGuard[Number]:
     """A Python number, which takes the other operand's dtype."""
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+    return isinstance(value, bool | int | float | complex) and not isinstance(value, np.generic)
 
 
 def is_series(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:

@@ -90,6 +90,16 @@ class Tracer(Value):
         return _names().swapaxes(self, -1, -2)
 
     @property
+    def real(self) -> Tracer:
+        """The real part."""
+        return _names().real(self)
+
+    @property
+    def imag(self) -> Tracer:
+        """The imaginary part."""
+        return _names().imag(self)
+
+    @property
     def flat(self) -> NoReturn:
         """Refused: use `ravel`."""
         raise located(NotSupportedError, "x.flat is not supported yet; use x.ravel()")
@@ -307,6 +317,8 @@ for _name in [
     "take",
     "astype",
     "copy",
+    "conj",
+    "conjugate",
 ]:
     _method_of(_name, _name)
 _method_of("flatten", "ravel_copy")

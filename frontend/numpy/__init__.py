@@ -27,6 +27,7 @@ from numpy import (
 )
 
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.complexes import conj, conjugate, imag, iscomplexobj, isrealobj, real
 from mlc.frontend.numpy.contraction import (
     dot,
     einsum,
@@ -228,6 +229,8 @@ __all__ = [
     "column_stack",
     "concat",
     "concatenate",
+    "conj",
+    "conjugate",
     "copy",
     "count_nonzero",
     "cumlogsumexp",
@@ -271,15 +274,18 @@ __all__ = [
     "hstack",
     "identity",
     "iinfo",
+    "imag",
     "inf",
     "inner",
     "int32",
     "int64",
     "interp",
     "invert",
+    "iscomplexobj",
     "isfinite",
     "isinf",
     "isnan",
+    "isrealobj",
     "less",
     "less_equal",
     "linspace",
@@ -320,6 +326,7 @@ __all__ = [
     "put_along_axis",
     "quantile",
     "ravel",
+    "real",
     "reciprocal",
     "remainder",
     "repeat",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dtypes import BOOL, F64, DType
+from mlc.dialects.dtypes import BOOL, F64, I64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
@@ -15,6 +15,7 @@ from mlc.dialects.tensor.division import FloorDivOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_number, is_scalar
+from mlc.frontend.numpy.complexes import magnitude
 from mlc.frontend.numpy.registry import public, refuse_bool
 from mlc.frontend.numpy.values import (
     broadcast_shapes,
@@ -123,11 +124,13 @@ def power(x1: Operand, x2: Operand) -> Tracer:
         x2.__index__()  # of a number argument: asks for it as a static one
     if not (is_number(x2) or is_scalar(x2)):
         raise _power_error("an exponent that is an array")
-    if x2 != 0.5 and not float(x2).is_integer():
+    if x2 != 0.5 and (isinstance(x2, complex) or not float(x2).is_integer()):
         raise _power_error(f"the exponent {x2}")
     dtype = common_dtype("power", (x1, x2))
     dtype = dtype_row(np.int64) if dtype is BOOL else dtype
     base = lift(x1)
+    if base.row is BOOL and x2 == 2:
+        dtype = dtype_row(np.int8)  # as np.square, which NumPy calls
     if x2 == 0.5:
         return _unary("sqrt", ops.SqrtOp, astype(base, dtype.numpy))
     exponent = int(x2)
@@ -206,10 +209,12 @@ def positive(x: Operand) -> Tracer:
 
 @public(np.abs, np.fabs, numbers=True)
 def abs(x: Operand) -> Tracer:  # noqa: A001 - NumPy's name
-    """max(x, -x)."""
+    """max(x, -x); of complex numbers their magnitude."""
     source = lift(x)
-    if source.row is BOOL:
+    if source.row.kind in ("bool", "uint"):
         return source
+    if source.row.kind == "complex":
+        return magnitude(source)
     return result(here().emit(MaxOp, source.value, here().emit(ops.NegOp, source.value)))
 
 
@@ -286,11 +291,37 @@ def _compare(function: str, predicate: str, x1: Operand, x2: Operand) -> Tracer:
     from mlc.frontend.numpy.values import common_origins
 
     dtype = common_dtype(function, (x1, x2))
+    beyond = _beyond(predicate, x1, x2, dtype)
+    if beyond is not None:
+        return beyond
+    if is_integer(dtype) and dtype.bytes < I64.bytes and any(_is_weak_array(x) for x in (x1, x2)):
+        dtype = I64  # a Python int that is an argument: the narrow dtype may not hold it
     made = result(
         here().emit(CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate)
     )
     made.origins = common_origins((x1, x2)) if is_weak(x1) and is_weak(x2) else frozenset()
     return made
+
+
+_SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _is_weak_array(x: Operand) -> bool:
+    return isinstance(x, Tracer) and x.weak
+
+
+def _beyond(predicate: str, x1: Operand, x2: Operand, dtype: DType) -> Tracer | None:
+    """The comparison with a Python int that the dtype cannot hold: the same for every element."""
+    if not is_integer(dtype):
+        return None
+    for x, other, relation in ((x2, x1, predicate), (x1, x2, _SWAPPED[predicate])):
+        if isinstance(x, bool | np.generic) or not isinstance(x, int):
+            continue
+        if dtype.lowest <= x <= dtype.highest:
+            continue
+        larger = ("ne", "lt", "le") if x > dtype.highest else ("ne", "gt", "ge")
+        return result(number(relation in larger, BOOL, lift(other).dims))
+    return None
 
 
 @public(np.equal, numbers=True)

@@ -65,7 +65,7 @@ def _accumulator(row: DType, dtype: Any) -> DType:
     """The dtype in which NumPy adds: int64 for bool and integers."""
     if dtype is not None:
         return dtype_row(dtype)
-    return numpy_dtype(_summed(row.numpy.str)) if not is_inexact(row) else row
+    return numpy_dtype(_summed(row.numpy.str)) if row.kind in ("bool", "int", "uint") else row
 
 
 @lru_cache(maxsize=64)

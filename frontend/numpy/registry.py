@@ -62,7 +62,7 @@ def public(
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, bool | int | float | np.generic)
+    return isinstance(value, bool | int | float | complex | np.generic)
 
 
 def _eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[str, Any]) -> R:

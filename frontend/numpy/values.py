@@ -35,9 +35,8 @@ class OverflowDTypeError(DTypeError, OverflowError):
 
 def is_operand(value: object) -> TypeGuard[Any]:
     """Whether an operator on a traced array accepts the value."""
-    return isinstance(
-        value, Tracer | np.ndarray | np.generic | bool | int | float | SymbolicDim | list | tuple
-    )
+    arrays = Tracer | SymbolicDim | np.ndarray | np.generic
+    return isinstance(value, arrays | bool | int | float | complex | list | tuple)
 
 
 def lift(value: object, function: str = "mlc") -> Tracer:
@@ -74,7 +73,7 @@ def dtype_row(dtype: Any, function: str = "astype") -> DType:
     try:
         found = np.dtype(dtype)
     except TypeError:
-        if isinstance(dtype, str) and dtype in ("f32", "f64", "i32", "i64", "bool"):
+        if isinstance(dtype, str) and dtype in {row.name for row in DTYPES}:
             return named_dtype(dtype)
         raise located(DTypeError, f"{function}: {dtype!r} is not a dtype") from None
     try:
@@ -99,6 +98,9 @@ def number(value: Number, dtype: DType, shape: Shape = ()) -> SSAValue:
         and not (dtype.lowest <= value <= dtype.highest)
     ):
         raise located(OverflowDTypeError, f"Python integer {value} out of bounds for {dtype.numpy}")
+    if isinstance(value, complex) and dtype.kind != "complex":
+        message = f"the complex number {value} does not fit into {dtype.numpy}"
+        raise located(DTypeError, message, remedy="Take its .real, or convert x.astype(complex).")
     trace = here()
     with np.errstate(over="ignore"):
         exact: NDArray[Any] = np.asarray(value).astype(dtype.numpy)
@@ -127,7 +129,12 @@ def dtype_at(value: SSAValue) -> DType:
 PromotionKey = str | tuple[str, Number]
 """A dtype's name, or a kind of Python number with an example of it."""
 
-_WEAK: dict[str, PromotionKey] = {"bool": "bool", "int": ("int", 0), "float": ("float", 0.0)}
+_WEAK: dict[str, PromotionKey] = {
+    "bool": "bool",
+    "int": ("int", 0),
+    "float": ("float", 0.0),
+    "complex": ("complex", 0j),
+}
 
 
 def promotion_key(value: object, function: str) -> PromotionKey:
@@ -138,8 +145,8 @@ def promotion_key(value: object, function: str) -> PromotionKey:
         return _WEAK["int"]
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, int | float) and not isinstance(value, np.generic):
-        return _WEAK["int" if isinstance(value, int) else "float"]
+    if is_number(value):
+        return _WEAK[type(value).__name__]
     return dtype_row(np.asarray(value).dtype, function).name
 
 
@@ -161,8 +168,8 @@ def common_dtype(function: str, operands: Sequence[object]) -> DType:
 def _common(keys: tuple[PromotionKey, ...]) -> DType:
     strong = [named_dtype(key) for key in keys if isinstance(key, str)]
     weak = [key[1] for key in keys if not isinstance(key, str)]
-    if any(map(is_inexact, strong)):
-        weak = []
+    if any(row.kind in ("float", "complex", "storage") for row in strong):
+        weak = [x for x in weak if isinstance(x, complex)]
     return numpy_dtype(np.result_type(*(row.numpy for row in strong), *weak))
 
 
@@ -170,7 +177,9 @@ def is_weak(value: object) -> bool:
     """Whether the operand is a Python number (bool is not: NumPy's is as wide)."""
     if isinstance(value, Tracer):
         return value.weak
-    return isinstance(value, int | float | SymbolicDim) and not isinstance(value, bool | np.generic)
+    if isinstance(value, bool | np.generic):
+        return False
+    return isinstance(value, int | float | complex | SymbolicDim)
 
 
 def operator_result(function: Callable[..., Any], *operands: object) -> object:
@@ -190,7 +199,7 @@ def common_origins(operands: Sequence[object]) -> frozenset[str]:
             if not x.origins:
                 return frozenset()
             found |= x.origins
-        elif not isinstance(x, int | float | np.generic):
+        elif not isinstance(x, int | float | complex | np.generic):
             return frozenset()
     return found
 
@@ -260,7 +269,7 @@ def common_operands(
     values: list[SSAValue] = []
     for operand, tracer in zip(operands, tracers, strict=True):
         if tracer is None:
-            assert isinstance(operand, bool | int | float)
+            assert is_number(operand)
             values.append(number(operand, dtype, shape))
         else:
             values.append(spread(convert(tracer.value, dtype), shape))

@@ -1,0 +1,63 @@
+"""Complex numbers: their parts, conjugates and magnitudes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.tensor.complex_parts import ComplexOp, ImagOp, MagnitudeOp, RealOp
+from mlc.dialects.tensor.elementwise import NegOp
+from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.values import lift, number, result
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+Operand = Any
+
+
+@public(np.real, numbers=True)
+def real(val: Operand) -> Tracer:
+    """The real part; real numbers are their own."""
+    x = lift(val, "real")
+    return result(here().emit(RealOp, x.value)) if x.row.kind == "complex" else x
+
+
+@public(np.imag, numbers=True)
+def imag(val: Operand) -> Tracer:
+    """The imaginary part, 0 of real numbers."""
+    x = lift(val, "imag")
+    if x.row.kind == "complex":
+        return result(here().emit(ImagOp, x.value))
+    return result(number(0, x.row, x.dims))
+
+
+@public(np.conjugate, numbers=True)
+def conjugate(x: Operand) -> Tracer:
+    """The complex conjugate; real numbers are their own."""
+    source = lift(x, "conjugate")
+    if source.row.kind != "complex":
+        return result(source.value)
+    b = here().emit
+    value = source.value
+    return result(b(ComplexOp, b(RealOp, value), b(NegOp, b(ImagOp, value))))
+
+
+conj = conjugate
+
+
+def magnitude(x: Tracer) -> Tracer:
+    """|x| of complex numbers."""
+    return result(here().emit(MagnitudeOp, x.value))
+
+
+@public(np.iscomplexobj)
+def iscomplexobj(x: Operand) -> bool:
+    """Whether the dtype is complex."""
+    return lift(x).row.kind == "complex"
+
+
+@public(np.isrealobj)
+def isrealobj(x: Operand) -> bool:
+    """Whether the dtype is not complex."""
+    return lift(x).row.kind != "complex"
