@@ -38,6 +38,7 @@ from mlc.lowering.loops.kernel import KernelScope, vector_loop
 COUNTED = 128  # elements of the longest row that is sorted by counting; measured
 DIGIT_BITS = 8  # 256 counters and 256 open cache lines, which a first-level cache holds
 DIGITS = 1 << DIGIT_BITS
+SLACK = 16  # elements behind a row, over which a whole vector may be written
 ROWS_AT_ONCE = 64  # rows that may be sorted at the same time where the number of rows is known
 
 
@@ -152,7 +153,7 @@ def sort_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
     length, rows = op.shape[-1], product(op.shape[:-1])
     at_once = rows if rows.constant is None else Dim.const(min(rows.constant, ROWS_AT_ONCE))
     # each part begins at a multiple of a cache line only if rows are; vectors here are unaligned
-    count = at_once * length
+    count = at_once * (length + SLACK)
     keys = Scratch(keys_of(op).dtype.ir, count)
     if not isinstance(op, ArgsortOp):
         return (keys, keys)
@@ -175,6 +176,10 @@ class SortNest:
         self.size: Index = s.b.dim(op.shape[-1])
         self.outer: list[Index] = [s.b.dim(dim) for dim in op.shape[:-1]]
         self.lanes = s.schedule.lanes
+        # moving the lanes of a mask together is one instruction on 512-bit registers of 4 or 8
+        # bytes, and many on others
+        widest = 8 if self.is_argsort else self.keys.element.bytes
+        self.partitions = self.lanes * widest == 64 and self.keys.element.bytes >= 4
 
     def run(self) -> None:
         """All rows, shared by the threads."""
@@ -199,13 +204,18 @@ class SortNest:
     def row(self, row: Index, slot: Index) -> None:
         """One row, with the scratch of a slot."""
         b = self.b
-        offset = b.mul(slot, self.size)
+        offset = b.mul(slot, b.add(self.size, SLACK))
         at: list[Position] = []
         rest = row
         for size in reversed(self.outer):
             quotient = b.div(rest, size)
             at.insert(0, Position(b.sub(rest, b.mul(quotient, size)) if size != 1 else 0))
             rest = quotient
+        if self.partitions:
+            from mlc.lowering.loops.partition import Partitioning
+
+            Partitioning(self, at, offset).run()
+            return
         short = b.compare("le", self.size, COUNTED)
         b.when(
             short,
@@ -224,14 +234,14 @@ class SortNest:
         def fill(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(lanes, mask)
             key = merged.of(e, e.fetch(self.op.operands[0], (*at, Position(i, 1))))
-            self._store(e, key, buffer, b.add(offset, i))
+            self.store(e, key, buffer, b.add(offset, i))
             return []
 
         vector_loop(self.s, 0, self.size, fill, lanes=lanes, unroll=1)
 
         def place(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(lanes, mask)
-            mine = self._load(e, kind, buffer, b.add(offset, i))
+            mine = self.load(e, kind, buffer, b.add(offset, i))
             end = b.min(b.add(i, lanes), self.size)
             zero = [e.constant(0, kind)]
             count = b.loop(0, i, 1, self._counting(e, buffer, offset, mine, "ule"), zero)
@@ -251,7 +261,7 @@ class SortNest:
             (count,) = carried
             here = self._again(e)
             other = here.spread(self.b.load(buffer, [self.b.add(offset, j)]))
-            before = _unsigned(here, predicate, other, mine)
+            before = unsigned(here, predicate, other, mine)
             more = here.apply(arith.AddiOp, count, here.constant(1, kind))
             return [here.select(before, more, count)]
 
@@ -265,7 +275,7 @@ class SortNest:
             (count,) = carried
             here = self._again(e)
             other = here.spread(self.b.load(buffer, [self.b.add(offset, j)]))
-            less = _unsigned(here, "ult", other, mine)
+            less = unsigned(here, "ult", other, mine)
             equal = here.compare("eq", other, mine, kind)
             earlier = here.compare(
                 "lt", here.position(Position(j)), here.position(Position(i, 1)), I64
@@ -320,7 +330,7 @@ class SortNest:
         key = self.keys.of(e, e.fetch(self.op.operands[0], (*at, Position(i))))
         b.store(key, self.s.scratch[0], [b.add(offset, i)])
         if self.is_argsort:
-            number = _as_integer(e, i, self.positions)
+            number = as_integer(e, i, self.positions)
             b.store(number, self.s.scratch[2], [b.add(offset, i)])
         one = b.constant(IntegerAttr(1, i64), i64)
         for p in range(self.keys.digits):
@@ -335,7 +345,7 @@ class SortNest:
         if isinstance(p, int):
             shift = e.constant(p * DIGIT_BITS, kind)
         else:
-            shift = _as_integer(e, b.mul(p, DIGIT_BITS), kind)
+            shift = as_integer(e, b.mul(p, DIGIT_BITS), kind)
         low = e.apply(
             arith.AndIOp, _shifted(e, arith.ShRUIOp, key, shift), e.constant(DIGITS - 1, kind)
         )
@@ -413,7 +423,7 @@ class SortNest:
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
-            value = self._load(e, dtype, source, b.add(offset, i))
+            value = self.load(e, dtype, source, b.add(offset, i))
             if self.is_argsort:
                 value = e.convert(value, dtype, I64)
             else:
@@ -425,21 +435,23 @@ class SortNest:
 
     # scratch --------------------------------------------------------------------------------
 
-    def _load(self, e: Lanes, dtype: DType, buffer: SSAValue, at: Index) -> SSAValue:
+    def load(self, e: Lanes, dtype: DType, buffer: SSAValue, at: Index) -> SSAValue:
+        """The lanes' keys or positions from element `at` of a scratch array on."""
         if e.lanes == 1:
             return self.b.load(buffer, [at])
         kind = vector_type(dtype.ir, e.lanes)
         fill = e.constant(0, dtype) if e.mask is not None else None
         return self.b.load_vector(buffer, [at], kind, e.mask, fill)
 
-    def _store(self, e: Lanes, value: SSAValue, buffer: SSAValue, at: Index) -> None:
+    def store(self, e: Lanes, value: SSAValue, buffer: SSAValue, at: Index) -> None:
+        """Writes the lanes from element `at` of a scratch array on."""
         if e.lanes == 1:
             self.b.store(value, buffer, [at])
         else:
             self.b.store_vector(value, buffer, [at], e.mask)
 
 
-def _unsigned(e: Lanes, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
+def unsigned(e: Lanes, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
     """x ? y of unsigned integers."""
     if e.lanes > 1:
         return e.b.value(vec.CmpiOp.of(predicate, x, y))
@@ -449,7 +461,8 @@ def _unsigned(e: Lanes, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
     )
 
 
-def _as_integer(e: Lanes, index: Index, dtype: DType) -> SSAValue:
+def as_integer(e: Lanes, index: Index, dtype: DType) -> SSAValue:
+    """An index as a single integer."""
     if isinstance(index, int):
         return e.constant(index, dtype)
     return e.b.value(arith.IndexCastOp.create(operands=[index], result_types=[dtype.ir]))
