@@ -20,7 +20,7 @@ from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
-from mlc.lowering.loops.builder import Index, LoopBuilder
+from mlc.lowering.loops.builder import Index, LoopBuilder, memory_type
 from mlc.lowering.loops.contract import ContractionNest
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
@@ -75,7 +75,7 @@ class _Tile:
         self.batch = {k: Position(i) for k, i in zip(c.batch, batch_at, strict=True)}
         self.first_row = self.b.mul(row, self.schedule.block_m)
         self.first_column = self.b.mul(column, self.schedule.block_n)
-        depth, item = self.schedule.block_k, c.dtype.ir
+        depth, item = self.schedule.block_k, memory_type(c.dtype)
         self.lhs = self.b.shared(item, (depth, self.schedule.block_m + PADDING))
         self.rhs = self.b.shared(item, (depth, self.schedule.block_n + PADDING))
         columns_of_threads = self.schedule.block_n // self.schedule.tile_n
@@ -164,7 +164,7 @@ class _Tile:
 
     def multiply(self, k: Index, *sums: SSAValue) -> list[SSAValue]:
         """One step of the summed axis: an outer product of this thread's rows and columns."""
-        b, e, kind = self.b, self.s.lanes(LANES), vector_type(self.c.dtype.ir, LANES)
+        b, e, kind = self.b, self.s.lanes(LANES), vector_type(self.c.dtype.register, LANES)
         vectors = self.schedule.tile_n // LANES
         rhs = [
             b.load_vector(self.rhs, [k, self.columns_of(v)], kind, None, None)
@@ -185,7 +185,7 @@ class _Tile:
         return self.b.value(
             vector.ExtractOp.create(
                 operands=[values],
-                result_types=[self.c.dtype.ir],
+                result_types=[self.c.dtype.register],
                 properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
             )
         )
@@ -210,5 +210,6 @@ class _Tile:
     def finish(self, at: dict[str, Position], column: Index, total: SSAValue, masked: bool) -> None:
         """Four results side by side; those past the edge are neither computed from nor written."""
         mask = self.b.mask(self.b.sub(self.c.size.n, column), LANES) if masked else None
-        e = self.s.lanes(LANES, mask, bound={self.c.op.results[0]: total})
+        e = self.s.lanes(LANES, mask)
+        e.bound[self.c.op.results[0]] = e.convert(total, self.c.dtype, self.c.op.dtype)
         self.s.store_results(e, tuple(at[c] for c in self.c.result_word))

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Operation
 from mlc.dialects import gpu, par
 from mlc.dialects.launch import GpuKernel, GpuProgram
 from mlc.dialects.target import GpuTarget
-from mlc.lowering.emit import arith, memref, scf, vector, write_function
+from mlc.lowering.emit import arith, complex_parts, memref, scf, vector, write_function
 from mlc.lowering.emit import math as emit_math
 from mlc.lowering.emit import par as emit_par
 from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
@@ -114,7 +114,14 @@ def _return(e: FunctionText, op: func.ReturnOp) -> None:
 
 
 GPU_RULES = Rules()
-for _table in (arith.RULES, emit_math.RULES, memref.RULES, vector.RULES, scf.RULES):
+for _table in (
+    arith.RULES,
+    emit_math.RULES,
+    memref.RULES,
+    vector.RULES,
+    complex_parts.RULES,
+    scf.RULES,
+):
     GPU_RULES.update(_table)
 GPU_RULES[par.FailOp] = emit_par.RULES[par.FailOp]
 for _op in _PLACES:

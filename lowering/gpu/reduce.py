@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from xdsl.dialects.builtin import ComplexType
 from xdsl.ir import SSAValue
 
 from mlc.dialects import gpu
@@ -111,6 +112,9 @@ class BlockReduction(ReductionNest):
         return state
 
     def _shuffle(self, value: SSAValue, offset: int) -> SSAValue:
+        if isinstance(value.type, ComplexType):
+            e = self.s.lanes(1)
+            return e.pair(*(self._shuffle(x, offset) for x in (e.real(value), e.imag(value))))
         return self.b.value(gpu.ShuffleOp.of("xor", value, offset))
 
     def block_state(self, state: State, threads: int) -> State:
