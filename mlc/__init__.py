@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
     from mlc.frontend import numpy
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
+    from mlc.frontend.control import cond
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
-    from mlc.frontend.loops import fori_loop
+    from mlc.frontend.loops import fori_loop, scan, while_loop
+    from mlc.frontend.loops import map_ as map  # noqa: A004 - mlc.map
     from mlc.frontend.spec import TensorSpec
     from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 _PLACES = {
     "compile": "mlc.frontend.compile",
     "Compiled": "mlc.frontend.compile",
+    "cond": "mlc.frontend.control",
     "fori_loop": "mlc.frontend.loops",
+    "map": "mlc.frontend.loops:map_",
+    "scan": "mlc.frontend.loops",
+    "while_loop": "mlc.frontend.loops",
     "TensorSpec": "mlc.frontend.spec",
     "numpy": "mlc.frontend.numpy:",
     "set_threads": "mlc.runtime.threads",
@@ -40,7 +46,7 @@ _PLACES = {
     "NotSupportedError": "mlc.frontend.errors",
     "ConcretizationError": "mlc.frontend.errors",
 }
-"""Where each public name lives; a colon stands for the module itself."""
+"""Where each public name lives; after a colon its name there, or nothing for the module itself."""
 
 __all__ = [
     "Compiled",
@@ -54,10 +60,14 @@ __all__ = [
     "__version__",
     "clear_pool",
     "compile",
+    "cond",
     "fori_loop",
     "get_threads",
+    "map",
     "numpy",
+    "scan",
     "set_threads",
+    "while_loop",
 ]
 
 
@@ -65,8 +75,9 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'mlc' has no attribute {name!r}")
-    module = import_module(place.rstrip(":"))
-    value = module if place.endswith(":") else getattr(module, name)
+    path, colon, inside = place.partition(":")
+    module = import_module(path)
+    value = module if colon and not inside else getattr(module, inside or name)
     globals()[name] = value
     return value
 
