@@ -93,7 +93,13 @@ def open_program(file: str, spec: str | None, target: str | None) -> Opened:
         name = entry_function(module).sym_name.data
     else:
         compiled = load_function(path, function)
-        lowered = compiled.lower(*_arguments(compiled, path, spec))
+        arguments = _arguments(compiled, path, spec)
+        try:
+            lowered = compiled.lower(*arguments)
+        except MlcError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's function fails when traced: say where
+            raise MlcError(_last_user_line(error, path)) from None
         module, signature, name = lowered.module, lowered.signature, lowered.name
     return Opened(Levels(str(module), name, signature, options, {}, fresh=module))
 
@@ -166,6 +172,16 @@ def _print_traceback(error: Exception, path: Path) -> None:
     while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
         frames = frames.tb_next
     traceback.print_exception(type(error), error, frames)
+
+
+def _last_user_line(error: Exception, path: Path) -> str:
+    """The error, with the line of the user's file at which it arose."""
+    shown = traceback.TracebackException.from_exception(error)
+    message = "".join(shown.format_exception_only()).strip()
+    lines = [f for f in shown.stack if Path(f.filename).resolve() == path.resolve()]
+    if not lines:
+        return f"{path}: {message}"
+    return f"{path}:{lines[-1].lineno}: {message}\n  {lines[-1].line}"
 
 
 def load_function(path: Path, name: str | None) -> AnyCompiled:
