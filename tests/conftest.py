@@ -13,6 +13,11 @@ settings.register_profile("mlc", deadline=None, derandomize=True, database=None,
 settings.load_profile("mlc")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` accepts the messages as they are now."""
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """The whole suite runs in two processes; single files run in one, where a debugger works."""

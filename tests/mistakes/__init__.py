@@ -1,0 +1,1 @@
+"""Mistakes that users make, for test_mistakes.py."""
