@@ -209,6 +209,15 @@ class Tracer(Value):
     def __invert__(self) -> Tracer:
         return _names().invert(self)
 
+    def __round__(self, digits: int | None = None) -> Tracer:
+        return _names().round(self, digits or 0)
+
+    def __divmod__(self, other: object) -> tuple[Tracer, Tracer]:
+        return _names().divmod(self, other)
+
+    def __rdivmod__(self, other: object) -> tuple[Tracer, Tracer]:
+        return _names().divmod(other, self)
+
     def __getitem__(self, key: object) -> Tracer:
         return _names().getitem(self, key)
 
@@ -259,6 +268,8 @@ for _method, _function in {
     "and": "bitwise_and",
     "or": "bitwise_or",
     "xor": "bitwise_xor",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
 }.items():
     _binary(_method, _function)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ from mlc.dialects.dtypes import BOOL, F64, I64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
-from mlc.dialects.tensor.division import FloorDivOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.rounding import AbsOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_number, is_scalar
 from mlc.frontend.numpy.complexes import magnitude
 from mlc.frontend.numpy.registry import public, refuse_bool
 from mlc.frontend.numpy.values import (
@@ -79,53 +77,12 @@ def true_divide(x1: Operand, x2: Operand) -> Tracer:
 divide = true_divide
 
 
-@public(np.floor_divide, numbers=True)
-def floor_divide(x1: Operand, x2: Operand) -> Tracer:
-    """floor(x1 / x2) of integers; x // 0 is 0."""
-    dtype = common_dtype("floor_divide", (x1, x2))
-    if is_inexact(dtype):
-        message = "floor_divide: // of floats is not supported yet."
-        raise located(
-            NotSupportedError, message, remedy="Divide integers, or convert with .astype(np.int64)."
-        )
-    refuse_bool("floor_divide", dtype, "Convert with .astype(np.int64).")
-    return _binary("floor_divide", FloorDivOp, x1, x2, dtype)
-
-
-@public(np.remainder, np.mod, numbers=True)
-def remainder(x1: Operand, x2: Operand) -> Tracer:
-    """x1 % x2 of integers, with the sign of x2; x % 0 is 0."""
-    dtype = common_dtype("remainder", (x1, x2))
-    if is_inexact(dtype):
-        message = "remainder: % of floats is not supported yet."
-        raise located(
-            NotSupportedError, message, remedy="Use integers, or compute it before the call."
-        )
-    refuse_bool("remainder", dtype, "Convert with .astype(np.int64).")
-    lhs, rhs = common_operands("remainder", (x1, x2), dtype)
-    b = here().emit
-    whole = b(ops.MulOp, b(FloorDivOp, lhs, rhs), rhs)
-    rest = b(ops.SubOp, lhs, whole)
-    zero = number(0, dtype, result(rhs).dims)
-    by_zero = b(CompareOp, rhs, zero, predicate="eq")
-    return result(b(SelectOp, by_zero, zero, rest))
-
-
-mod = remainder
-
 MAX_POWER = 64
 """Powers up to this are products: at most 11 multiplications."""
 
 
-@public(np.power, numbers=True)
-def power(x1: Operand, x2: Operand) -> Tracer:
-    """x1 ** x2 for a small constant whole x2 (products), or 0.5 (square root)."""
-    if isinstance(x2, Tracer) and x2.origins:
-        x2.__index__()  # of a number argument: asks for it as a static one
-    if not (is_number(x2) or is_scalar(x2)):
-        raise _power_error("an exponent that is an array")
-    if x2 != 0.5 and (isinstance(x2, complex) or not float(x2).is_integer()):
-        raise _power_error(f"the exponent {x2}")
+def constant_power(x1: Operand, x2: float) -> Tracer:
+    """x1 ** x2 for a constant whole x2 up to MAX_POWER (products), or 0.5 (square root)."""
     dtype = common_dtype("power", (x1, x2))
     dtype = dtype_row(np.int64) if dtype is BOOL else dtype
     base = lift(x1)
@@ -135,8 +92,6 @@ def power(x1: Operand, x2: Operand) -> Tracer:
         return _unary("sqrt", ops.SqrtOp, astype(base, dtype.numpy))
     exponent = int(x2)
     size = -exponent if exponent < 0 else exponent
-    if size > MAX_POWER:
-        raise _power_error(f"the exponent {x2}")
     if exponent < 0 and is_integer(dtype):
         raise located(
             NegativePowerError,
@@ -164,15 +119,6 @@ def _product_power(value: Any, exponent: int, dtype: DType, base: Tracer) -> Any
 
 class NegativePowerError(DTypeError, ValueError):
     """An integer array to a negative power, as NumPy refuses it."""
-
-
-def _power_error(what: str) -> NotSupportedError:
-    remedy = "Use np.exp(y * np.log(x)) for positive x."
-    return located(
-        NotSupportedError,
-        f"power: {what} is not supported yet; expected a whole number or 0.5.",
-        remedy=remedy,
-    )
 
 
 @public(np.square, numbers=True)
@@ -209,26 +155,16 @@ def positive(x: Operand) -> Tracer:
 
 @public(np.abs, np.fabs, numbers=True)
 def abs(x: Operand) -> Tracer:  # noqa: A001 - NumPy's name
-    """max(x, -x); of complex numbers their magnitude."""
+    """|x|; of complex numbers their magnitude."""
     source = lift(x)
     if source.row.kind in ("bool", "uint"):
         return source
     if source.row.kind == "complex":
         return magnitude(source)
-    return result(here().emit(MaxOp, source.value, here().emit(ops.NegOp, source.value)))
+    return result(here().emit(AbsOp, source.value))
 
 
 absolute = abs
-
-
-@public(np.sign, numbers=True)
-def sign(x: Operand) -> Tracer:
-    """-1, 0 or 1; NaN of NaN."""
-    source = lift(x)
-    refuse_bool("sign", source.row, "Convert with .astype(np.int64).")
-    zero = multiply(source, 0) if is_inexact(source.row) else 0  # keeps NaN
-    below = where(less(source, 0), -1, zero)
-    return astype(where(greater(source, 0), 1, below), source.row.numpy)
 
 
 @public(np.exp, numbers=True)
@@ -409,40 +345,6 @@ def logical_xor(x1: Operand, x2: Operand) -> Tracer:
 def logical_not(x: Operand) -> Tracer:
     """Not true."""
     return _compare("logical_not", "eq", truth(x), np.False_)
-
-
-def _bits(
-    function: str, logical: Callable[[Operand, Operand], Tracer]
-) -> Callable[[Operand, Operand], Tracer]:
-    def apply(x1: Operand, x2: Operand) -> Tracer:
-        dtype = common_dtype(function, (x1, x2))
-        if dtype is not BOOL:
-            kind = DTypeError if is_inexact(dtype) else NotSupportedError
-            message = f"{function} of {dtype.numpy} is not supported; expected bool."
-            raise located(
-                kind, message, remedy="Compare first, e.g. (x > 0) & (y > 0), with the parentheses."
-            )
-        return logical(x1, x2)
-
-    apply.__name__ = function
-    apply.__doc__ = f"numpy.{function} of bool."
-    return apply
-
-
-bitwise_and = public(np.bitwise_and, numbers=True)(_bits("bitwise_and", logical_and))
-bitwise_or = public(np.bitwise_or, numbers=True)(_bits("bitwise_or", logical_or))
-bitwise_xor = public(np.bitwise_xor, numbers=True)(_bits("bitwise_xor", logical_xor))
-
-
-@public(np.invert, numbers=True)
-def invert(x: Operand) -> Tracer:
-    """Not, on bool; -x - 1 on integers."""
-    source = lift(x)
-    if source.row.kind == "float":
-        raise located(
-            DTypeError, "invert: ~ is not defined for floats; compare first, e.g. ~(x > 0)."
-        )
-    return logical_not(source) if source.row is BOOL else subtract(-1, source)
 
 
 # Choice and conversion

@@ -18,7 +18,8 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_array, is_series
 from mlc.frontend.numpy import shaping
 from mlc.frontend.numpy.creation import arange, iota, shape_argument
-from mlc.frontend.numpy.elementwise import astype, equal, greater, mod, where
+from mlc.frontend.numpy.elementwise import astype, equal, greater, where
+from mlc.frontend.numpy.elementwise_whole import mod
 from mlc.frontend.numpy.indexing import take
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.scans import cumsum

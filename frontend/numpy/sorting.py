@@ -17,7 +17,6 @@ from mlc.frontend.numpy.elementwise import (
     clip,
     divide,
     equal,
-    floor_divide,
     greater,
     greater_equal,
     isnan,
@@ -27,10 +26,10 @@ from mlc.frontend.numpy.elementwise import (
     logical_or,
     maximum,
     minimum,
-    mod,
     not_equal,
     where,
 )
+from mlc.frontend.numpy.elementwise_whole import floor_divide, mod
 from mlc.frontend.numpy.indexing import take, take_along_axis
 from mlc.frontend.numpy.placement import placed_bins, scattered
 from mlc.frontend.numpy.reductions import max as largest

@@ -1,0 +1,239 @@
+"""Elementwise functions of floats: exponential, trigonometric, hyperbolic, special, rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.dtypes import BOOL
+from mlc.dialects.tensor import functions, rounding, trigonometry
+from mlc.dialects.tensor.op import TensorOp
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.elementwise import (
+    Operand,
+    add,
+    astype,
+    divide,
+    exp,
+    multiply,
+    negative,
+    not_equal,
+    subtract,
+    where,
+)
+from mlc.frontend.numpy.elementwise import maximum as _maximum
+from mlc.frontend.numpy.registry import public, refuse_bool
+from mlc.frontend.numpy.values import (
+    common_dtype,
+    common_operands,
+    convert,
+    dtype_row,
+    float_dtype,
+    is_integer,
+    lift,
+    result,
+)
+from mlc.frontend.trace import here
+from mlc.frontend.tracer import Tracer
+
+Unary = Callable[[Operand], Tracer]
+Binary = Callable[[Operand, Operand], Tracer]
+
+
+def _function(name: str, op: type[TensorOp], ufunc: Any = None) -> Unary:
+    """A function that gives floats: integers are converted as NumPy does."""
+
+    def apply(x: Operand) -> Tracer:
+        dtype = float_dtype(name, (x,))
+        return result(here().emit(op, convert(lift(x, name).value, dtype)))
+
+    apply.__name__ = name
+    apply.__doc__ = op.__doc__
+    return public(ufunc, numbers=ufunc is not None)(apply)
+
+
+def _function2(name: str, op: type[TensorOp], ufunc: Any) -> Binary:
+    def apply(x1: Operand, x2: Operand) -> Tracer:
+        dtype = float_dtype(name, (x1, x2))
+        return result(here().emit(op, *common_operands(name, (x1, x2), dtype)))
+
+    apply.__name__ = name
+    apply.__doc__ = op.__doc__
+    return public(ufunc, numbers=True)(apply)
+
+
+exp2 = _function("exp2", functions.Exp2Op, np.exp2)
+expm1 = _function("expm1", functions.Expm1Op, np.expm1)
+log2 = _function("log2", functions.Log2Op, np.log2)
+log10 = _function("log10", functions.Log10Op, np.log10)
+log1p = _function("log1p", functions.Log1pOp, np.log1p)
+cbrt = _function("cbrt", functions.CbrtOp, np.cbrt)
+sin = _function("sin", trigonometry.SinOp, np.sin)
+cos = _function("cos", trigonometry.CosOp, np.cos)
+tan = _function("tan", trigonometry.TanOp, np.tan)
+asin = arcsin = _function("arcsin", trigonometry.AsinOp, np.arcsin)
+acos = arccos = _function("arccos", trigonometry.AcosOp, np.arccos)
+atan = arctan = _function("arctan", trigonometry.AtanOp, np.arctan)
+sinh = _function("sinh", trigonometry.SinhOp, np.sinh)
+cosh = _function("cosh", trigonometry.CoshOp, np.cosh)
+asinh = arcsinh = _function("arcsinh", trigonometry.AsinhOp, np.arcsinh)
+acosh = arccosh = _function("arccosh", trigonometry.AcoshOp, np.arccosh)
+atanh = arctanh = _function("arctanh", trigonometry.AtanhOp, np.arctanh)
+atan2 = arctan2 = _function2("arctan2", functions.Atan2Op, np.arctan2)
+hypot = _function2("hypot", functions.HypotOp, np.hypot)
+copysign = _function2("copysign", rounding.CopysignOp, np.copysign)
+nextafter = _function2("nextafter", rounding.NextafterOp, np.nextafter)
+
+# names that NumPy has not
+erf = _function("erf", functions.ErfOp)
+erfc = _function("erfc", functions.ErfcOp)
+lgamma = _function("lgamma", functions.LgammaOp)
+sigmoid = _function("sigmoid", functions.SigmoidOp)
+rsqrt = _function("rsqrt", functions.RsqrtOp)
+
+
+# Signs and whole numbers
+
+
+def _rounding(name: str, op: type[TensorOp], ufunc: Any) -> Unary:
+    """Integers and bools are whole already."""
+
+    def apply(x: Operand) -> Tracer:
+        source = lift(x, name)
+        if is_integer(source.row) or source.row is BOOL:
+            return result(source.value)
+        return result(here().emit(op, source.value))
+
+    apply.__name__ = name
+    apply.__doc__ = op.__doc__
+    return public(ufunc, numbers=True)(apply)
+
+
+floor = _rounding("floor", rounding.FloorOp, np.floor)
+ceil = _rounding("ceil", rounding.CeilOp, np.ceil)
+trunc = _rounding("trunc", rounding.TruncOp, np.trunc)
+rint = _function("rint", rounding.RoundOp, np.rint)
+fix = public(np.fix)(trunc)
+
+
+@public(np.round, np.around)
+def round(a: Operand, decimals: int = 0) -> Tracer:  # noqa: A001 - NumPy's name
+    """The nearest number with that many decimals, the even one of two, as NumPy computes it."""
+    source = lift(a, "round")
+    if source.row is BOOL or is_integer(source.row):
+        if decimals >= 0:
+            return astype(source, np.float16) if source.row is BOOL else result(source.value)
+        message = f"round: decimals={decimals} of integers is not supported yet."
+        raise located(NotSupportedError, message, remedy="Use x // 10**n * 10**n.")
+    if decimals == 0:
+        return rint(source)
+    scale = float(10 ** (decimals if decimals > 0 else -decimals))
+    if decimals > 0:
+        return divide(rint(multiply(source, scale)), scale)
+    return multiply(rint(divide(source, scale)), scale)
+
+
+around = round
+
+
+@public(np.sign, numbers=True)
+def sign(x: Operand) -> Tracer:
+    """-1, 0 or 1; NaN of NaN."""
+    source = lift(x, "sign")
+    refuse_bool("sign", source.row, "Convert with .astype(np.int64).")
+    return result(here().emit(rounding.SignOp, source.value))
+
+
+def _question(name: str, op: type[TensorOp], ufunc: Any) -> Unary:
+    def apply(x: Operand) -> Tracer:
+        return result(here().emit(op, lift(x, name).value))
+
+    apply.__name__ = name
+    apply.__doc__ = op.__doc__
+    return public(ufunc, numbers=True)(apply)
+
+
+signbit = _question("signbit", rounding.SignbitOp, np.signbit)
+
+
+def _smaller_or_larger(name: str, op: type[TensorOp], ufunc: Any) -> Binary:
+    def apply(x1: Operand, x2: Operand) -> Tracer:
+        dtype = common_dtype(name, (x1, x2))
+        return result(here().emit(op, *common_operands(name, (x1, x2), dtype)))
+
+    apply.__name__ = name
+    apply.__doc__ = op.__doc__
+    return public(ufunc, numbers=True)(apply)
+
+
+fmax = _smaller_or_larger("fmax", rounding.FmaxOp, np.fmax)
+fmin = _smaller_or_larger("fmin", rounding.FminOp, np.fmin)
+
+
+# Compositions
+
+
+@public(np.logaddexp, numbers=True)
+def logaddexp(x1: Operand, x2: Operand) -> Tracer:
+    """ln(e^x1 + e^x2), without overflow."""
+    larger = _maximum(x1, x2)
+    apart = negative(absolute_difference(x1, x2))
+    return where(not_equal(x1, x2), add(larger, log1p(exp(apart))), add(larger, math.log(2)))
+
+
+@public(np.logaddexp2, numbers=True)
+def logaddexp2(x1: Operand, x2: Operand) -> Tracer:
+    """log2(2^x1 + 2^x2), without overflow."""
+    larger = _maximum(x1, x2)
+    apart = negative(absolute_difference(x1, x2))
+    rest = multiply(log1p(exp2(apart)), 1 / math.log(2))
+    return where(not_equal(x1, x2), add(larger, rest), add(larger, 1.0))
+
+
+def absolute_difference(x1: Operand, x2: Operand) -> Tracer:
+    """|x1 - x2|."""
+    return result(here().emit(rounding.AbsOp, subtract(x1, x2).value))
+
+
+@public(np.degrees, np.rad2deg, numbers=True)
+def degrees(x: Operand) -> Tracer:
+    """An angle in degrees."""
+    return multiply(astype(x, float_dtype("degrees", (x,)).numpy), 180 / math.pi)
+
+
+@public(np.radians, np.deg2rad, numbers=True)
+def radians(x: Operand) -> Tracer:
+    """An angle in radians."""
+    return multiply(astype(x, float_dtype("radians", (x,)).numpy), math.pi / 180)
+
+
+rad2deg, deg2rad = degrees, radians
+
+
+@public(np.sinc)
+def sinc(x: Operand) -> Tracer:
+    """sin(pi x) / (pi x); 1 at 0."""
+    angle = multiply(astype(x, float_dtype("sinc", (x,)).numpy), math.pi)
+    held = not_equal(angle, 0)
+    return where(held, divide(sin(angle), where(held, angle, 1)), 1)
+
+
+@public(np.heaviside, numbers=True)
+def heaviside(x1: Operand, x2: Operand) -> Tracer:
+    """0 below 0, x2 at 0, 1 above; NaN of NaN."""
+    dtype = float_dtype("heaviside", (x1, x2))
+    x, middle = (astype(v, dtype.numpy) for v in (x1, x2))
+    half = multiply(add(sign(x), 1.0), 0.5)
+    return where(not_equal(x, 0), half, middle)
+
+
+@public(np.float_power, numbers=True)
+def float_power(x1: Operand, x2: Operand) -> Tracer:
+    """x1 to the power x2, at least in float64."""
+    from mlc.frontend.numpy.elementwise_whole import power
+
+    wide = common_dtype("float_power", (x1, x2, np.float64(0)))
+    return power(astype(x1, wide.numpy), astype(x2, dtype_row(wide.numpy).numpy))
