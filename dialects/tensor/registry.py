@@ -20,6 +20,7 @@ from mlc.dialects.tensor.functions import FUNCTIONS
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import PLACING
+from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.rounding import ROUNDING
 from mlc.dialects.tensor.scan import ScanOp
@@ -41,6 +42,7 @@ OPS: tuple[type[TensorOp], ...] = (
     *TRIGONOMETRY,
     *DIVISION,
     *BITWISE,
+    PhiloxOp,
     BroadcastOp,
     TransposeOp,
     ReshapeOp,

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
-from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, DType
+from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, U64, DType
 from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
@@ -28,6 +28,7 @@ from mlc.dialects.tensor.elementwise import (
 )
 from mlc.dialects.tensor.functions import LgammaOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
 from mlc.dialects.tensor.rounding import Numeric
 from tests.every_op.cases import Build, Case, Operand
@@ -92,7 +93,7 @@ def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
 def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -> Iterator[Case]:
     """Every elementwise op on every dtype it is defined for, over one shape."""
     for op in ELEMENTWISE:
-        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp):
+        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp):
             continue
         for dtype in DTYPES:
             if takes(op, dtype):
@@ -105,6 +106,10 @@ def elementwise(shape: Shape, fills: tuple[Fill, Fill] = (anything, anything)) -
                     operands = (Operand(dtype, shape, anything), *operands)
                 used = operands[: len(op.get_irdl_definition().operands)]
                 yield Case(op, "", used, plain(op), _tolerance(op, dtype))
+    numbers = tuple(Operand(U64, shape, fill) for fill in fills)
+    for bits, stream in ((32, 0), (64, -(2**40) + 7)):
+        build = plain(PhiloxOp, bits=bits, stream=stream)
+        yield Case(PhiloxOp, f"{bits} bits", numbers, build)
     for dtype in DTYPES:
         x, y = (Operand(dtype, shape, fill) for fill in fills)
         for p in PREDICATES:
