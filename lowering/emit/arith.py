@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     f32,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.lowering.emit.function import FunctionText, Rule, Rules
@@ -53,6 +53,7 @@ def binary_float(instruction: str) -> Rule:
     """result = lhs `instruction` rhs, with the op's fast-math flags"""
 
     def rule(e: FunctionText, op: Operation) -> None:
+        _refuse_bf16(e, op)
         lhs, rhs = op.operands
         result = op.results[0]
         e.define(result, f"{instruction} {e.flags(op)}{e.type(result.type)} {e[lhs]}, {e[rhs]}")
@@ -64,6 +65,7 @@ def intrinsic(name: str, tail: str = "") -> Rule:
     """A call of `llvm.name` with the operands' common type; `tail` are further arguments."""
 
     def rule(e: FunctionText, op: Operation) -> None:
+        _refuse_bf16(e, op)
         result = op.results[0]
         spelled = e.type(result.type)
         arguments = ", ".join([f"{spelled} {e[operand]}" for operand in op.operands])
@@ -73,6 +75,11 @@ def intrinsic(name: str, tail: str = "") -> Rule:
         )
 
     return rule
+
+
+def _refuse_bf16(e: FunctionText, op: Operation) -> None:
+    if isinstance(element_of(op.operands[0].type), BFloat16Type):
+        raise EmitError(f"emit: @{e.name}: {op.name} on bf16: widen with arith.extf to f32 first")
 
 
 def conversion(instruction: str) -> Rule:
@@ -89,18 +96,13 @@ def conversion(instruction: str) -> Rule:
 
 
 def _truncf(e: FunctionText, op: arith.TruncFOp) -> None:
-    """
-    To bf16 by integer arithmetic: to nearest even, with subnormal numbers and quiet NaN.
-
-    x86's vcvtneps2bf16, which LLVM picks for fptrunc, turns subnormal numbers into zero.
-    """
+    """To bf16 by integer arithmetic: to nearest even, with subnormal numbers and quiet NaN."""
     source, result = op.operands[0], op.results[0]
     if not isinstance(element_of(result.type), BFloat16Type):
         conversion("fptrunc")(e, op)
         return
     wide, mask = like(result.type, f32), e.type(like(result.type, IntegerType(1)))
     single, word = e.type(wide), e.type(like(result.type, IntegerType(32)))
-    half = e.type(like(result.type, IntegerType(16)))
     value = e[source]
     if source.type != wide:
         value = e.put(f"fptrunc {e.type(source.type)} {value} to {single}")
@@ -117,25 +119,23 @@ def _truncf(e: FunctionText, op: arith.TruncFOp) -> None:
     quiet = e.put(f"or {word} {top}, {number(0x40)}")
     nan = e.put(f"fcmp uno {single} {value}, {value}")
     found = e.put(f"select {mask} {nan}, {word} {quiet}, {word} {rounded}")
-    low = e.put(f"trunc {word} {found} to {half}")
-    e.define(result, f"bitcast {half} {low} to {e.type(result.type)}")
+    e.define(result, f"trunc {word} {found} to {e.type(result.type)}")
+
+
+def _widened(e: FunctionText, source: SSAValue) -> str:
+    """bf16 as f32: its bits are the upper half."""
+    word = like(source.type, IntegerType(32))
+    low = e.put(f"zext {e.type(source.type)} {e[source]} to {e.type(word)}")
+    top = e.put(f"shl {e.type(word)} {low}, {constant_of(e, 16, word)}")
+    return e.put(f"bitcast {e.type(word)} {top} to {e.type(like(source.type, f32))}")
 
 
 def _extf(e: FunctionText, op: arith.ExtFOp) -> None:
-    """
-    From bf16 by a shift: LLVM moves fpext behind max and min, and then rounds what it has computed
-    in bf16 with vcvtneps2bf16 again.
-    """
     source, result = op.operands[0], op.results[0]
     if not isinstance(element_of(source.type), BFloat16Type):
         conversion("fpext")(e, op)
         return
-    wide = like(result.type, f32)
-    word, half = (e.type(like(result.type, IntegerType(n))) for n in (32, 16))
-    bits = e.put(f"bitcast {e.type(source.type)} {e[source]} to {half}")
-    low = e.put(f"zext {half} {bits} to {word}")
-    top = e.put(f"shl {word} {low}, {constant_of(e, 16, like(result.type, IntegerType(32)))}")
-    single = e.put(f"bitcast {word} {top} to {e.type(wide)}")
+    wide, single = like(result.type, f32), _widened(e, source)
     if result.type == wide:
         e[result] = single
     else:
@@ -193,6 +193,7 @@ def compare_integers(e: FunctionText, op: Operation, predicate: str) -> None:
 
 def compare_floats(e: FunctionText, op: Operation, predicate: str) -> None:
     """result = lhs `predicate` rhs"""
+    _refuse_bf16(e, op)
     lhs, rhs = op.operands
     e.define(op.results[0], f"fcmp {e.flags(op)}{predicate} {e.type(lhs.type)} {e[lhs]}, {e[rhs]}")
 
@@ -210,6 +211,7 @@ def _cmpf(e: FunctionText, op: arith.CmpfOp) -> None:
 
 
 def _negf(e: FunctionText, op: arith.NegfOp) -> None:
+    _refuse_bf16(e, op)
     result = op.results[0]
     e.define(result, f"fneg {e.flags(op)}{e.type(result.type)} {e[op.operands[0]]}")
 
@@ -318,7 +320,9 @@ def emit_float_to_int(e: FunctionText, op: Operation, *, signed: bool) -> None:
     """
     source, result = op.operands[0], op.results[0]
     value, source_type = e[source], source.type
-    if isinstance(element_of(source_type), Float16Type | BFloat16Type):
+    if isinstance(element_of(source_type), BFloat16Type):
+        value, source_type = _widened(e, source), like(source_type, f32)
+    elif isinstance(element_of(source_type), Float16Type):
         wide = like(source_type, f32)  # the bounds below need an exponent range beyond half's
         value = e.put(f"fpext {e.type(source_type)} {value} to {e.type(wide)}")
         source_type = wide

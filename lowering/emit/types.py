@@ -27,12 +27,17 @@ from mlc.dialects.lanes import element_of
 from mlc.dialects.par import ContextType
 
 _FLOATS: dict[type[Attribute], tuple[str, str, int]] = {
-    BFloat16Type: ("bfloat", "bf16", 2),
+    BFloat16Type: ("i16", "i16", 2),
     Float16Type: ("half", "f16", 2),
     Float32Type: ("float", "f32", 4),
     Float64Type: ("double", "f64", 8),
 }
-"""MLIR type -> (LLVM type, suffix in intrinsic names, bytes)."""
+"""
+MLIR type -> (LLVM type, suffix in intrinsic names, bytes).
+
+bf16 is its bits: LLVM moves its own `bfloat` through f32 and back where it finds that convenient,
+and x86's vcvtneps2bf16 then makes zero of subnormal numbers.
+"""
 
 
 class EmitError(CompilerBug):
@@ -127,8 +132,8 @@ def is_float(element_type: Attribute) -> bool:
 
 def float_literal(value: float, element_type: Attribute) -> str:
     """
-    The constant, exactly. LLVM writes half and bfloat by their own bits (0xH3C00, 0xR3F80) and
-    float by the bits of the double of the same value.
+    The constant, exactly. LLVM writes half by its own bits (0xH3C00) and float by the bits of the
+    double of the same value; bf16 is an integer there.
     """
     if isinstance(element_type, Float16Type):
         try:
@@ -136,7 +141,7 @@ def float_literal(value: float, element_type: Attribute) -> str:
         except OverflowError:
             return "0xH7C00" if value > 0 else "0xHFC00"
     if isinstance(element_type, BFloat16Type):
-        return f"0xR{_bfloat16_bits(value):04X}"
+        return str(_bfloat16_bits(value))
     if isinstance(element_type, Float32Type):
         try:
             value = struct.unpack("<f", struct.pack("<f", value))[0]

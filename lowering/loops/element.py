@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     f32,
     i1,
-    i16,
     i64,
 )
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
@@ -51,8 +50,16 @@ _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": 
 _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
 _ORDERED = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 _CMPI = {
-    **{"eq": 0, "ne": 1, "slt": 2, "sle": 3, "sgt": 4, "sge": 5},
-    **{"ult": 6, "ule": 7, "ugt": 8, "uge": 9},
+    "eq": 0,
+    "ne": 1,
+    "slt": 2,
+    "sle": 3,
+    "sgt": 4,
+    "sge": 5,
+    "ult": 6,
+    "ule": 7,
+    "ugt": 8,
+    "uge": 9,
 }
 _CMPF = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "une": 13}
 _ANY_LANE = CombiningKindAttr(CombiningKindFlag.OR)
@@ -184,11 +191,6 @@ class Lanes:
         )
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
-        element = element_of(if_true.type)
-        if isinstance(element, BFloat16Type):
-            # LLVM selects bf16 by way of f32, and x86 rounds subnormals to 0 on the way back
-            bits = (self.bitcast(x, i16) for x in (if_true, if_false))
-            return self.bitcast(self.select(condition, *bits), element)
         if self.lanes > 1:
             return self.b.value(vec.SelectOp.of(condition, if_true, if_false))
         return self.b.value(

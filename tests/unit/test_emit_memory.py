@@ -186,7 +186,10 @@ def test_half_precision_constants_and_arithmetic() -> None:
       %h = arith.constant 1.0009765625 : f16
       %v = memref.load %x[%c0] : memref<?xf32>
       %vb = arith.truncf %v : f32 to bf16
-      %pb = arith.addf %vb, %b : bf16
+      %wb = arith.extf %vb : bf16 to f32
+      %wc = arith.extf %b : bf16 to f32
+      %pw = arith.addf %wb, %wc : f32
+      %pb = arith.truncf %pw : f32 to bf16
       %rb = arith.extf %pb : bf16 to f32
       memref.store %rb, %out[%c0] : memref<?xf32>
       %vh = arith.truncf %v : f32 to f16
