@@ -16,7 +16,7 @@ from mlc.version import __version__
 
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
-    from mlc.frontend import numpy
+    from mlc.frontend import numpy, random
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.control import cond
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
@@ -36,6 +36,7 @@ _PLACES = {
     "while_loop": "mlc.frontend.loops",
     "TensorSpec": "mlc.frontend.spec",
     "numpy": "mlc.frontend.numpy:",
+    "random": "mlc.frontend.random:",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
     "clear_pool": "mlc.runtime.support",
@@ -65,6 +66,7 @@ __all__ = [
     "get_threads",
     "map",
     "numpy",
+    "random",
     "scan",
     "set_threads",
     "while_loop",

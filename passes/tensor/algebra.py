@@ -158,7 +158,9 @@ def convert_to_same(op: ConvertOp, b: Rewrite) -> SSAValue | None:
 def convert_widened(op: ConvertOp, b: Rewrite) -> SSAValue | None:
     """convert(convert(x: f32 -> f64) -> t)  ->  convert(x: f32 -> t), since f64 holds every f32"""
     inner = op.x.owner
-    if not isinstance(inner, ConvertOp) or inner.dtype.name not in _HOLDS[inner.source.name]:
+    if not isinstance(inner, ConvertOp) or inner.dtype.name not in _HOLDS.get(
+        inner.source.name, ()
+    ):
         return None
     if op.dtype is inner.source:
         return inner.x
