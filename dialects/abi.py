@@ -38,6 +38,9 @@ STATE_BYTES: Final = 40
 
 STATE_SYMBOL: Final = "mlc_entry_state"
 
+LIBRARY_SYMBOL: Final = "mlc_library"
+"""Imported by kernels that call a library: runtime/library.py."""
+
 LARGE_RESULT_BYTES: Final = 1 << 20
 """Results from this size on come from the pool of released buffers (decisions.md D12)."""
 

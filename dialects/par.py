@@ -10,9 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, I64, IndexType, IntegerAttr, MemRefType, i1, i64
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    I64,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
@@ -245,6 +256,58 @@ class FailOp(IRDLOperation):
 
 
 @irdl_op_definition
+class LibraryOp(IRDLOperation):
+    """
+    Calls a library routine (dialects/tensor/library.py) through the runtime: from contiguous
+    matrices `a` and `b` into `out`, `batch` times. The status is 0 or the number of its fault.
+
+    ```mlir
+    %status = mlc_par.library %ctx routine 2 dtype 11 (%a, %b, %c, %out) [%batch, %m, %n, %p, %k]
+            : memref<?xf32>, memref<?xf32>, memref<?xf32>, memref<?xf32>
+    ```
+    """
+
+    name = "mlc_par.library"
+    ctx = operand_def(ContextType)
+    routine = prop_def(IntegerAttr[I64])
+    dtype = prop_def(IntegerAttr[I64])
+    buffers = var_operand_def(MemRefType)
+    sizes = var_operand_def(IndexType)
+    status = result_def(IndexType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$ctx `routine` $routine `dtype` $dtype `(` $buffers `)` `[` $sizes `]` attr-dict"
+        " `:` type($buffers)"
+    )
+
+    @staticmethod
+    def of(
+        ctx: SSAValue,
+        routine: int,
+        dtype: int,
+        buffers: Sequence[SSAValue],
+        sizes: Sequence[SSAValue],
+    ) -> LibraryOp:
+        segments = DenseArrayBase.from_list(i32, [1, len(buffers), len(sizes)])
+        return LibraryOp.create(
+            operands=(ctx, *buffers, *sizes),
+            result_types=(INDEX,),
+            properties={
+                "routine": IntegerAttr(routine, i64),
+                "dtype": IntegerAttr(dtype, i64),
+                "operandSegmentSizes": segments,
+            },
+        )
+
+    def verify_(self) -> None:
+        if len(self.buffers) != 4 or len(self.sizes) != 5:
+            raise VerifyException(
+                f"mlc_par.library: {len(self.buffers)} buffers and {len(self.sizes)} sizes;"
+                " expected 4 and 5"
+            )
+
+
+@irdl_op_definition
 class CheckOp(IRDLOperation):
     """
     Leaves the entry function with status 1 when an error is recorded, with status 3 when the call
@@ -276,6 +339,7 @@ MlcPar = Dialect(
         CancelledOp,
         FailOp,
         CheckOp,
+        LibraryOp,
     ],
     [ContextType],
 )

@@ -39,7 +39,17 @@ from mlc.dialects.dims import Dim, DimsAttr
 from mlc.dialects.tensor.control import YieldOp
 
 Template = Literal[
-    "cell", "row", "magg", "outer", "contraction", "scan", "gather", "window", "sort", "copy"
+    "cell",
+    "row",
+    "magg",
+    "outer",
+    "contraction",
+    "scan",
+    "gather",
+    "window",
+    "sort",
+    "copy",
+    "library",
 ]
 """The shapes of loop nest a kernel may have (D17)."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.library import FAULTS
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Site:
             raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
         if self.kind == "negative power":
             raise ValueError(f"Integers to negative integer powers are not allowed: {value}{where}")
+        if self.kind == "library":
+            raise np.linalg.LinAlgError(f"{FAULTS[value - 1]}{where}")
         monoid = self.kind.removeprefix("empty ")
         if monoid.startswith("arg"):
             raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from mlc.runtime import jit, layout
+from mlc.dialects import abi
+from mlc.runtime import jit, layout, library
 from mlc.runtime.layout import PYTHON
 from mlc.runtime.objects import object_of
 from mlc.runtime.probe import host_target
@@ -66,6 +67,7 @@ class Support:
         own = {symbol: code.address(symbol) for symbol in _EXPORTS}
         openmp = {name: own[symbol] for name, symbol in _OPENMP.items()}
         self.symbols: dict[str, int] = {**layout.python_symbols(), **libc, **own, **openmp}
+        self.symbols[abi.LIBRARY_SYMBOL] = library.address()
         self.threads = self._integer("mlc_threads")
         self.interrupts = self._integer("mlc_interrupts")
         self.main_thread = self._integer("mlc_main_thread")

@@ -25,7 +25,7 @@ from mlc.dialects.tensor.element import ElementBuilder, Point
 
 Tensor = TensorType[Attribute]
 Array = NDArray[Any]
-WholeTemplate = Literal["scan", "gather", "sort", "copy"]
+WholeTemplate = Literal["scan", "gather", "sort", "copy", "library"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from mlc.dialects.tensor.division import DIVISION
 from mlc.dialects.tensor.elementwise import ARITHMETIC
 from mlc.dialects.tensor.functions import FUNCTIONS
 from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import PLACING
 from mlc.dialects.tensor.random import PhiloxOp
@@ -55,6 +56,7 @@ OPS: tuple[type[TensorOp], ...] = (
     ReduceOp,
     ConvOp,
     WindowOp,
+    LibraryOp,
     ScanOp,
     SortOp,
     ArgsortOp,

@@ -110,6 +110,18 @@ def _fail(e: FunctionText, op: par.FailOp) -> None:
     e.open(done)
 
 
+def _library(e: FunctionText, op: par.LibraryOp) -> None:
+    numbers = [cast("IntegerAttr[IntegerType]", x).value.data for x in (op.routine, op.dtype)]
+    parameters = ["i64"] * 2 + ["ptr"] * 4 + ["i64"] * 5
+    e.module.declare(
+        abi.LIBRARY_SYMBOL, f"declare i64 @{abi.LIBRARY_SYMBOL}({', '.join(parameters)}) nounwind"
+    )
+    passed = [f"i64 {n}" for n in numbers]
+    passed += [f"ptr {e.buffer(x).pointer}" for x in op.buffers]
+    passed += [f"i64 {e[x]}" for x in op.sizes]
+    e.define(op.status, f"call i64 @{abi.LIBRARY_SYMBOL}({', '.join(passed)})")
+
+
 def _barrier(e: FunctionText, op: par.BarrierOp) -> None:
     if not e.thread_count:
         raise EmitError(f"emit: @{e.name}: 'mlc_par.barrier' outside of 'mlc_par.region'")
@@ -253,5 +265,6 @@ RULES.on(par.CancelledOp, _cancelled_op)
 RULES.on(par.CheckOp, _check)
 RULES.on(par.FailOp, _fail)
 RULES.on(par.BarrierOp, _barrier)
+RULES.on(par.LibraryOp, _library)
 RULES.on(par.RegionOp, _region)
 RULES[par.YieldOp] = nothing

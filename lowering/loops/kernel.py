@@ -227,8 +227,10 @@ def lower_concat(s: KernelScope) -> None:
         write_piece(s, part, op.axis.value.data, offset)
 
 
-def write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:
-    """Writes all elements of `part` from `offset` on along an axis of the result."""
+def write_piece(
+    s: KernelScope, part: SSAValue, axis: int, offset: Dim, target: Buffer | None = None
+) -> None:
+    """Writes all elements of `part` from `offset` on along an axis of the target."""
     b, lanes = s.b, s.schedule.lanes
     sizes = [b.dim(dim) for dim in shape_of(part.type)]
     start = b.dim(offset)
@@ -247,7 +249,8 @@ def write_piece(s: KernelScope, part: SSAValue, axis: int, offset: Dim) -> None:
             e = s.lanes(lanes, mask)
             value = e.fetch(part, tuple(at))
             at[axis] = Position(b.add(at[axis].base, start), at[axis].step)
-            for out in s.outputs:  # the function may return it more than once
+            # the function may return it more than once
+            for out in s.outputs if target is None else [target]:
                 e.store(value, out, tuple(at))
             return []
 

@@ -36,6 +36,7 @@ from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.scan import ScanOp
@@ -55,6 +56,7 @@ from mlc.lowering.loops.contract import contraction_of, lower_contraction, scrat
 from mlc.lowering.loops.control import ControlLowering, Home
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel, structure
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
+from mlc.lowering.loops.library import library_scratch, lower_library
 from mlc.lowering.loops.reduce import lower_reduction
 from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
@@ -315,6 +317,8 @@ class EntryLowering(ControlLowering):
         """The memory that the kernel needs while it runs."""
         if sorting_of(op) is not None:
             return sort_scratch(op)
+        if isinstance(whole_of(op), LibraryOp):
+            return library_scratch(op)
         need, contraction = scratch_bytes(op), contraction_of(op)
         if contraction is None or need == Dim.const(0):
             return ()
@@ -375,6 +379,7 @@ _WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
     ScatterOp: lower_scatter,
     SortOp: lower_sort,
     ArgsortOp: lower_sort,
+    LibraryOp: lower_library,
 }
 """Kernels written as a whole, by their op."""
 

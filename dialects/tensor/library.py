@@ -1,0 +1,377 @@
+"""
+Factorisations and transforms that a library computes: LAPACK and pocketfft, as NumPy calls them.
+
+A routine works on the last axes of its operands (their cores), once for each index of the leading
+ones. Its results lie side by side along the last axis of the op's one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, prop_def, result_def, var_operand_def
+
+from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
+from mlc.dialects.dtypes import C64, C128, F32, F64, DType, dtype_of
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.letters import spell
+from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, Whole, WholeTemplate, text_property
+from mlc.dialects.tensor.shape import broadcast_to
+
+FAULTS = (
+    "Singular matrix",
+    "Matrix is not positive definite",
+    "SVD did not converge",
+    "Eigenvalues did not converge",
+    "SVD did not converge in Linear Least Squares",
+    "the library routine failed",
+)
+"""What a routine may report; NumPy's messages."""
+
+Shapes = tuple[Shape, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Routine:
+    """One library routine. `compute` takes whole arrays, leading axes included."""
+
+    cores: tuple[int, ...]  # how many last axes of each operand it works on
+    shapes: Callable[[Shapes], Shapes]  # core shapes of the results, from those of the operands
+    compute: Callable[..., Any]
+    kinds: tuple[str, ...] = ("float", "complex")  # of the first operand's dtype
+    dtype: Callable[[DType], DType] = lambda dtype: dtype  # of the result
+
+
+def real_of(dtype: DType) -> DType:
+    """The dtype of the real part."""
+    return dtype.part
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype with parts of this one."""
+    return {F32: C64, F64: C128}.get(dtype, dtype)
+
+
+def square(name: str, core: Shape) -> Dim:
+    """The size of a square matrix; NumPy's LinAlgError otherwise."""
+    if core[0] != core[1]:
+        raise ShapeError(f"{name}: the last 2 axes of {spell(core)} must be equal: a square matrix")
+    return core[0]
+
+
+def smaller(name: str, core: Shape) -> Dim:
+    """The smaller side of a matrix."""
+    rows, columns = core
+    least = (rows - columns).constant
+    if least is None:
+        raise ShapeError(
+            f"{name}: which of {rows} and {columns} is smaller is not known; make the sizes static"
+        )
+    return columns if least > 0 else rows
+
+
+def _same(cores: Shapes) -> Shapes:
+    square("matrix", cores[0])
+    return (cores[0],)
+
+
+def _solved(cores: Shapes) -> Shapes:
+    n = square("solve", cores[0])
+    if cores[1][0] != n:
+        raise ShapeError(f"solve: a is {spell(cores[0])}, b {spell(cores[1])}; expected equal rows")
+    return (cores[1],)
+
+
+def _eigen(cores: Shapes) -> Shapes:
+    n = square("eig", cores[0])
+    return ((n,), (n, n))
+
+
+def _values(cores: Shapes) -> Shapes:
+    return ((square("eigvals", cores[0]),),)
+
+
+def _qr_reduced(cores: Shapes) -> Shapes:
+    (rows, columns), least = cores[0], smaller("qr", cores[0])
+    return ((rows, least), (least, columns))
+
+
+def _qr_complete(cores: Shapes) -> Shapes:
+    rows, columns = cores[0]
+    return ((rows, rows), (rows, columns))
+
+
+def _qr_r(cores: Shapes) -> Shapes:
+    return ((smaller("qr", cores[0]), cores[0][1]),)
+
+
+def _svd_full(cores: Shapes) -> Shapes:
+    rows, columns = cores[0]
+    return ((rows, rows), (smaller("svd", cores[0]),), (columns, columns))
+
+
+def _svd_reduced(cores: Shapes) -> Shapes:
+    (rows, columns), least = cores[0], smaller("svd", cores[0])
+    return ((rows, least), (least,), (least, columns))
+
+
+def _svd_values(cores: Shapes) -> Shapes:
+    return ((smaller("svd", cores[0]),),)
+
+
+def _lstsq(cores: Shapes) -> Shapes:
+    (rows, columns), (other, count) = cores[0], cores[1]
+    if rows != other:
+        raise ShapeError(f"lstsq: a has {rows} rows and b has {other}; expected as many")
+    one = Dim.const(1)
+    return ((columns, count), (count,), (one,), (smaller("lstsq", cores[0]),))
+
+
+def _least_squares(a: Array, b: Array, rcond: Array) -> tuple[Array, ...]:
+    """NumPy's lstsq for each matrix; residuals for any rank."""
+    batch = a.shape[:-2]
+    found: list[tuple[Array, ...]] = []
+    for index in np.ndindex(*batch):
+        x, _, rank, s = np.linalg.lstsq(a[index], b[index], abs(rcond[index]))
+        away = b[index] - a[index] @ x
+        squares = np.sum(np.abs(away) ** 2, axis=0)
+        found.append((x, squares.astype(a.dtype), np.array([rank], a.dtype), s.astype(a.dtype)))
+    if not found:
+        m, n, k = *a.shape[-2:], b.shape[-1]
+        empty = [np.empty((*batch, *s), a.dtype) for s in ((n, k), (k,), (1,), (min(m, n),))]
+        return tuple(empty)
+    parts = zip(*found, strict=True)
+    return tuple(np.stack(p).reshape(*batch, *p[0].shape) for p in parts)
+
+
+def _spectrum(cores: Shapes) -> Shapes:
+    return (cores[0],)
+
+
+def _half(cores: Shapes) -> Shapes:
+    return ((cores[0][0] // 2 + 1,),)
+
+
+def _even(cores: Shapes) -> Shapes:
+    return (((cores[0][0] - 1) * 2,),)
+
+
+def _odd(cores: Shapes) -> Shapes:
+    return ((cores[0][0] * 2 - 1,),)
+
+
+def _transform(function: Callable[..., Array], odd: bool | None = None) -> Callable[[Array], Array]:
+    """A transform along the last axis, also of no transforms at all."""
+
+    def run(x: Array) -> Array:
+        m = x.shape[-1]
+        if odd is not None:
+            return function(x, 2 * m - 1 if odd else 2 * m - 2)
+        return function(x)
+
+    return run
+
+
+def _any_eig(a: Array) -> tuple[Array, ...]:
+    values, vectors = np.linalg.eig(a)
+    wide = np.result_type(a.dtype, np.complex64)
+    return values.astype(wide), vectors.astype(wide)
+
+
+_MATRIX, _VECTOR = (2,), (1,)
+
+ROUTINES: dict[str, Routine] = {
+    "cholesky": Routine(cores=_MATRIX, shapes=_same, compute=np.linalg.cholesky),
+    "inv": Routine(cores=_MATRIX, shapes=_same, compute=np.linalg.inv),
+    "solve": Routine(cores=(2, 2), shapes=_solved, compute=np.linalg.solve),
+    "slogdet": Routine(
+        cores=_MATRIX,
+        shapes=lambda cores: ((), ()) if square("det", cores[0]) else (),
+        compute=np.linalg.slogdet,
+    ),
+    "det": Routine(
+        cores=_MATRIX,
+        shapes=lambda cores: ((),) if square("det", cores[0]) else (),
+        compute=np.linalg.det,
+    ),
+    "qr_reduced": Routine(
+        cores=_MATRIX, shapes=_qr_reduced, compute=partial(np.linalg.qr, mode="reduced")
+    ),
+    "qr_complete": Routine(
+        cores=_MATRIX, shapes=_qr_complete, compute=partial(np.linalg.qr, mode="complete")
+    ),
+    "qr_r": Routine(cores=_MATRIX, shapes=_qr_r, compute=partial(np.linalg.qr, mode="r")),
+    "svd_full": Routine(cores=_MATRIX, shapes=_svd_full, compute=np.linalg.svd),
+    "svd_reduced": Routine(
+        cores=_MATRIX,
+        shapes=_svd_reduced,
+        compute=partial(np.linalg.svd, full_matrices=False),
+    ),
+    "svd_values": Routine(
+        cores=_MATRIX,
+        shapes=_svd_values,
+        compute=partial(np.linalg.svd, compute_uv=False),
+        dtype=real_of,
+    ),
+    "eigh_lower": Routine(cores=_MATRIX, shapes=_eigen, compute=partial(np.linalg.eigh, UPLO="L")),
+    "eigh_upper": Routine(cores=_MATRIX, shapes=_eigen, compute=partial(np.linalg.eigh, UPLO="U")),
+    "eigvalsh_lower": Routine(
+        cores=_MATRIX,
+        shapes=_values,
+        compute=partial(np.linalg.eigvalsh, UPLO="L"),
+        dtype=real_of,
+    ),
+    "eigvalsh_upper": Routine(
+        cores=_MATRIX,
+        shapes=_values,
+        compute=partial(np.linalg.eigvalsh, UPLO="U"),
+        dtype=real_of,
+    ),
+    "eig": Routine(cores=_MATRIX, shapes=_eigen, compute=_any_eig, dtype=complex_of),
+    "eigvals": Routine(cores=_MATRIX, shapes=_values, compute=np.linalg.eigvals, dtype=complex_of),
+    "lstsq": Routine(cores=(2, 2, 0), shapes=_lstsq, compute=_least_squares),
+    "fft": Routine(
+        cores=_VECTOR, shapes=_spectrum, compute=_transform(np.fft.fft), kinds=("complex",)
+    ),
+    "ifft": Routine(
+        cores=_VECTOR, shapes=_spectrum, compute=_transform(np.fft.ifft), kinds=("complex",)
+    ),
+    "rfft": Routine(
+        cores=_VECTOR,
+        shapes=_half,
+        compute=_transform(np.fft.rfft),
+        kinds=("float",),
+        dtype=complex_of,
+    ),
+    "irfft_even": Routine(
+        cores=_VECTOR,
+        shapes=_even,
+        compute=_transform(np.fft.irfft, odd=False),
+        kinds=("complex",),
+        dtype=real_of,
+    ),
+    "irfft_odd": Routine(
+        cores=_VECTOR,
+        shapes=_odd,
+        compute=_transform(np.fft.irfft, odd=True),
+        kinds=("complex",),
+        dtype=real_of,
+    ),
+}
+"""Compiled code names a routine by its place in this table."""
+
+
+def packed(routine: str, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array:
+    """The routine's results side by side along one last axis, in `dtype`."""
+    row = ROUTINES[routine]
+    lead = arrays[0].shape[: arrays[0].ndim - row.cores[0]]
+    with np.errstate(all="ignore"):
+        found: Any = row.compute(*arrays)
+    several: Sequence[Any] = cast("Sequence[Any]", found) if isinstance(found, tuple) else (found,)
+    parts: list[Array] = [np.asarray(x, dtype=dtype) for x in several]
+    count = sum(int(np.prod(x.shape[len(lead) :])) for x in parts)
+    result = np.empty((*lead, count), dtype)
+    at = 0
+    for x in parts:
+        width = int(np.prod(x.shape[len(lead) :]))
+        result[..., at : at + width] = x.reshape(*lead, width)
+        at += width
+    return result
+
+
+@irdl_op_definition
+class LibraryOp(Whole):
+    """
+    The results of a library routine, side by side.
+
+    ```mlir
+    // U (3x3), S (3) and Vh (4x3 transposed) of each matrix
+    %0 = mlc.library "svd_reduced" %a : tensor<8x3x4xf32> -> tensor<8x24xf32>
+    ```
+    """
+
+    name = "mlc.library"
+    SOURCE: ClassVar[str] = "LAPACK Users' Guide, 3rd edition; NumPy 2, numpy.linalg and numpy.fft"
+    TEMPLATE: ClassVar[WholeTemplate] = "library"
+    KINDS: ClassVar[tuple[str, ...]] = ("float", "complex")
+    FLOPS: ClassVar[int] = 1
+    WEIGHT: ClassVar[float] = 4.0
+    CHECKS: ClassVar[bool] = True
+    SITE: ClassVar[str] = "library"
+    routine = prop_def(StringAttr)
+    inputs = var_operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$routine $inputs attr-dict `:` type($inputs) `->` type($result)"
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        name = text_property(properties, "routine")
+        row = ROUTINES.get(name)
+        if row is None:
+            raise DTypeError(
+                f"mlc.library: routine {name!r}; expected one of {', '.join(ROUTINES)}"
+            )
+        if len(operands) != len(row.cores):
+            raise ShapeError(
+                f"mlc.library {name!r}: {len(operands)} operands, not {len(row.cores)}"
+            )
+        dtype = dtype_of(operands[0].element_type)
+        if dtype not in (F32, F64, C64, C128) or dtype.kind not in row.kinds:
+            raise DTypeError(
+                f"mlc.library {name!r} is not defined for {dtype.name};"
+                f" expected {' or '.join(row.kinds)} of single or double precision"
+            )
+        lead, cores = split_cores(name, operands)
+        if any(x.element_type != operands[0].element_type for x in operands):
+            raise DTypeError(f"mlc.library {name!r}: expected operands of one dtype")
+        count = sum((product(shape) for shape in row.shapes(cores)), Dim.const(0))
+        return tensor_type(row.dtype(dtype).ir, (*lead, count))
+
+    def iteration(self) -> Shape:
+        shape = shape_of(self.inputs[0].type)
+        return (*shape, *shape[-1:])
+
+    def reference(self, *operands: Array) -> Array:
+        return packed(self.routine.data, operands, self.dtype.numpy)
+
+    def cores(self) -> Shapes:
+        """The core shapes of the operands."""
+        return split_cores(self.routine.data, [x.type for x in self.inputs])[1]  # pyright: ignore[reportArgumentType]
+
+    def batch(
+        self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
+    ) -> SSAValue:
+        count = shape_of(operands[list(batched).index(True)].type)[0]
+        full = [
+            x if k else broadcast_to(b, x, (count, *shape_of(x.type)))
+            for x, k in zip(operands, batched, strict=True)
+        ]
+        return b(LibraryOp, *full, routine=self.routine)
+
+
+def split_cores(name: str, operands: Sequence[Tensor]) -> tuple[Shape, Shapes]:
+    """The leading axes, which all operands share, and the core shape of each."""
+    leads: list[Shape] = []
+    cores: list[Shape] = []
+    for operand, rank in zip(operands, ROUTINES[name].cores, strict=True):
+        shape = shape_of(operand)
+        if len(shape) < rank:
+            raise ShapeError(
+                f"{name}: an array of {len(shape)} axes {spell(shape)}; expected at least {rank}"
+            )
+        leads.append(shape[: len(shape) - rank])
+        cores.append(shape[len(shape) - rank :])
+    if any(lead != leads[0] for lead in leads):
+        raise ShapeError(f"mlc.library {name!r}: the leading axes of the operands differ")
+    return leads[0], tuple(cores)

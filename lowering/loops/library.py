@@ -1,0 +1,89 @@
+"""Kernels that call a library: operands are computed into contiguous memory, then handed over."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dtypes import DTYPES, dtype_of
+from mlc.dialects.nest import whole_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.library import ROUTINES, LibraryOp, split_cores
+from mlc.dialects.tensor.op import tensor_of
+from mlc.lowering.loops.builder import Index, memory_type
+from mlc.lowering.loops.element import Buffer
+from mlc.lowering.loops.function import Scratch
+from mlc.lowering.loops.kernel import KernelScope, write_piece
+
+MOST_OPERANDS = 3
+ONE = Dim.const(1)
+
+
+def _call_of(kernel: KernelOp) -> LibraryOp:
+    op = whole_of(kernel)
+    assert isinstance(op, LibraryOp)
+    return op
+
+
+def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
+    """Room for each operand."""
+    return tuple(
+        Scratch(
+            memory_type(dtype_of(tensor_of(x).element_type)),
+            product(shape_of(x.type)),
+        )
+        for x in _call_of(kernel).inputs
+    )
+
+
+def lower_library(s: KernelScope) -> None:
+    """The call, and the report of what it says went wrong."""
+    op, b = _call_of(s.kernel), s.b
+    buffers = [_contiguous(s, x, k) for k, x in enumerate(op.inputs)]
+    while len(buffers) < MOST_OPERANDS:
+        buffers.append(buffers[0])
+    lead, cores = split_cores(op.routine.data, [tensor_of(x) for x in op.inputs])
+    sizes: list[Index] = [b.product([b.dim(d) for d in lead])]
+    for core in (*cores, (), ())[:2]:
+        rows, columns = (ONE, ONE, *core)[-2:]
+        sizes += [b.dim(rows), b.dim(columns)]
+    dtype = dtype_of(tensor_of(op.inputs[0]).element_type)
+    zero = b.index(0)
+    for output in s.outputs:  # the function may return it more than once
+        call = par.LibraryOp.of(
+            s.context,
+            list(ROUTINES).index(op.routine.data),
+            DTYPES.index(dtype),
+            [*buffers, output.memref],
+            [b.index(size) for size in sizes],
+        )
+        status = b.value(call)
+        failed = b.compare("ne", status, 0)
+        b.when(failed, partial(_fail, s, status, zero))
+
+
+def _fail(s: KernelScope, status: SSAValue, zero: SSAValue) -> None:
+    s.b.add_op(par.FailOp.of(s.context, s.sites[_call_of(s.kernel)], status, zero))
+
+
+def _contiguous(s: KernelScope, x: SSAValue, k: int) -> SSAValue:
+    """The operand row by row in memory: where it lies, or a copy."""
+    if isinstance(x, BlockArgument) and x.index not in s.strided:
+        return s.inputs[x].memref
+    shape = shape_of(x.type)
+    buffer = Buffer(
+        s.scratch[k],
+        dtype_of(tensor_of(x).element_type),
+        (tuple(range(len(shape))),),
+        tuple(s.b.dim(d) for d in shape),
+        (1,),
+    )
+    if shape:
+        write_piece(s, x, len(shape) - 1, Dim.const(0), buffer)
+    else:
+        e = s.lanes(1)
+        e.store(e.fetch(x, ()), buffer, ())
+    return buffer.memref
