@@ -102,7 +102,10 @@ class Shift(Binary):
         unsigned = next(d for d in DTYPES if d.kind == "uint" and d.bytes == dtype.bytes)
         width = b.constant(8 * dtype.bytes, unsigned)
         inside = b.compare("lt", count, width, unsigned)
-        shifted = b.apply(self.moves(), x, b.select(inside, count, b.constant(0, dtype)))
+        # by a mask, not a choice: LLVM drops a choice that repeats the one below, and its PTX then
+        # looks at the lower 32 bits of a 64-bit count alone
+        low = b.apply(arith.AndIOp, count, b.constant(8 * dtype.bytes - 1, dtype))
+        shifted = b.apply(self.moves(), x, low)
         return b.select(inside, shifted, self.emptied(b, x))
 
     def moves(self) -> type[Any]:
