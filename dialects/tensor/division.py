@@ -40,8 +40,8 @@ class WholeDivision(Binary):
         if dtype.kind != "float":
             return self.of_integers(b, *operands)
         wide = F32 if dtype.bytes < 4 else dtype
-        found = self.of_floats(b, *(b.convert(x, dtype, wide) for x in operands), wide)
-        return b.convert(found, wide, dtype)
+        lhs, rhs = (b.convert(x, dtype, wide) for x in operands)
+        return b.convert(self.of_floats(b, lhs, rhs, wide), wide, dtype)
 
     def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """On integers."""

@@ -81,7 +81,7 @@ MAX_POWER = 64
 """Powers up to this are products: at most 11 multiplications."""
 
 
-def constant_power(x1: Operand, x2: float) -> Tracer:
+def constant_power(x1: Operand, x2: Any) -> Tracer:
     """x1 ** x2 for a constant whole x2 up to MAX_POWER (products), or 0.5 (square root)."""
     dtype = common_dtype("power", (x1, x2))
     dtype = dtype_row(np.int64) if dtype is BOOL else dtype

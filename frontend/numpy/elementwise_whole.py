@@ -28,6 +28,27 @@ from mlc.frontend.numpy.values import (
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
+__all__ = [
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "bits_as",
+    "divmod",
+    "floor_divide",
+    "fmod",
+    "invert",
+    "left_shift",
+    "mod",
+    "pow",
+    "power",
+    "remainder",
+    "right_shift",
+]
+
 INT8 = np.int8
 
 
@@ -69,13 +90,21 @@ def power(x1: Operand, x2: Operand) -> Tracer:
     """
     if isinstance(x2, Tracer) and x2.origins:
         x2.__index__()  # of a number argument: asks for it as a static one
-    constant = is_number(x2) or is_scalar(x2)
-    if constant and not isinstance(x2, complex | np.complexfloating):
-        whole = float(x2).is_integer() and -elementwise.MAX_POWER <= x2 <= elementwise.MAX_POWER
-        if whole or x2 == 0.5:
-            return elementwise.constant_power(x1, x2)
+    if _is_small(x2):
+        return elementwise.constant_power(x1, x2)
     dtype = _numbers("power", x1, x2)
     return _emitted("power", division.PowOp, x1, x2, dtype)
+
+
+def _is_small(exponent: Any) -> bool:
+    """Whether it is a constant whose power is a product or a square root."""
+    if not (is_number(exponent) or is_scalar(exponent)):
+        return False
+    if isinstance(exponent, complex | np.complexfloating):
+        return False
+    value = float(exponent)
+    largest = elementwise.MAX_POWER
+    return value == 0.5 or (value.is_integer() and -largest <= value <= largest)
 
 
 pow = power  # noqa: A001 - the array API's name

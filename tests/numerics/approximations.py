@@ -148,7 +148,7 @@ def _special() -> Iterator[Row]:
         lambda z: mpmath.erf(root(z)) / root(z) - 1,
         lambda k: slope * (-1) ** k / factorial(k) / (2 * k + 1) - (0 if k else 1),
     )
-    yield ("erf_near", erf, lambda z: 1 / (erf(z) + 1), zero, one, 6, 11)
+    yield ("erf_near", erf, lambda z: mpmath.mpf(1) / (erf(z) + 1), zero, one, 6, 11)
 
     def scaled(q: Real) -> Real:
         a = ERFC_CENTRE * (1 + q) / (1 - q)
@@ -158,7 +158,7 @@ def _special() -> Iterator[Row]:
         return (mpmath.mpf(a) - ERFC_CENTRE) / (mpmath.mpf(a) + ERFC_CENTRE)
 
     def weight(q: Real) -> Real:
-        return 1 / (1 + scaled(q))
+        return mpmath.mpf(1) / (1 + scaled(q))
 
     yield ("erfc_scaled", scaled, weight, place(0.49), place(10.1), 10, None)
     yield ("erfc_scaled", scaled, weight, place(0.49), place(27.3), None, 23)

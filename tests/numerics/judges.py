@@ -52,6 +52,10 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x < 0, z, 1) / (1 + z)
 
 
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
 FUNCTIONS: dict[str, Function] = {
     "exp": Function("math.exp", np.exp, 1.75, 1.65),
     "exp2": Function("math.exp2", np.exp2, 1.4, 1.4),
@@ -78,7 +82,7 @@ FUNCTIONS: dict[str, Function] = {
     "erfc": Function("mlc_math.erfc", "erfc", 0.8, 1.7),
     "lgamma": Function("mlc_math.lgamma", "lgamma", 0.6, 1.6),
     "cbrt": Function("math.cbrt", np.cbrt, 0.51, 0.51),
-    "rsqrt": Function("math.rsqrt", lambda x: 1 / np.sqrt(x), 1.5, 1.5),
+    "rsqrt": Function("math.rsqrt", _rsqrt, 1.5, 1.5),
     "pow": Function("math.powf", "pow", 0.6, 1.4, 2),
     "hypot": Function("mlc_math.hypot", np.hypot, 0.51, 1.1, 2),
 }

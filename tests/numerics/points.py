@@ -25,6 +25,10 @@ class Points:
         whole = self.rng.integers(0, 2**self.limits.bits, count, dtype=np.uint64)
         return whole.astype(f"u{self.limits.bits // 8}").view(self.dtype)
 
+    def positive_bits(self, count: int) -> Array:
+        """The positive half of them."""
+        return np.abs(self.bits(count))
+
     def uniform(self, low: float, high: float) -> Sample:
         """Evenly from low to high."""
         return lambda count: self._rounded(self.rng.uniform(low, high, count))
@@ -88,8 +92,7 @@ def samples(name: str, p: Points) -> list[Sample]:
         "cbrt": [p.uniform(0.5, 9)],
         "rsqrt": [p.uniform(0.5, 4)],
     }
-    every = [p.bits] if name != "lgamma" else [lambda count: np.abs(p.bits(count))]
-    return table[name] + every
+    return [*table[name], p.positive_bits if name == "lgamma" else p.bits]
 
 
 def pairs(name: str, p: Points, count: int) -> list[tuple[Array, Array]]:

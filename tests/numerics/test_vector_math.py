@@ -95,6 +95,10 @@ def test_lgamma_of_negative_numbers(dtype: str) -> None:
             assert np.abs(got.astype(np.longdouble) - true)[~far].max() <= 2.0**-52
 
 
+def _real_cbrt(x: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.sign(x) * mpmath.cbrt(abs(x))
+
+
 JUDGED_TWICE = {
     "exp": mpmath.exp,
     "log": mpmath.log,
@@ -105,7 +109,7 @@ JUDGED_TWICE = {
     "erf": mpmath.erf,
     "erfc": mpmath.erfc,
     "lgamma": mpmath.loggamma,
-    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+    "cbrt": _real_cbrt,
 }
 
 

@@ -36,8 +36,8 @@ func.func @dominance(%x: tensor<3xf32>) -> tensor<3xf32> {
 // -----
 
 // An op that does not exist.
-// CHECK:      {{^.*}}opt-errors.mlir:41:17: error: no op is called mlc.relu; did you mean mlc.reduce?
+// CHECK:      {{^.*}}opt-errors.mlir:41:18: error: no op is called mlc.reduc; did you mean mlc.reduce?
 func.func @unknown(%x: tensor<3xf32>) -> tensor<3xf32> {
-  %y = mlc.relu %x : tensor<3xf32>
+  %y = mlc.reduc %x : tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
