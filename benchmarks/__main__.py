@@ -6,6 +6,7 @@ import sys
 THEMES = (
     "elementwise",
     "reductions",
+    "ordering",
     "matmul",
     "call_overhead",
     "first_call",

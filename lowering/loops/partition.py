@@ -2,8 +2,9 @@
 Sorting by partition, where a register's lanes can be moved together by a mask.
 
 Keys less than a pivot move to the front of their segment, the others behind them; both keep their
-order, so the sort is stable. A segment of a few registers is sorted by counting. Segments wait on a
-stack, the smaller one on top. SOURCE: Hoare, "Quicksort", The Computer Journal 5(1), 1962;
+order, so the sort is stable. Segments of a few registers are sorted in them: keys by a network,
+positions, which must be stable, by counting. Segments wait on a stack, the smaller one on top.
+SOURCE: Hoare, "Quicksort", The Computer Journal 5(1), 1962;
 Blacher, Giesen, Sanders, Wassenberg, "Vectorized and performance-portable Quicksort", SPE 52(12).
 """
 
@@ -28,7 +29,8 @@ from mlc.lowering.loops.kernel import vector_loop
 if TYPE_CHECKING:
     from mlc.lowering.loops.sort import SortNest
 
-SMALL_VECTORS = 4  # registers of the longest segment that is sorted by counting
+SMALL_VECTORS = 4  # registers of the longest segment whose positions are sorted by counting
+NETWORK_KEYS = 128  # keys of the longest segment that a network sorts: 8 or 16 registers
 STACK = 72  # segments: the smaller one is done first, so there are at most log2(2^63) + 1
 PATIENCE = 64  # moves per element before the row is sorted digit by digit instead
 _SUM = CombiningKindAttr(CombiningKindFlag.ADD)
@@ -44,7 +46,7 @@ class Partitioning:
         self.offset = offset
         self.kind: DType = nest.keys.dtype
         self.lanes: int = nest.lanes
-        self.small = SMALL_VECTORS * nest.lanes
+        self.small = SMALL_VECTORS * nest.lanes if nest.is_argsort else NETWORK_KEYS
         self.arrays = [(nest.s.scratch[0], nest.s.scratch[1], self.kind)]
         if nest.is_argsort:
             self.arrays.append((nest.s.scratch[2], nest.s.scratch[3], nest.positions))
@@ -54,7 +56,7 @@ class Partitioning:
         b, size = self.b, self.nest.size
         self._fill()
         if isinstance(size, int) and size <= self.small:
-            self._count(self.offset, size, 0)
+            self._finish(self.offset, size, 0)
             return
         self.ends = self._cells(2 * STACK)
         self.state = self._cells(2)  # segments on the stack; elements moved so far
@@ -138,7 +140,7 @@ class Partitioning:
         size = b.sub(high, low)
         b.when(
             b.compare("le", size, self.small),
-            lambda: self._count(b.add(self.offset, low), size, low),
+            lambda: self._finish(b.add(self.offset, low), size, low),
             partial(self._divide, low, high),
         )
 
@@ -286,6 +288,80 @@ class Partitioning:
         return self.nest.keys.element_of(e, value)
 
     # short segments -------------------------------------------------------------------------
+
+    def _finish(self, start: Index, size: Index, low: Index) -> None:
+        """Sorts a short segment and writes its results."""
+        b = self.b
+        if self.nest.is_argsort:
+            self._count(start, size, low)
+            return
+
+        def with_vectors(vectors: int) -> None:
+            if vectors == 1:
+                self._network(start, size, low, 1)
+                return
+            b.when(
+                b.compare("le", size, vectors // 2 * self.lanes),
+                partial(with_vectors, vectors // 2),
+                partial(self._network, start, size, low, vectors),
+            )
+
+        with_vectors(NETWORK_KEYS // self.lanes)
+
+    def _network(self, start: Index, size: Index, low: Index, vectors: int) -> None:
+        """Batcher's bitonic network over some registers, filled up with the largest key."""
+        b, lanes = self.b, self.lanes
+        ones = b.element(-1, self.kind, lanes)
+        keys: list[SSAValue] = []
+        masks = [b.mask(b.sub(size, u * lanes), lanes) for u in range(vectors)]
+        for u, mask in enumerate(masks):
+            e = self.s.lanes(lanes, mask)
+            key = self.nest.load(e, self.kind, self.arrays[0][0], b.add(start, u * lanes))
+            keys.append(e.select(mask, key, ones))
+        run = 2
+        while run <= vectors * lanes:
+            distance = run // 2
+            while distance:
+                keys = self._exchange(keys, run, distance)
+                distance //= 2
+            run *= 2
+        for u, (mask, key) in enumerate(zip(masks, keys, strict=True)):
+            e = self.s.lanes(lanes, mask)
+            value = self.nest.keys.element_of(e, key)
+            e.store(value, self.s.outputs[0], (*self.at, Position(b.add(low, u * lanes), 1)))
+
+    def _exchange(self, keys: Sequence[SSAValue], run: int, distance: int) -> list[SSAValue]:
+        """Orders each key and the one `distance` on, upwards in every other run of `run` keys."""
+        e, lanes = self.s.lanes(self.lanes), self.lanes
+        if distance >= lanes:
+            found = list(keys)
+            step = distance // lanes
+            for u in range(len(keys)):
+                if not u & step:
+                    pair = keys[u], keys[u + step]
+                    ends = e.apply(arith.MinUIOp, *pair), e.apply(arith.MaxUIOp, *pair)
+                    upwards = not (u * lanes) & run
+                    found[u], found[u + step] = ends if upwards else ends[::-1]
+            return found
+        partners = [lane ^ distance for lane in range(lanes)]
+        result: list[SSAValue] = []
+        for u, key in enumerate(keys):
+            other = self._shuffled(key, key, partners)
+            least, most = e.apply(arith.MinUIOp, key, other), e.apply(arith.MaxUIOp, key, other)
+            places = range(u * lanes, (u + 1) * lanes)
+            takes_least = [(not i & distance) == (not i & run) for i in places]
+            chosen = [k if small else k + lanes for k, small in enumerate(takes_least)]
+            result.append(self._shuffled(least, most, chosen))
+        return result
+
+    def _shuffled(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
+        return self.b.value(
+            vector.ShuffleOp.create(
+                operands=[x, y],
+                result_types=[vector_type(self.kind.ir, self.lanes)],
+                properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
+            )
+        )
 
     def _count(self, start: Index, size: Index, low: Index) -> None:
         """The place of each key is the number of keys that come before it."""
