@@ -45,6 +45,7 @@ class Regions:
         self.scalar = block.args[3]
         self.b = OpBuilder(block.add_op)
         self.depth = 0
+        self.carried: list[SSAValue] = []  # of the innermost region, as they are by now
 
     def any(self, kind: object = MATRIX) -> SSAValue:
         """A value of the type; rather a late one."""
@@ -91,12 +92,15 @@ class Regions:
     def update(self) -> None:
         """One row of a matrix is replaced, by a row of another or of itself."""
         zero = self.number(0)
-        target = self.any()
+        mine = [x for x in self.carried if x.type == MATRIX]
+        target = self.rng.choice(mine) if mine and self.rng.random() < 0.7 else self.any()
         source = target if self.rng.random() < 0.3 else self.any()
         row = self.b(DynamicSliceOp, source, self.position(), zero, declared=ROW)
         if self.rng.random() < 0.5:
             row = self.b(AddOp, row, row)
         self.values.append(self.b(DynamicUpdateOp, target, row, self.position(), zero))
+        if target in self.carried:
+            self.carried = [self.values[-1] if x is target else x for x in self.carried]
 
     def number(self, value: int) -> SSAValue:
         """A constant number."""
@@ -119,9 +123,11 @@ class Regions:
         """Steps in another block; gives the values that are visible at its end."""
         outer, self.values = self.values, [*self.values, *arguments]
         before, self.b = self.b, OpBuilder(block.add_op)
+        carried, self.carried = self.carried, list(arguments)
         self.depth += 1
         self.steps(self.rng.randrange(0, 4))
-        found = self.values
+        found = [*self.values, *self.carried, *self.carried]
+        self.carried = carried
         self.depth -= 1
         self.b, self.values = before, outer
         return found

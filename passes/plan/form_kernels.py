@@ -193,7 +193,7 @@ class _Build:
         """The value in memory, row by row: an argument of any strides is copied first."""
         if value not in self.general:
             return self.buffer(value)
-        copy = self.kernel(Kernel(0, (), [value]))
+        copy = self.kernel(Kernel(0, (), [value], is_copy=True))
         return copy.results[0]
 
     def reshape(self, op: ReshapeOp, buffer: SSAValue) -> SSAValue:
@@ -209,7 +209,9 @@ class _Build:
             copy = _copy(op, [local[x] for x in op.operands])
             block.add_op(copy)
             local[op.results[0]] = copy.results[0]
-        outputs = [v for v in kernel.outputs for _ in range(self.grouping.leaving.get(v, 1))]
+        own = kernel.outputs[: kernel.is_copy]
+        others = kernel.outputs[kernel.is_copy :]
+        outputs = own + [v for v in others for _ in range(self.grouping.leaving.get(v, 1))]
         block.add_op(YieldOp.create(operands=[local[v] for v in outputs]))
         new = KernelOp(
             _template(needed, kernel),
@@ -224,7 +226,7 @@ class _Build:
         new.properties["cost"] = kernel_cost(new)
         self.emit(new)
         self.made[kernel] = new
-        for value, result in zip(outputs, new.results, strict=True):
+        for value, result in list(zip(outputs, new.results, strict=True))[len(own) :]:
             if value in self.grouping.home:
                 self.new.setdefault(value, result)
                 self.leaving.setdefault(value, []).append(result)

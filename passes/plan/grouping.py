@@ -54,6 +54,7 @@ class Kernel:
     outputs: list[SSAValue]
     reduction: TensorOp | None = None
     is_whole: bool = False
+    is_copy: bool = False  # the first output is for one reader alone
     ops: int = 0
 
 
@@ -143,7 +144,8 @@ class Grouping:
 
     def _copy(self, op: Operation, k: int, index: int) -> None:
         value = op.operands[k]
-        kernel = self.copies[op, k] = Kernel(index, shape_of(value.type), [value])
+        kernel = Kernel(index, shape_of(value.type), [value], is_copy=True)
+        self.copies[op, k] = kernel
         self.kernels.append(kernel)
         self._need(value, Demand(index, kernel))
 

@@ -38,7 +38,7 @@ def program(seed: int) -> ModuleOp:
     return function_of(block, arguments, results, [SYMBOL])
 
 
-@pytest.mark.parametrize("first", range(0, 240, 20))
+@pytest.mark.parametrize("first", range(0, 400, 20))
 def test_plan_and_code_mean_what_the_program_means(first: int) -> None:
     for seed in range(first, first + 20):
         module = program(seed)
