@@ -67,7 +67,7 @@ class Trace:
         site = user_site()
         if site is not None:
             op.location = site.location
-            if op.results and site.target is not None:
+            if op.results and site.target is not None and site.target.isidentifier():
                 if self._last is not None and self._last[0] is site:
                     self._last[1].name_hint = None  # only the last op of an expression has its name
                 op.results[0].name_hint = site.target
