@@ -110,7 +110,7 @@ class ScanOp(Whole):
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, ufunc.accumulate"
     TEMPLATE: ClassVar[WholeTemplate] = "scan"
     FLOPS: ClassVar[int] = 1
-    WEIGHT: ClassVar[float] = 4.0
+    WEIGHT: ClassVar[float] = 16.0
     monoid = prop_def(StringAttr)
     direction = prop_def(StringAttr)
     kind = prop_def(StringAttr)

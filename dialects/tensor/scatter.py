@@ -52,7 +52,7 @@ class ScatterOp(Whole):
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, integer array indexing and ufunc.at"
     TEMPLATE: ClassVar[WholeTemplate] = "gather"
     CHECKS: ClassVar[bool] = True
-    WEIGHT: ClassVar[float] = 8.0
+    WEIGHT: ClassVar[float] = 32.0
     FLOPS: ClassVar[int] = 1
     mode = prop_def(StringAttr)
     letters = prop_def(StringAttr)

@@ -37,7 +37,7 @@ class Sorting(Whole):
     TEMPLATE: ClassVar[WholeTemplate] = "sort"
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     FLOPS: ClassVar[int] = 1
-    WEIGHT: ClassVar[float] = 60.0  # measured: docs/measurements.md
+    WEIGHT: ClassVar[float] = 200.0
 
     @classmethod
     def check(cls, x: Tensor, properties: dict[str, Attribute]) -> None:
@@ -154,7 +154,7 @@ class SearchsortedOp(TensorOp):
     KINDS: ClassVar[tuple[str, ...]] = Sorting.KINDS
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, searchsorted"
     FLOPS: ClassVar[int] = 1
-    WEIGHT: ClassVar[float] = 40.0
+    WEIGHT: ClassVar[float] = 1000.0
     side = prop_def(StringAttr)
     table = operand_def(TensorType)
     x = operand_def(TensorType)
