@@ -1,0 +1,54 @@
+// What the verifier of mlc.kernel and its attributes say.
+// RUN: mlc opt %s --verify-diagnostics --split-input-file | filecheck %s
+
+// CHECK: mlc.kernel: template 'gemm'; expected one of cell, row, magg,
+func.func @template(%x: tensor<4xf32>) {
+  %0 = mlc.kernel "gemm" (%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>) {
+    %1 = mlc.neg %a : tensor<4xf32>
+    mlc.yield %1 : tensor<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.kernel: yielded values and results have different types
+func.func @results(%x: tensor<4xf32>) {
+  %0 = mlc.kernel "cell" (%a = %x) : (tensor<4xf32>) -> (tensor<4xf64>) {
+    mlc.yield %a : tensor<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.kernel: 2 buffers for 1 results
+func.func @buffers(%x: tensor<4xf32>) {
+  %0 = mlc.kernel "cell" (%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>) {
+    %1 = mlc.neg %a : tensor<4xf32>
+    mlc.yield %1 : tensor<4xf32>
+  } {buffers = [#mlc.buffer<arena 0>, #mlc.buffer<arena 1>]}
+  func.return
+}
+
+// -----
+
+// A kernel sees nothing of its surroundings but its inputs.
+// CHECK: mlc.kernel: Operation using value defined out of its IsolatedFromAbove parent
+func.func @isolated(%x: tensor<4xf32>) {
+  %0 = mlc.kernel "cell" () : () -> (tensor<4xf32>) {
+    %1 = mlc.neg %x : tensor<4xf32>
+    mlc.yield %1 : tensor<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: buffer place stack; expected arena or out
+"test.op"() {b = #mlc.buffer<stack 0>} : () -> ()
+
+// -----
+
+// CHECK: schedule has no field 'width'; expected one of
+"test.op"() {s = #mlc.schedule<width = 4>} : () -> ()

@@ -1,0 +1,76 @@
+// Pointwise kernels: whole vectors two at a time, and a masked vector for what is left.
+// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+
+// 37 = 2 * 16 + 5: the end is one masked vector, not a loop over single elements.
+// CHECK-LABEL: func.func @cell_
+// CHECK-DAG:     %[[TWO_VECTORS:.*]] = arith.constant 16 : index
+// CHECK-DAG:     %[[WHOLE:.*]] = arith.constant 32 : index
+// CHECK-DAG:     %[[REST:.*]] = arith.constant 5 : index
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %[[WHOLE]] step %[[TWO_VECTORS]] {
+// CHECK-COUNT-4:   vector.load
+// CHECK:         }
+// CHECK-NEXT:    %[[MASK:.*]] = vector.create_mask %[[REST]] : vector<8xi1>
+// CHECK:         vector.maskedload %{{.*}}[%[[WHOLE]]], %[[MASK]]
+// CHECK:         vector.maskedstore %{{.*}}[%[[WHOLE]]], %[[MASK]]
+// CHECK-NOT:     scf.for
+// CHECK:         func.return
+func.func @masked_end(%x: tensor<37xf32>, %y: tensor<37xf32>) -> tensor<37xf32> {
+  %0 = mlc.mul %x, %y : tensor<37xf32>
+  %1 = mlc.add %0, %y : tensor<37xf32>
+  func.return %1 : tensor<37xf32>
+}
+
+// -----
+
+// One element left is a plain store: LLVM 22 would store too many bytes of a truncated vector.
+// CHECK-LABEL: func.func @cell_
+// CHECK:         %[[LAST:.*]] = arith.constant 16 : index
+// CHECK:         %[[ELEMENT:.*]] = vector.extract %{{.*}}[0] : i32 from vector<4xi32>
+// CHECK-NEXT:    memref.store %[[ELEMENT]], %{{.*}}[%[[LAST]]] : memref<17xi32>
+// CHECK-NOT:     vector.maskedstore
+// CHECK:         func.return
+func.func @one_over(%x: tensor<17xi64>) -> tensor<17xi32> {
+  %0 = mlc.convert %x : tensor<17xi64> -> tensor<17xi32>
+  func.return %0 : tensor<17xi32>
+}
+
+// -----
+
+// Axes that every access walks as one are one loop; a broadcast row keeps them apart.
+// CHECK-LABEL: func.func @cell_
+// CHECK-SAME:    memref<?x?xf32> {mlc.readonly}, %{{.*}}: memref<?xf32> {mlc.readonly}
+// CHECK:         scf.for %[[ROW:.*]] =
+// CHECK:           scf.for %[[COLUMN:[^ ]*]] =
+// CHECK:             vector.load %{{.*}}[%[[ROW]], %[[COLUMN]]]
+// CHECK:             vector.load %{{.*}}[%[[COLUMN]]]
+func.func @row_broadcast(
+  %x: tensor<?x?xf32, #mlc.dims<"M", "N">>, %b: tensor<?xf32, #mlc.dims<"N">>
+) -> tensor<?x?xf32, #mlc.dims<"M", "N">> {
+  %0 = mlc.broadcast "n->mn" %b : tensor<?xf32, #mlc.dims<"N">> -> tensor<?x?xf32, #mlc.dims<"M", "N">>
+  %1 = mlc.add %x, %0 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+  func.return %1 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @cell_
+// CHECK-SAME:    memref<?xf32> {mlc.readonly}, %{{.*}}: memref<?xf32> {mlc.noalias}
+func.func @joined(%x: tensor<?x?xf32, #mlc.dims<"M", "N">>) -> tensor<?x?xf32, #mlc.dims<"M", "N">> {
+  %0 = mlc.neg %x : tensor<?x?xf32, #mlc.dims<"M", "N">>
+  func.return %0 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+}
+
+// -----
+
+// Any strides: they are arguments, and lanes are gathered; the result is written in whole vectors.
+// CHECK-LABEL: func.func @cell_
+// CHECK-SAME:    index, %[[INNER:.*]]: index, %[[X:.*]]: memref<6x20xf32, strided<[?, ?]>>
+// CHECK:         %[[LANE:.*]] = mlc_vec.step : vector<8xindex>
+// CHECK:         %[[STRIDES:.*]] = vector.broadcast %[[INNER]] : index to vector<8xindex>
+// CHECK:         %[[OFFSETS:.*]] = arith.muli %[[LANE]], %[[STRIDES]]
+// CHECK:         mlc_vec.gather %[[X]][{{.*}}] at %[[OFFSETS]]
+// CHECK:         vector.store
+func.func @strided(%x: tensor<6x20xf32> {mlc.layout = "general"}) -> tensor<6x20xf32> {
+  %0 = mlc.neg %x : tensor<6x20xf32>
+  func.return %0 : tensor<6x20xf32>
+}

@@ -1,0 +1,61 @@
+// Contractions: small ones in place, large ones from a packed rhs through a tile of registers.
+// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+
+// 8 * 16 * 24 multiplications: nothing is packed, lanes run along n, one fused multiply-add each.
+// CHECK-LABEL: func.func @contraction_
+// CHECK-NOT:     scratch
+// CHECK:         scf.for %[[M:.*]] =
+// CHECK:           scf.for %[[N:[^ ]*]] =
+// CHECK:             scf.for %[[K:[^ ]*]] = {{.*}} iter_args
+// CHECK-NEXT:          %[[LHS:.*]] = memref.load %{{.*}}[%[[M]], %[[K]]]
+// CHECK-NEXT:          %[[SPREAD:.*]] = vector.broadcast %[[LHS]] : f32 to vector<8xf32>
+// CHECK-NEXT:          %[[RHS:.*]] = {{.*}}[%[[K]], %[[N]]]
+// CHECK-NEXT:          math.fma %[[SPREAD]], %[[RHS]]
+// CHECK:         func.return
+func.func @small(%x: tensor<8x16xf32>, %y: tensor<16x24xf32>) -> tensor<8x24xf32> {
+  %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<8x16xf32>, tensor<16x24xf32> -> tensor<8x24xf32>
+  func.return %0 : tensor<8x24xf32>
+}
+
+// -----
+
+// 4 x 24 accumulators are 12 of AVX2's 16 registers; with three rhs vectors and one lhs element all.
+// All threads pack together between two barriers, then multiply apart; the bias is added to the tile.
+// CHECK-LABEL: func.func @contraction_
+// CHECK-SAME:    %[[SCRATCH:scratch]]: memref<122400xf32> {mlc.noalias}
+// CHECK:         mlc_par.region
+// CHECK:           mlc_par.barrier
+// CHECK:           vector.store %{{.*}}, %[[SCRATCH]]
+// CHECK:           mlc_par.barrier
+// CHECK-NOT:       vector.store
+// CHECK:           scf.for {{.*}} iter_args
+// CHECK-COUNT-3:     vector.load %[[SCRATCH]]
+// CHECK-COUNT-12:    math.fma
+// CHECK:           } {mlc.no_unroll}
+// CHECK:           %[[BIAS:.*]] = vector.maskedload %b
+// CHECK-NEXT:      %[[OUT:.*]] = arith.addf %{{.*}}, %[[BIAS]]
+// CHECK-NEXT:      vector.maskedstore %out{{.*}}, %[[OUT]]
+func.func @packed(%x: tensor<200x300xf32>, %y: tensor<300x400xf32>, %b: tensor<400xf32>) -> tensor<200x400xf32> {
+  %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<200x300xf32>, tensor<300x400xf32> -> tensor<200x400xf32>
+  %1 = mlc.broadcast "n->mn" %b : tensor<400xf32> -> tensor<200x400xf32>
+  %2 = mlc.add %0, %1 : tensor<200x400xf32>
+  func.return %2 : tensor<200x400xf32>
+}
+
+// -----
+
+// A batch size known only when it runs: both ways are there, and the size decides.
+// CHECK-LABEL: func.func @contraction_
+// CHECK-SAME:    %[[B:B]]: index
+// CHECK:         %[[WORK:.*]] = arith.muli
+// CHECK:         %[[LARGE:.*]] = arith.cmpi sge
+// CHECK:         scf.if
+// CHECK:           mlc_par.barrier
+// CHECK:           mlc_par.yield
+// CHECK:         } else {
+// CHECK-NOT:       mlc_par.barrier
+// CHECK:         func.return
+func.func @batch(%x: tensor<?x300xf32, #mlc.dims<"B", 300>>, %y: tensor<300x400xf32>) -> tensor<?x400xf32, #mlc.dims<"B", 400>> {
+  %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<?x300xf32, #mlc.dims<"B", 300>>, tensor<300x400xf32> -> tensor<?x400xf32, #mlc.dims<"B", 400>>
+  func.return %0 : tensor<?x400xf32, #mlc.dims<"B", 400>>
+}

@@ -1,0 +1,67 @@
+// Reductions that keep an axis.
+// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+
+// Along rows: four independent sums of vectors, the masked end joins the first, then a fixed tree.
+// CHECK-LABEL: func.func @row_
+// CHECK:         %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : vector<8xf32>
+// CHECK:         scf.for %[[ROW:.*]] =
+// CHECK:           mlc_par.cancelled
+// CHECK:           %[[A:.*]], %[[B:.*]], %[[C:.*]], %[[D:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[ZERO]], %{{.*}} = %[[ZERO]], %{{.*}} = %[[ZERO]], %{{.*}} = %[[ZERO]])
+// CHECK:           %[[END:.*]] = vector.maskedload
+// CHECK:           %[[A2:.*]] = arith.addf %[[A]]
+// CHECK-NEXT:      %[[AB:.*]] = arith.addf %[[A2]], %[[B]]
+// CHECK-NEXT:      %[[CD:.*]] = arith.addf %[[C]], %[[D]]
+// CHECK-NEXT:      arith.addf %[[AB]], %[[CD]] : vector<8xf32>
+// CHECK:           arith.addf {{.*}} : vector<4xf32>
+// CHECK:           arith.addf {{.*}} : vector<2xf32>
+// CHECK:           %[[SUM:.*]] = arith.addf {{.*}} : f32
+// CHECK-NEXT:      memref.store %[[SUM]], %{{.*}}[%[[ROW]]]
+func.func @rows(%x: tensor<9x100xf32>) -> tensor<9xf32> {
+  %0 = mlc.reduce "sum" "mn->m" %x : tensor<9x100xf32> -> tensor<9xf32>
+  func.return %0 : tensor<9xf32>
+}
+
+// -----
+
+// Down columns: each lane sums its own column, so memory is read in order and no lanes are folded.
+// CHECK-LABEL: func.func @row_
+// CHECK:         scf.for %[[COLUMN:[^ ]*]] =
+// CHECK:           scf.for %[[ROW:[^ ]*]] = {{.*}} iter_args
+// CHECK:             %{{.*}}[%[[ROW]], %[[COLUMN]]]
+// CHECK:             arith.addf {{.*}} : vector<8xf32>
+// CHECK-NOT:       vector.shuffle
+// CHECK:         func.return
+func.func @columns(%x: tensor<9x24xf32>) -> tensor<24xf32> {
+  %0 = mlc.reduce "sum" "mn->n" %x : tensor<9x24xf32> -> tensor<24xf32>
+  func.return %0 : tensor<24xf32>
+}
+
+// -----
+
+// An epilogue is applied to the sum while it is in a register.
+// CHECK-LABEL: func.func @row_
+// CHECK:         %[[SUM:.*]] = arith.addf {{.*}} : f32
+// CHECK-NEXT:    %[[ROOT:.*]] = math.sqrt %[[SUM]]
+// CHECK-NEXT:    memref.store %[[ROOT]]
+// CHECK-NOT:   func.func @cell
+func.func @epilogue(%x: tensor<9x16xf32>) -> tensor<9xf32> {
+  %0 = mlc.mul %x, %x : tensor<9x16xf32>
+  %1 = mlc.reduce "sum" "mn->m" %0 : tensor<9x16xf32> -> tensor<9xf32>
+  %2 = mlc.sqrt %1 : tensor<9xf32>
+  func.return %2 : tensor<9xf32>
+}
+
+// -----
+
+// The largest of an axis that may be empty: the entry asks before the kernel runs.
+// CHECK:       mlc.sites = [{kind = "empty max"
+// CHECK:       func.func @largest(
+// CHECK:         %[[EMPTY:.*]] = arith.cmpi eq, %{{.*}}, %{{.*}} : index
+// CHECK:         scf.if
+// CHECK-NEXT:      mlc_par.fail %{{.*}} site 1
+// CHECK:         mlc_par.check
+// CHECK:         func.call @row_
+func.func @largest(%x: tensor<4x?xf32, #mlc.dims<4, "N">>) -> tensor<4xf32> {
+  %0 = mlc.reduce "max" "mn->m" %x : tensor<4x?xf32, #mlc.dims<4, "N">> -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}
