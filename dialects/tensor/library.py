@@ -138,7 +138,8 @@ def _least_squares(a: Array, b: Array, rcond: Array) -> tuple[Array, ...]:
     batch = a.shape[:-2]
     found: list[tuple[Array, ...]] = []
     for index in np.ndindex(*batch):
-        x, _, rank, s = np.linalg.lstsq(a[index], b[index], abs(rcond[index]))
+        limit: Any = np.abs(rcond[index])
+        x, _, rank, s = np.linalg.lstsq(a[index], b[index], float(limit))
         away = b[index] - a[index] @ x
         squares = np.sum(np.abs(away) ** 2, axis=0)
         found.append((x, squares.astype(a.dtype), np.array([rank], a.dtype), s.astype(a.dtype)))

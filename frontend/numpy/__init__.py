@@ -28,7 +28,7 @@ from numpy import (
 )
 
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy import elementwise_math, elementwise_whole
+from mlc.frontend.numpy import elementwise_math, elementwise_whole, fft, linalg
 from mlc.frontend.numpy.complexes import conj, conjugate, imag, iscomplexobj, isrealobj, real
 from mlc.frontend.numpy.contraction import (
     dot,
@@ -351,6 +351,7 @@ __all__ = [
     "less",
     "less_equal",
     "linspace",
+    "linalg",
     "log",
     "logical_and",
     "logical_not",
