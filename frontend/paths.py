@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mlc.frontend.containers import children_of
+from mlc.frontend.kinds import is_array
 
 Step = tuple[Literal["attr", "item"], Any]
 
@@ -153,9 +154,12 @@ class Guard:
 
 
 def equal_value(found: object, value: object) -> bool:
-    """Whether a number or text is still the same; NaN equals itself."""
+    """Whether a number, text or array is still the same; NaN equals itself."""
     if found is value:
         return True
+    if is_array(value):
+        same = is_array(found) and (found.dtype, found.shape) == (value.dtype, value.shape)
+        return same and found.tobytes() == value.tobytes()
     if type(found) is not type(value) or not isinstance(found, _PLAIN):
         return False
     return bool(found == value) or bool(found != found and value != value)

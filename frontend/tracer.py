@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -133,16 +134,26 @@ class Tracer(Value):
             remedy=remedy.format(name=name),
         )
 
-    def __bool__(self) -> bool:  # noqa: PLE0304 - it raises
-        self._concrete(
+    def _from_constants(self) -> np.ndarray[Any, Any] | None:
+        """The value, where constants alone give it."""
+        from mlc.frontend.known import known_array
+
+        return None if self.origins else known_array(self.trace, self.value)
+
+    def __bool__(self) -> bool:
+        if (known := self._from_constants()) is not None:
+            return bool(known)
+        return self._concrete(
             "the truth value",
             "Use np.where(condition, a, b) to choose between values, or mark an argument"
             " that decides"
             " about the program as static=(…).",
         )
 
-    def __index__(self) -> int:  # noqa: PLE0305 - it raises
-        self._concrete(
+    def __index__(self) -> int:
+        if (known := self._from_constants()) is not None:
+            return operator.index(known[()])
+        return self._concrete(
             "the integer value",
             "A shape, an axis or a range needs a number known when compiling: use"
             " x.shape, or pass it"
@@ -150,28 +161,44 @@ class Tracer(Value):
         )
 
     def __int__(self) -> int:
-        self._concrete(
+        if (known := self._from_constants()) is not None:
+            return int(known)
+        return self._concrete(
             "the integer value", "Use {name}.astype(np.int64) to convert it in the compiled code."
         )
 
     def __float__(self) -> float:
-        self._concrete(
+        if (known := self._from_constants()) is not None:
+            return float(known)
+        return self._concrete(
             "the float value", "Use {name}.astype(np.float64) to convert it in the compiled code."
         )
 
     def __complex__(self) -> complex:
-        self._concrete("the complex value", "Complex numbers are not supported yet.")
+        if (known := self._from_constants()) is not None:
+            return complex(known)
+        return self._concrete("the complex value", "Complex numbers are not supported yet.")
 
-    def item(self, *args: int) -> NoReturn:
-        """Refused: there is no Python number yet."""
-        self._concrete("the Python value", "Leave out .item(); a 0-d array works as a number.")
+    def item(self, *args: int) -> Any:
+        """The Python number, where constants alone give it."""
+        if (known := self._from_constants()) is not None:
+            return known.item(*args)
+        return self._concrete(
+            "the Python value", "Leave out .item(); a 0-d array works as a number."
+        )
 
-    def tolist(self) -> NoReturn:
-        """Refused: there are no Python numbers yet."""
-        self._concrete("the list of values", "Return the array and call .tolist() on the result.")
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers, where constants alone give them."""
+        if (known := self._from_constants()) is not None:
+            return known.tolist()
+        return self._concrete(
+            "the list of values", "Return the array and call .tolist() on the result."
+        )
 
-    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
-        self._concrete(
+    def __array__(self, dtype: Any = None, copy: object = None) -> Any:
+        if (known := self._from_constants()) is not None:
+            return known if dtype is None else known.astype(np.dtype(dtype))
+        return self._concrete(
             "the NumPy array",
             "A function that is not traced got {name}: use the NumPy function of that"
             " name (np.…), or"

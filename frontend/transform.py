@@ -79,6 +79,8 @@ def _rewritten_code(
     rewriter = _Rewriter(frozenset(code.co_freevars), class_name, known)
     changed = rewriter.outermost(node)
     fresh.body = [changed] if isinstance(changed, ast.stmt) else [ast.Return(changed)]
+    if code.co_name not in code.co_freevars and isinstance(changed, ast.stmt):
+        fresh.body.insert(0, ast.Global([code.co_name]))  # what calls itself is no local here
     module = ast.Module([fresh], [])
     ast.copy_location(fresh, node)
     ast.fix_missing_locations(module)

@@ -275,3 +275,12 @@ def test_only_arrays_that_are_used_become_inputs() -> None:
     TABLE["unused"] = np.ones(7)
     assert_same(f(X), X * TABLE["w"])
     assert len(f.stats().artifacts) == 1
+
+
+def factorial(n: int, x: Any) -> Any:
+    return x if n == 0 else n * factorial(n - 1, x)
+
+
+def test_a_global_function_that_calls_itself() -> None:
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(mlc.compile(lambda x: factorial(4, x))(x), 24 * x)

@@ -1,0 +1,101 @@
+"""
+Values that a traced function computes from constants alone: known while it is compiled.
+
+`int(np.prod([2, 3]))` asks a traced number for its value. Where no argument had a part in it, the
+reference interpreter has the answer. Arrays from outside that had a part are guarded by their
+contents: when they have changed at a later call, the function is traced again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.create import SizeOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.frontend.paths import Guard, HiddenInput
+from mlc.frontend.trace import Trace
+
+Array = NDArray[Any]
+Source = tuple[Array, HiddenInput]
+MAX_OPS = 200
+"""A computation longer than this is not repeated in the interpreter."""
+MAX_SIZE = 1 << 16
+"""Elements of an array from outside that a guard compares at every call."""
+
+
+def known_array(trace: Trace, value: SSAValue) -> Array | None:
+    """The value, where it is computed from constants and arrays from outside; None otherwise."""
+    ops = _computation(value)
+    if ops is None:
+        return None
+    sources = _sources(trace, {x for op in ops for x in op.operands} | {value})
+    if sources is None:
+        return None
+    for array, hidden in sources.values():
+        guard_contents(trace, array, hidden)
+    return _evaluated(value, ops, sources)
+
+
+def guard_contents(trace: Trace, array: Array, hidden: HiddenInput) -> None:
+    """The function is traced again when the array from outside has other contents."""
+    path = hidden.path
+    if all(guard.path is not path for guard in trace.guards):
+        trace.guards.append(Guard("value", path, array.copy()))
+
+
+def _computation(value: SSAValue) -> list[Operation] | None:
+    """The ops that lead to the value, in order; None where one's result is not known."""
+    found: dict[Operation, None] = {}
+
+    def visit(x: SSAValue) -> bool:
+        op = x.owner
+        if isinstance(op, Block) or op in found:
+            return True
+        plain = isinstance(op, TensorOp) and not op.regions and len(found) < MAX_OPS
+        if not plain or any(dim.constant is None for r in op.results for dim in shape_of(r.type)):
+            return False
+        if isinstance(op, SizeOp) and op.dim.constant is None:
+            return False
+        if not all(map(visit, op.operands)):
+            return False
+        found[op] = None
+        return True
+
+    return list(found) if visit(value) else None
+
+
+def _sources(trace: Trace, values: set[SSAValue]) -> dict[SSAValue, Source] | None:
+    """The arrays from outside among the values; None where another argument is among them."""
+    found: dict[SSAValue, Source] = {}
+    first = len(trace.block.args) - len(trace.hidden)
+    for value in values:
+        if not isinstance(value, BlockArgument):
+            continue
+        position = value.index - first
+        if value.block is not trace.block or position < 0:
+            return None
+        array = trace.hidden_arrays[position]
+        if array.size > MAX_SIZE:
+            return None
+        found[value] = (array, trace.hidden[position])
+    return found
+
+
+def _evaluated(value: SSAValue, ops: list[Operation], sources: dict[SSAValue, Source]) -> Array:
+    from mlc.runtime.interpret import interpret
+
+    block = Block(arg_types=[x.type for x in sources])
+    mapping = dict(zip(sources, block.args, strict=True))
+    for op in ops:
+        block.add_op(op.clone(mapping))
+    result = mapping.get(value, value)
+    block.add_op(ReturnOp(result))
+    types = ([x.type for x in sources], [result.type])
+    module = ModuleOp([FuncOp("known", types, Region(block))])
+    return interpret(module, [array for array, _ in sources.values()])[0]

@@ -1,0 +1,49 @@
+"""Values that constants alone give are Python numbers while a function is compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+
+SIZES = np.array([2, 3])
+
+
+def test_sizes_computed_with_numpy() -> None:
+    @mlc.compile
+    def rows(x: Any) -> Any:
+        return x.reshape(int(np.prod(np.asarray([2, 3]))), -1)
+
+    assert rows(np.arange(12.0)).shape == (6, 2)
+
+
+def test_truth_of_a_constant_chooses_a_branch() -> None:
+    @mlc.compile
+    def shifted(x: Any) -> Any:
+        return x + 1 if np.asarray([1, 2]).sum() == 3 else x - 1
+
+    np.testing.assert_array_equal(shifted(np.zeros(3)), np.ones(3))
+
+
+def test_an_array_from_outside_is_guarded_by_its_contents() -> None:
+    @mlc.compile
+    def shaped(x: Any) -> Any:
+        return x.reshape([int(size) for size in SIZES])
+
+    assert shaped(np.arange(6.0)).shape == (2, 3)
+    SIZES[:] = (3, 2)
+    assert shaped(np.arange(6.0)).shape == (3, 2)
+    SIZES[:] = (2, 3)
+    assert shaped(np.arange(6.0)).shape == (2, 3)
+
+
+def test_what_depends_on_an_argument_is_not_known() -> None:
+    @mlc.compile
+    def sized(x: Any) -> Any:
+        return np.zeros(int(x.sum()))
+
+    with pytest.raises(mlc.ConcretizationError):
+        sized(np.ones(3))
