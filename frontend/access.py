@@ -244,6 +244,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _construct(function, args, kwargs)
     if (original := getattr(class_of(function), "__mlc_function__", None)) is not None:
         return call(original(function), args, kwargs)
+    if isinstance(function, np.vectorize) and _holds_tracer([*args, *kwargs.values()]):
+        return _vectorized(function, args, kwargs)
     _check_library(function, args, kwargs)
     own = getattr(class_of(function), "__call__", None)  # noqa: B004 - the function itself is wanted
     if isinstance(own, FunctionType) and is_users(own):
@@ -386,6 +388,26 @@ def _scalar_function(name: str) -> Any:
     return compute
 
 
+def _vectorized(function: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """np.vectorize of a function of numbers: the function of arrays that computes the same."""
+    from mlc.frontend import numpy as names
+
+    name = getattr(function.pyfunc, "__name__", "")
+    plain = len(args) == 1 and not kwargs and function.signature is None
+    if not plain or function.pyfunc is not getattr(math, name, None) or name not in _OF_NUMBERS:
+        message = f"np.vectorize of {name or function.pyfunc} is not supported yet here."
+        remedy = "Call functions of arrays: np.where chooses where the function has an `if`."
+        raise located(NotSupportedError, message, remedy=remedy)
+    made = getattr(names, {"fabs": "abs"}.get(name, name))(args[0])
+    return made.astype(np.dtype(function.otypes[0])) if function.otypes else made
+
+
+_OF_NUMBERS = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "fabs"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "erf", "erfc", "lgamma"),
+)
+"""Functions of `math` that mlc.numpy has under the same name."""
 _loose = Access(FunctionType((lambda: None).__code__, {}), {})
 _SPECIAL: dict[Any, Any] = {
     float: _to_number,
@@ -395,9 +417,6 @@ _SPECIAL: dict[Any, Any] = {
     max: _extreme,
     min: _extreme,
     getattr: _attribute,
-    **{
-        getattr(math, name): _scalar_function(name)
-        for name in ("exp", "log", "sqrt", "tanh", "fabs")
-    },
+    **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
 }
 _SPECIAL_SET = frozenset(_SPECIAL.values())

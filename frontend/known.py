@@ -15,11 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from mlc.dialects.dims import shape_of
+from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.paths import Guard, HiddenInput
-from mlc.frontend.trace import Trace
+from mlc.frontend.symbolic import as_dim
+from mlc.frontend.trace import Trace, Value
 
 Array = NDArray[Any]
 Source = tuple[Array, HiddenInput]
@@ -40,6 +41,11 @@ def known_array(trace: Trace, value: SSAValue) -> Array | None:
     for array, hidden in sources.values():
         guard_contents(trace, array, hidden)
     return _evaluated(value, ops, sources)
+
+
+def known_dim(value: Any) -> Dim | None:
+    """The dim of an int, a size or a traced number; None for what is not an integer."""
+    return as_dim(value.__index__() if isinstance(value, Value) else value)
 
 
 def guard_contents(trace: Trace, array: Array, hidden: HiddenInput) -> None:

@@ -11,10 +11,11 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import ShapeError
-from mlc.dialects.tensor.letters import ALPHABET, is_letters, spell
+from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.elementwise import multiply
+from mlc.frontend.numpy.padding import diagonal
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import permuted, ravel, reshaped
 from mlc.frontend.numpy.values import (
@@ -215,6 +216,7 @@ def einsum(
     arrays = [lift(x, "einsum") for x in operands]
     words, out = _subscripts(subscripts.replace(" ", ""), arrays)
     row = common_dtype("einsum", arrays) if dtype is None else dtype_row(dtype)
+    _diagonals(subscripts, words, arrays)
     _thin_operands(subscripts, words, arrays)
     value, word = convert(arrays[0].value, row), words[0]
     for k, (x, other) in enumerate(zip(arrays[1:], words[1:], strict=True), 1):
@@ -226,6 +228,24 @@ def einsum(
         )
         word = kept
     return result(_single(value, word, out))
+
+
+def _diagonals(subscripts: str, words: list[str], arrays: list[Tracer]) -> None:
+    """An operand with a letter twice becomes its diagonal, with the letter once and last."""
+    for number, word in enumerate(words):
+        while len(set(word)) < len(word):
+            letter = next(c for c in word if word.count(c) > 1)
+            first, second = word.index(letter), word.rindex(letter)
+            x = arrays[number]
+            if x.dims[first] != x.dims[second]:
+                message = (
+                    f"einsum {subscripts!r}: '{letter}' is {x.dims[first]} and {x.dims[second]} in"
+                    f" operand {number} {spell(x.dims)}."
+                )
+                raise located(ShapeError, message)
+            arrays[number] = diagonal(x, axis1=first, axis2=second)
+            rest = "".join(c for k, c in enumerate(word) if k not in (first, second))
+            word = words[number] = rest + letter  # noqa: PLW2901 - until no letter is there twice
 
 
 def _thin_operands(subscripts: str, words: list[str], arrays: list[Tracer]) -> None:
@@ -268,15 +288,6 @@ def _subscripts(text: str, arrays: Sequence[Tracer]) -> tuple[list[str], str]:
     elif not arrow:
         out = "".join(sorted(c for c in set(left) - {","} if left.count(c) == 1))
     for word, x in zip(words, arrays, strict=True):
-        if not is_letters(word):
-            message = (
-                f"einsum {text!r}: a letter twice in one operand ({word!r}) is not supported yet."
-            )
-            raise located(
-                NotSupportedError,
-                message,
-                remedy="Use np.trace, or take the diagonal before the call.",
-            )
         if len(word) != x.ndim:
             raise located(
                 ShapeError,

@@ -15,6 +15,7 @@ from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.create import IotaOp
 from mlc.frontend.errors import located
 from mlc.frontend.kinds import is_array, is_number, is_series
+from mlc.frontend.known import known_dim
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
     constant,
@@ -40,9 +41,7 @@ def shape_argument(shape: object, function: str) -> Shape:
 
 
 def _size_argument(size: object, function: str) -> Dim:
-    dim = as_dim(size)
-    if dim is None and isinstance(size, Tracer):
-        dim = Dim.const(size.__index__())
+    dim = known_dim(size)
     if dim is None:
         raise located(DTypeError, f"{function}: the size {size!r} is not an integer.")
     if dim.constant is not None and dim.constant < 0:

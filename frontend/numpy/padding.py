@@ -16,6 +16,7 @@ from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_array, is_series
+from mlc.frontend.known import known_dim
 from mlc.frontend.numpy import shaping
 from mlc.frontend.numpy.creation import arange, iota, shape_argument
 from mlc.frontend.numpy.elementwise import astype, equal, greater, where
@@ -76,7 +77,7 @@ def _known(positions: Positions) -> Tracer:
 
 
 def _width(pair: tuple[Any, Any]) -> tuple[Dim, Dim]:
-    found = [as_dim(v) for v in pair]
+    found = [known_dim(v) for v in pair]
     if any(d is None or (d.constant is not None and d.constant < 0) for d in found):
         raise located(ShapeError, f"pad: the widths {pair} can't be negative.")
     low, high = found

@@ -16,6 +16,7 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.frontend.errors import AxisError, located
 from mlc.frontend.kinds import is_series
+from mlc.frontend.known import known_dim
 from mlc.frontend.numpy.creation import shape_argument
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
@@ -112,7 +113,7 @@ def reshape(
 def reshape_argument(source: Tracer, wanted: Any) -> Shape:
     """The new shape, with -1 solved."""
     sizes = list(wanted) if is_series(wanted) else [wanted]
-    unknown = [k for k, size in enumerate(sizes) if as_dim(size) == Dim.const(-1)]
+    unknown = [k for k, size in enumerate(sizes) if known_dim(size) == Dim.const(-1)]
     total = product(source.dims)
     if not unknown:
         dims = shape_argument(tuple(sizes), "reshape")

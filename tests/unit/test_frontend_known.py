@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,27 @@ def test_what_depends_on_an_argument_is_not_known() -> None:
 
     with pytest.raises(mlc.ConcretizationError):
         sized(np.ones(3))
+
+
+def test_sizes_of_a_shape_and_of_padding() -> None:
+    widths = np.array([1, 2])
+
+    @mlc.compile
+    def padded(x: Any) -> Any:
+        low, high = (int(w) for w in np.asarray(widths).reshape(-1))
+        return np.pad(x.reshape(int(np.asarray(-1)), 3), [(0, 0), (low, high)])
+
+    assert padded(np.arange(6.0)).shape == (2, 6)
+
+
+def test_vectorize_of_a_function_of_math() -> None:
+    @mlc.compile
+    def errors(x: Any) -> Any:
+        return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+    x = np.linspace(-2, 2, 9)
+    np.testing.assert_allclose(errors(x), [math.erf(v) for v in x], rtol=1e-15)
+    pyfunc = np.vectorize(lambda v: v if v > 0 else 0.0)
+    chosen = mlc.compile(lambda x: pyfunc(x) + 1)
+    with pytest.raises(mlc.NotSupportedError):
+        chosen(x)
