@@ -169,12 +169,13 @@ class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
     def parse_parameter(cls, parser: AttrParser) -> tuple[Place, tuple[int, ...]]:
         with parser.in_angle_brackets():
             spelled = parser.parse_identifier()
-            place = next((known for known in PLACES if known == spelled), None)
-            if place is None:
+            found: list[Place] = [known for known in PLACES if known == spelled]
+            if not found:
                 parser.raise_error(f"buffer place {spelled!r}; expected {' or '.join(PLACES)}")
             numbers = parser.parse_comma_separated_list(
                 parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
             )
+            place: Place = found[0]
             return place, tuple(numbers)
 
     def print_parameter(self, printer: Printer) -> None:

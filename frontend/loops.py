@@ -15,8 +15,9 @@ from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, loop_region
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.frontend.containers import flatten, leaf_names, unflatten
+from mlc.frontend.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.errors import located
+from mlc.frontend.kinds import is_tuple
 from mlc.frontend.numpy.values import convert, is_integer, lift, number
 from mlc.frontend.regions import Carry, run_body, trace_body
 from mlc.frontend.symbolic import as_dim
@@ -152,7 +153,7 @@ def scan(
             part = unflatten(structure, [None if x is None else next(rest) for x in leaves])
             values = carry.inside(arguments)
         outcome = run_body(block, f, (values, part))
-        if not isinstance(outcome, tuple) or len(outcome) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        if not is_tuple(outcome) or len(outcome) != 2:
             kind = type(outcome).__name__
             message = f"scan: the body returns a {kind}; expected (carry, y)."
             raise located(DTypeError, message)
@@ -225,12 +226,14 @@ def _eager_scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     leaves: Sequence[Any],
-    structure: Any,
-    length: Any,
+    structure: Structure,
+    length: int | None,
     reverse: bool,
 ) -> tuple[Any, Any]:
     """The Python loop that `scan` is outside a compiled function."""
-    sizes = {len(x) for x in leaves if x is not None} | ({length} if length is not None else set())
+    sizes: set[int] = {len(x) for x in leaves if x is not None}
+    if length is not None:
+        sizes.add(length)
     if len(sizes) != 1:
         message = f"scan: first axes of {sorted(sizes)} elements; expected one length."
         raise ShapeError(message)

@@ -42,7 +42,7 @@ BITS, SPLIT, FOLD = 0, 1, 2
 @public()
 def key(seed: Any) -> Tracer:
     """A key from an integer."""
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+    if _is_int(seed):
         return result(number(int(seed) % 2**64, U64))
     value = lift(seed, "random.key")
     if not is_integer(value.row) or value.ndim:
@@ -64,7 +64,9 @@ def fold_in(key: Any, data: Any) -> Tracer:
     if not is_integer(value.row) or value.ndim:
         found = f"{value.row.numpy} {spell(value.dims)}"
         raise located(DTypeError, f"random.fold_in: data is {found}; expected an integer.")
-    return result(_words(key, (), U64, FOLD, first=convert(value.value, U64)))
+    # two words of 64 bits are in a block: of each block the first
+    block = result(convert(value.value, U64)) * result(number(2, U64))
+    return result(_words(key, (), U64, FOLD, first=block.value))
 
 
 @public()
@@ -158,13 +160,13 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Tracer:
         dims = chance.dims if isinstance(chance, Tracer) else ()
     else:
         dims = shape_argument(shape, "random.bernoulli")
-    return _unit(key, dims, row) < chance
+    return names.less(_unit(key, dims, row), chance)
 
 
 @public()
 def permutation(key: Any, x: Any, axis: int = 0) -> Tracer:
     """The numbers below x in random order, or x with the entries along an axis in random order."""
-    if isinstance(x, int | np.integer):
+    if _is_int(x):
         return _order(key, (Dim.const(int(x)),))
     value = lift(x, "random.permutation")
     if not value.ndim:
@@ -182,7 +184,7 @@ def choice(
 
     Without `replace` none is taken twice; p must be None then.
     """
-    pool = None if isinstance(a, int | np.integer) else lift(a, "random.choice")
+    pool = None if _is_int(a) else lift(a, "random.choice")
     size = Dim.const(int(a)) if pool is None else pool.dims[axis]
     dims = shape_argument(shape, "random.choice")
     count = product(dims)
@@ -220,12 +222,17 @@ class NotImplementedShapeError(ShapeError, NotImplementedError):
 # Bits and what is made of them
 
 
+def _is_int(value: Any) -> bool:
+    """An integer that is known when compiling."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def _words(
     key: Any,
     dims: Shape,
     row: DType,
     stream: int,
-    first: Any = 0,
+    first: int | SSAValue = 0,
     stride: int = 1,
 ) -> SSAValue:
     """Random words (u32 or u64) at positions first, first + stride, …; `dims`: one axis or none."""
@@ -241,11 +248,8 @@ def _words(
         position = trace.emit(IotaOp, axis=0, declared=tensor_type(U64.ir, dims))
         if stride != 1:
             position = (result(position) * result(number(stride, U64))).value
-    if isinstance(first, SSAValue) or first:
-        # two words of 64 bits are in a block: of each block the first
-        offset = first if isinstance(first, SSAValue) else number(first, U64)
-        if isinstance(first, SSAValue):
-            offset = (result(offset) * result(number(2, U64))).value
+    if first != 0:
+        offset = number(first, U64) if isinstance(first, int) else first
         position = trace.emit(AddOp, position, spread(offset, dims))
     wide = 64 if row is U64 else 32
     return trace.emit(PhiloxOp, spread(found.value, dims), position, bits=wide, stream=stream)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType, i1, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -48,7 +48,7 @@ class ControlOp(IRDLOperation):
         """What the carried values begin as."""
         return ()
 
-    def carried_in(self, block: Block) -> tuple[SSAValue, ...]:
+    def carried_in(self, block: Block) -> tuple[BlockArgument, ...]:
         """The carried values as arguments of one of its blocks."""
         return tuple(block.args)
 
@@ -117,7 +117,7 @@ class ForOp(ControlOp):
     def starts(self) -> tuple[SSAValue, ...]:
         return tuple(self.inits)
 
-    def carried_in(self, block: Block) -> tuple[SSAValue, ...]:
+    def carried_in(self, block: Block) -> tuple[BlockArgument, ...]:
         return tuple(block.args[1:])
 
     @property

@@ -112,14 +112,15 @@ class Ownership:
         """Whether nobody reads the value after `op` (nor in its regions, unless `inside`)."""
         home = _block_of(value)
         path: dict[Block, Operation] = {}
-        here: Operation | None = op
-        while here is not None and here.parent is not None:
+        here = op
+        while here.parent is not None:
             path[here.parent] = here
             if here.parent is home:
                 break
-            here = here.parent_op()
-            if not isinstance(here, IfOp):
+            above = here.parent_op()
+            if not isinstance(above, IfOp):
                 return False  # a loop that finds the value again in its next trip
+            here = above
         return all(
             reader is op or self._is_before(reader, path, op if inside else None)
             for reader in _readers(value)
@@ -127,12 +128,11 @@ class Ownership:
 
     def _is_before(self, reader: Operation, path: Mapping[Block, Operation], op: object) -> bool:
         here = reader
-        while here.parent not in path:
+        while (meets := path.get(here.parent) if here.parent is not None else None) is None:
             above = here.parent_op()
             if above is None:
                 return False
             here = above
-        meets = path[here.parent]
         if here is meets:  # another branch, or inside of `op` itself
             return here is op or (isinstance(here, IfOp) and reader is not here)
         return self._order[here] < self._order[meets]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from mlc.passes.tensor.canonicalize import CanonicalizePass
 from mlc.passes.tensor.cse import CsePass
 from mlc.passes.tensor.dce import DcePass
 from mlc.runtime.interpret import interpret
-from tests.every_op.native import Argument, compile_plan, function_of, signature_of, to_plan
+from tests.every_op.native import Argument, Array, compile_plan, function_of, signature_of, to_plan
 from tests.region_programs import FLAT, MATRIX, SHAPE, Regions
 
 SYMBOL = "n"
@@ -63,7 +64,7 @@ def test_plan_and_code_mean_what_the_program_means(first: int) -> None:
             same(run(*arrays), expected, f"code, call {again}", seed)
 
 
-def same(found: object, expected: object, what: str, seed: int) -> None:
+def same(found: Sequence[Array], expected: Sequence[Array], what: str, seed: int) -> None:
     """Equal results, or which program they are of."""
-    for k, (x, y) in enumerate(zip(found, expected, strict=True)):  # pyright: ignore[reportArgumentType]
+    for k, (x, y) in enumerate(zip(found, expected, strict=True)):
         assert np.array_equal(x, y), f"program {seed}, {what}, result {k}: {x} != {y}"
