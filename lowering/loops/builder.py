@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Protocol, cast
 
-import numpy as np
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -36,6 +34,7 @@ from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.parts import PairOp
+from mlc.lowering.loops.constants import representable, splat
 
 INDEX = IndexType()
 Index = int | SSAValue
@@ -133,9 +132,9 @@ class LoopBuilder:
         if dtype.kind == "complex":
             parts = (self.element(x, dtype.part, lanes) for x in (value.real, value.imag))
             return self.value(PairOp.of(*parts))
-        number, kind = _representable(value, dtype), dtype.register
+        number, kind = representable(value, dtype), dtype.register
         if lanes > 1:
-            return self.constant(_splat(number, dtype, lanes), vector_type(kind, lanes))
+            return self.constant(splat(number, dtype, lanes), vector_type(kind, lanes))
         if dtype.kind == "float":
             return self.constant(FloatAttr(number, cast(AnyFloat, kind)), kind)
         return self.constant(IntegerAttr(int(number), cast(IntegerType, kind)), kind)
@@ -481,40 +480,9 @@ class LoopBuilder:
         return view
 
 
-def _representable(value: complex, dtype: DType) -> float:
-    """A number as the dtype holds it; unsigned integers and fp8 by their bits, read as signed."""
-    if dtype.kind == "storage" or (dtype.kind == "float" and dtype.bytes < 4):
-        with np.errstate(over="ignore"):
-            held = np.asarray(value.real).astype(dtype.numpy)
-        return int(held.view(np.int8)) if dtype.kind == "storage" else float(held)
-    if dtype.kind == "float":
-        return float(value.real)
-    number = int(value.real)
-    return (
-        number - (dtype.highest + 1)
-        if dtype.kind == "uint" and number > dtype.highest // 2
-        else number
-    )
-
-
 def _first_lane_alone(mask: SSAValue) -> bool:
     """Whether the mask is known to hold for the first lane and no other."""
     if not isinstance(mask.owner, vector.CreateMaskOp):
         return False
     count = mask.owner.operands[0].owner
     return isinstance(count, arith.ConstantOp) and count.value == IntegerAttr(1, INDEX)
-
-
-@cache
-def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
-    kind = vector_type(dtype.register, lanes)
-    if dtype.kind == "float":
-        floats = cast(VectorType[AnyFloat], kind)
-        return DenseIntOrFPElementsAttr.from_list(floats, [float(value)])
-    return DenseIntOrFPElementsAttr.from_list(cast(VectorType[IntegerType], kind), [int(value)])
-
-
-def _splat(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElementsAttr:
-    if value == 0 or value != value:  # -0.0 == 0.0 and NaN != NaN would confuse the cache
-        return _splat_cached.__wrapped__(value, dtype, lanes)
-    return _splat_cached(value, dtype, lanes)
