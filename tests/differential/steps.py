@@ -19,11 +19,11 @@ from mlc.dialects.tensor.comparison import (
     SelectOp,
 )
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
+from mlc.dialects.tensor.division import FloorDivOp
 from mlc.dialects.tensor.elementwise import (
     AddOp,
     DivOp,
     ExpOp,
-    FloorDivOp,
     LogOp,
     MulOp,
     NegOp,

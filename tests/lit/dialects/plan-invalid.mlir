@@ -45,7 +45,7 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: buffer place stack; expected arena or out
+// CHECK: buffer place 'stack'; expected arena or out
 "test.op"() {b = #mlc.buffer<stack 0>} : () -> ()
 
 // -----
