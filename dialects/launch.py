@@ -53,10 +53,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class ReadNumber:
-    """result = the i64 at an address on the device; waits for the launches before."""
+    """result = the integer at an address on the device; waits for the launches before."""
 
     result: Register
     address: Register
+    size_bytes: int = 8
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,22 @@ class Loop:
     body: tuple[Step, ...]
 
 
-Step = Compute | Reserve | Launch | ReadNumber | WriteNumber | Fail | Branch | Loop
+@dataclass(frozen=True)
+class While:
+    """Runs `test`, and as long as `condition` is not 0 then, `body` and `test` again.
+
+    Before the first test `carried` take `inits`, after each trip `yields`.
+    """
+
+    carried: tuple[Register, ...]
+    inits: tuple[Register, ...]
+    test: tuple[Step, ...]
+    condition: Register
+    body: tuple[Step, ...]
+    yields: tuple[Register, ...]
+
+
+Step = Compute | Reserve | Launch | ReadNumber | WriteNumber | Fail | Branch | Loop | While
 
 
 @dataclass(frozen=True)

@@ -175,8 +175,7 @@ class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
             numbers = parser.parse_comma_separated_list(
                 parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
             )
-            place: Place = found[0]
-            return place, tuple(numbers)
+            return found[0], tuple(numbers)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -191,10 +191,11 @@ class _Planner:
         self.buffers[op.results[0]] = self.buffers[op.operands[0]]
 
     def load(self, op: Operation) -> None:
-        """memref.load of a number, such as a trip count."""
+        """memref.load of a number, such as a trip count or a condition."""
         result = self.numbers[op.results[0]] = self.fresh()
         pointer = self.buffers[op.operands[0]].pointer
-        self.steps.append(launch.ReadNumber(result, pointer))
+        width = cast("IntegerType", op.results[0].type).width.data
+        self.steps.append(launch.ReadNumber(result, pointer, width // 8))
 
     def write_index(self, op: Operation) -> None:
         """mlc_gpu.write_index"""
@@ -234,14 +235,51 @@ class _Planner:
         return (buffer.pointer, *(parts[dim] for dim in dynamic_dims(buffer_type)))
 
     def branch(self, op: Operation) -> None:
-        """scf.if without results."""
-        then, otherwise = op.regions
-        empty = otherwise.first_block is None
+        """scf.if; results are addresses or numbers."""
+        results = [self._name(x, x) for x in op.results]
+        then, otherwise = (
+            self._arm(region.block, results) if region.first_block is not None else ()
+            for region in op.regions
+        )
+        self.steps.append(launch.Branch(self.numbers[op.operands[0]], then, otherwise))
+
+    def _arm(self, block: Block, results: Sequence[Register]) -> tuple[Step, ...]:
+        """The steps of a branch, which end with the results in their registers."""
+        steps, zero = self.block_steps(block), self.literal(0)
+        moves = (
+            launch.Compute("add", result, (self._register(x), zero))
+            for result, x in zip(results, _terminator(block).operands, strict=True)
+        )
+        return (*steps, *moves)
+
+    def _name(self, *values: SSAValue, register: Register | None = None) -> Register:
+        """A register that stands for these values, all addresses or all numbers."""
+        found = self.fresh() if register is None else register
+        for value in values:
+            if isinstance(value.type, MemRefType):
+                self.buffers[value] = _Buffer(found)
+            else:
+                self.numbers[value] = found
+        return found
+
+    def while_loop(self, op: Operation) -> None:
+        """scf.while; carried values are addresses or numbers."""
+        before, after = (region.block for region in op.regions)
+        inits = tuple(self._register(x) for x in op.operands)
+        carried = tuple(self._name(x) for x in before.args)
+        test = self.block_steps(before)
+        condition, *forwarded = _terminator(before).operands
+        for value, argument, result in zip(forwarded, after.args, op.results, strict=True):
+            self._name(argument, result, register=self._register(value))
+        body = self.block_steps(after)
         self.steps.append(
-            launch.Branch(
-                self.numbers[op.operands[0]],
-                self.block_steps(then.block),
-                () if empty else self.block_steps(otherwise.block),
+            launch.While(
+                carried=carried,
+                inits=inits,
+                test=test,
+                condition=self.numbers[condition],
+                body=body,
+                yields=tuple(self._register(x) for x in _terminator(after).operands),
             )
         )
 
@@ -252,15 +290,9 @@ class _Planner:
         induction, *carried = block.args
         self.numbers[induction] = self.fresh()
         for value, result in zip(carried, op.results, strict=True):
-            register = self.fresh()
-            for name in (value, result):
-                if isinstance(name.type, MemRefType):
-                    self.buffers[name] = _Buffer(register)
-                else:
-                    self.numbers[name] = register
+            self._name(value, result)
         body = self.block_steps(block)
-        last = block.last_op
-        assert last is not None
+        last = _terminator(block)
         self.steps.append(
             launch.Loop(
                 induction=self.numbers[induction],
@@ -299,9 +331,17 @@ _RULES: dict[type[Operation], Callable[[_Planner, Operation], None]] = {
     gpu.WriteIndexOp: _Planner.write_index,
     scf.IfOp: _Planner.branch,
     scf.ForOp: _Planner.loop,
+    scf.WhileOp: _Planner.while_loop,
+    scf.ConditionOp: _Planner.nothing,
     scf.YieldOp: _Planner.nothing,
     func.ReturnOp: _Planner.nothing,
 }
+
+
+def _terminator(block: Block) -> Operation:
+    last = block.last_op
+    assert last is not None
+    return last
 
 
 def _bytes(op: memref.GlobalOp) -> bytes:

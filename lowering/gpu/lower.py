@@ -37,9 +37,11 @@ from mlc.lowering.gpu.reduce import (
     partial_scratch,
 )
 from mlc.lowering.gpu.transpose import transposed
+from mlc.lowering.gpu.update import UpdatePhase
 from mlc.lowering.loops.builder import Index, buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel
 from mlc.lowering.loops.lower import EntryLowering
+from mlc.lowering.loops.update import update_of
 
 
 class NoGpuTemplateError(MlcError, NotImplementedError):
@@ -62,6 +64,8 @@ def lower_to_gpu(module: ModuleOp) -> ModuleOp:
 def phases_of(kernel: KernelOp, strided: frozenset[int]) -> tuple[Phase, ...]:
     """The functions that compute a kernel's results, by its template and schedule."""
     nest, schedule = nest_of(kernel), kernel.schedule.data if kernel.schedule else Schedule()
+    if kernel.overwritten is not None:
+        return (UpdatePhase(update_of(kernel), schedule),)
     if nest is None:
         return _pieces(kernel, schedule)
     if nest.reduction is None:

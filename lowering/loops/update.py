@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import shape_of
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.lowering.loops.builder import Index
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, vector_loop
 
 
-def update_of(s: KernelScope) -> DynamicUpdateOp:
+def update_of(kernel: KernelOp) -> DynamicUpdateOp:
     """The update that the kernel writes in place."""
-    op = s.kernel.yielded.values[0].owner
+    op = kernel.yielded.values[0].owner
     assert isinstance(op, DynamicUpdateOp)
     return op
 
@@ -38,7 +39,7 @@ def moved(s: KernelScope, start: Sequence[Position], at: Sequence[Position]) -> 
 
 def lower_update(s: KernelScope) -> None:
     """A loop per axis of the part; the first that has more than one element is shared."""
-    b, op, lanes = s.b, update_of(s), s.schedule.lanes
+    b, op, lanes = s.b, update_of(s.kernel), s.schedule.lanes
     start = first_element(s.lanes(1), op)
     sizes = [b.dim(dim) for dim in shape_of(op.update.type)]
     inner = len(sizes) - 1

@@ -26,8 +26,8 @@ class Machine(Protocol):
         """Starts a kernel."""
         ...
 
-    def read_number(self, address: int) -> int:
-        """The i64 at an address."""
+    def read_number(self, address: int, size_bytes: int) -> int:
+        """The signed integer at an address."""
         ...
 
     def write_number(self, address: int, value: int) -> None:
@@ -87,10 +87,13 @@ def run_steps(steps: Sequence[launch.Step], registers: list[int], machine: Machi
                 run_steps(chosen, registers, machine)
             case launch.Loop():
                 _loop(step, registers, machine)
+            case launch.While():
+                _while(step, registers, machine)
             case launch.Reserve():
                 registers[launch.ARENA] = machine.reserve(registers[step.arena_bytes])
             case launch.ReadNumber():
-                registers[step.result] = machine.read_number(registers[step.address])
+                address = registers[step.address]
+                registers[step.result] = machine.read_number(address, step.size_bytes)
             case launch.WriteNumber():
                 machine.write_number(registers[step.address], registers[step.value])
             case launch.Fail():
@@ -106,13 +109,29 @@ def _launch(step: launch.Launch, registers: list[int], machine: Machine) -> None
     machine.launch(step.kernel, (x, y, z), (tx, ty, tz), arguments)
 
 
-def _loop(step: launch.Loop, registers: list[int], machine: Machine) -> None:
-    for register, value in zip(step.carried, [registers[r] for r in step.inits], strict=True):
+def _while(step: launch.While, registers: list[int], machine: Machine) -> None:
+    _assign(step.carried, step.inits, registers)
+    while True:
+        run_steps(step.test, registers, machine)
+        if not registers[step.condition]:
+            return
+        run_steps(step.body, registers, machine)
+        _assign(step.carried, step.yields, registers)
+
+
+def _assign(
+    targets: Sequence[launch.Register], sources: Sequence[launch.Register], registers: list[int]
+) -> None:
+    """All at once."""
+    values = [registers[r] for r in sources]
+    for register, value in zip(targets, values, strict=True):
         registers[register] = value
+
+
+def _loop(step: launch.Loop, registers: list[int], machine: Machine) -> None:
+    _assign(step.carried, step.inits, registers)
     low, high, stride = registers[step.low], registers[step.high], registers[step.step]
     for number in range(low, high, stride):
         registers[step.induction] = number
         run_steps(step.body, registers, machine)
-        following = [registers[r] for r in step.yields]
-        for register, value in zip(step.carried, following, strict=True):
-            registers[register] = value
+        _assign(step.carried, step.yields, registers)

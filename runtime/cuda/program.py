@@ -290,11 +290,11 @@ class LoadedProgram:
             function.prepare("q" * len(arguments))
         self._device.launch(function, grid, block, arguments)
 
-    def read_number(self, address: int) -> int:
-        """The i64 at an address on the device."""
-        word = (ctypes.c_int64 * 1)()
+    def read_number(self, address: int, size_bytes: int) -> int:
+        """The signed integer at an address on the device."""
+        word = (ctypes.c_char * size_bytes)()
         self._device.to_host(word, address)
-        return int(word[0])
+        return int.from_bytes(word.raw, "little", signed=True)
 
     def write_number(self, address: int, value: int) -> None:
         """Stores an i64 on the device, in order with the launches."""

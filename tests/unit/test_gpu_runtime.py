@@ -193,8 +193,8 @@ class _Notes:
     def launch(self, kernel: str, grid: Any, block: Any, arguments: Sequence[int]) -> None:
         self.launches.append(tuple(arguments))
 
-    def read_number(self, address: int) -> int:
-        return self.numbers[address]
+    def read_number(self, address: int, size_bytes: int) -> int:
+        return self.numbers[address] % 256**size_bytes
 
     def write_number(self, address: int, value: int) -> None:
         self.numbers[address] = value
@@ -209,6 +209,22 @@ def test_a_loop_rotates_its_buffers() -> None:
     assert machine.launches == [(100, 200), (200, 100), (100, 200)]
     assert machine.numbers == {1: 2}
     assert registers[8:10] == [200, 100]
+
+
+def test_while_tests_before_every_trip() -> None:
+    machine, registers = _Notes(), [0] * 10
+    registers[2:6] = [1, 3, 40, 5]  # 1, limit, two numbers
+    loop = launch.While(
+        carried=(6, 7),
+        inits=(4, 5),
+        test=(launch.Compute("add", 8, (8, 2)), launch.Compute("lt", 9, (8, 3))),
+        condition=9,
+        body=(launch.WriteNumber(6, 8),),
+        yields=(7, 6),
+    )
+    run_steps([loop], registers, machine)
+    assert machine.numbers == {1: 40, 2: 5}
+    assert registers[6:8] == [40, 5]
 
 
 def test_branches_arithmetic_and_errors() -> None:
