@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.lanes import lanes_of
-from mlc.lowering.loops.builder import Index, LoopBuilder, item_bytes
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder, item_bytes
 
 POINTER_ALIGNMENT = 16
 """Bytes to which the runtime aligns every buffer that a kernel gets."""

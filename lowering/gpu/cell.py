@@ -13,7 +13,8 @@ from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
-from mlc.lowering.loops.builder import Index, LoopBuilder
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 

@@ -20,7 +20,8 @@ from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
-from mlc.lowering.loops.builder import Index, LoopBuilder, memory_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.contract import ContractionNest
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope

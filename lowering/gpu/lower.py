@@ -38,7 +38,8 @@ from mlc.lowering.gpu.reduce import (
 )
 from mlc.lowering.gpu.transpose import transposed
 from mlc.lowering.gpu.update import UpdatePhase
-from mlc.lowering.loops.builder import Index, buffer_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel
 from mlc.lowering.loops.lower import EntryLowering
 from mlc.lowering.loops.update import update_of

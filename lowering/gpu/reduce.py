@@ -21,7 +21,8 @@ from mlc.dialects.tensor.monoid import State
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import device_builder
-from mlc.lowering.loops.builder import Index, LoopBuilder, memory_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of

@@ -12,7 +12,8 @@ from mlc.dialects.dtypes import BOOL
 from mlc.dialects.nest import Access, Nest
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
-from mlc.lowering.loops.builder import Index, LoopBuilder, memory_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Buffer, Position
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of
 

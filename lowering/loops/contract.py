@@ -22,7 +22,8 @@ from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.lowering.loops.builder import Index, LoopBuilder
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 from mlc.lowering.loops.reduce import lower_reduction

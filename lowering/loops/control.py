@@ -22,7 +22,8 @@ from mlc.dialects.places import Places
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
-from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.builder import LoopBuilder
 
 BYTE = IntegerType(8)
 OUTSIDE = -1

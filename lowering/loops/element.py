@@ -28,15 +28,8 @@ from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.parts import PairOp, PartOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, tensor_of
-from mlc.lowering.loops.builder import (
-    EITHER_ZERO,
-    INDEX,
-    NO_FAST_MATH,
-    NO_OVERFLOW,
-    Index,
-    LoopBuilder,
-    memory_type,
-)
+from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index
+from mlc.lowering.loops.builder import EITHER_ZERO, NO_FAST_MATH, LoopBuilder, memory_type
 from mlc.lowering.loops.complex_parts import apply_to_complex, compare_complex
 from mlc.lowering.loops.convert import convert
 

@@ -22,7 +22,8 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import Nest, nest_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.op import tensor_of
-from mlc.lowering.loops.builder import INDEX, LoopBuilder, buffer_type, memory_type
+from mlc.lowering.loops.arithmetic import INDEX
+from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
 from mlc.lowering.loops.element import Buffer, buffer_of
 from mlc.lowering.loops.kernel import KernelScope, merged_axes
 

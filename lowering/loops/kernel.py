@@ -13,7 +13,8 @@ from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.shape import ConcatOp
-from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Buffer, Lanes, Position
 
 PointOf = Callable[..., tuple[Position, ...]]

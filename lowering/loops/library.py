@@ -13,7 +13,8 @@ from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import ROUTINES, LibraryOp, split_cores
 from mlc.dialects.tensor.op import tensor_of
-from mlc.lowering.loops.builder import Index, memory_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.loops.element import Buffer
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, write_piece

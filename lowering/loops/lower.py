@@ -43,15 +43,8 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
-from mlc.lowering.loops.builder import (
-    INDEX,
-    Index,
-    LoopBuilder,
-    buffer_type,
-    item_bytes,
-    memory_type,
-    static,
-)
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
 from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
 from mlc.lowering.loops.control import ControlLowering, Home
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel, structure

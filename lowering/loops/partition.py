@@ -22,7 +22,8 @@ from xdsl.ir import Block, Region, SSAValue
 from mlc.dialects import vec
 from mlc.dialects.dtypes import BOOL, I64, DType
 from mlc.dialects.lanes import vector_type
-from mlc.lowering.loops.builder import INDEX, NO_FAST_MATH, Index, buffer_type
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.builder import NO_FAST_MATH, buffer_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
 

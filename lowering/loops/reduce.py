@@ -17,7 +17,8 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.lowering.loops.builder import Index, buffer_type, memory_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import buffer_type, memory_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 

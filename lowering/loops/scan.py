@@ -17,7 +17,7 @@ from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.nest import whole_of
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.scan import ScanOp
-from mlc.lowering.loops.builder import Index
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope
 

@@ -15,7 +15,7 @@ from mlc.dialects.dtypes import I64
 from mlc.dialects.nest import whole_of
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
-from mlc.lowering.loops.builder import Index
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, vector_loop, write_piece
 

@@ -30,7 +30,8 @@ from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of, text_property
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting
-from mlc.lowering.loops.builder import INDEX, Index, buffer_type
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, vector_loop

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
-from mlc.lowering.loops.builder import Index
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, vector_loop
 

@@ -11,7 +11,8 @@ from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import F32
-from mlc.lowering.loops.builder import INDEX, Index, LoopBuilder, buffer_type, static
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.builder import LoopBuilder, buffer_type, static
 
 
 @pytest.fixture

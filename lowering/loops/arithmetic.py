@@ -1,0 +1,218 @@
+"""Index arithmetic that folds, and constants: the part of the loops builder that knows no loops.
+
+An index is an `int` where it is known and an SSA value where it is not, so a static size is a
+constant that folds (D7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i64
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.dtypes import DType
+from mlc.dialects.lanes import vector_type
+from mlc.dialects.parts import PairOp
+from mlc.lowering.loops.constants import representable, splat
+
+INDEX = IndexType()
+Index = int | SSAValue
+
+NO_OVERFLOW = arith.IntegerOverflowAttr("none")
+_PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cmpi, signed
+
+
+class IndexBuilder:
+    """Appends ops to the current block. Constants go to the function's first block, each once."""
+
+    def __init__(self, entry: Block) -> None:
+        self.block = entry
+        self.entry = entry
+        self.symbols: dict[str, Index] = {}
+        self._constants: dict[object, SSAValue] = {}
+        self._last_constant: Operation | None = None
+        self._known: list[dict[object, Index]] = [{}]
+
+    # ops ------------------------------------------------------------------------------------
+
+    def add_op(self, op: Operation) -> Operation:
+        """Appends any op."""
+        self.block.add_op(op)
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        """Appends an op and gives its only result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    def constant(self, value: Attribute, kind: Attribute) -> SSAValue:
+        """An arith.constant in the function's first block."""
+        key = (value, kind)
+        found = self._constants.get(key)
+        if found is None:
+            op = arith.ConstantOp.create(result_types=[kind], properties={"value": value})
+            if self._last_constant is not None:
+                self.entry.insert_op_after(op, self._last_constant)
+            elif self.entry.first_op is not None:
+                self.entry.insert_op_before(op, self.entry.first_op)
+            else:
+                self.entry.add_op(op)
+            self._last_constant = op
+            found = self._constants[key] = op.results[0]
+        return found
+
+    def element(self, value: complex, dtype: DType, lanes: int) -> SSAValue:
+        """A constant element, repeated over the lanes."""
+        if dtype.kind == "complex":
+            parts = (self.element(x, dtype.part, lanes) for x in (value.real, value.imag))
+            return self.value(PairOp.of(*parts))
+        number, kind = representable(value, dtype), dtype.register
+        if lanes > 1:
+            return self.constant(splat(number, dtype, lanes), vector_type(kind, lanes))
+        if dtype.kind == "float":
+            return self.constant(FloatAttr(number, cast(AnyFloat, kind)), kind)
+        return self.constant(IntegerAttr(int(number), cast(IntegerType, kind)), kind)
+
+    # index arithmetic -----------------------------------------------------------------------
+
+    def index(self, value: Index) -> SSAValue:
+        """An index as an SSA value."""
+        if isinstance(value, int):
+            return self.constant(IntegerAttr(value, INDEX), INDEX)
+        return value
+
+    def _binary(self, op: type[Operation], x: Index, y: Index, flags: bool) -> Index:
+        key = (op, x, y)
+        for scope in reversed(self._known):
+            if key in scope:
+                return scope[key]
+        properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW} if flags else {}
+        new = op.create(
+            operands=[self.index(x), self.index(y)], result_types=[INDEX], properties=properties
+        )
+        result = self._known[-1][key] = self.value(new)
+        return result
+
+    def add(self, x: Index, y: Index) -> Index:
+        """x + y"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x + y
+        if x == 0:
+            return y
+        return x if y == 0 else self._binary(arith.AddiOp, x, y, True)
+
+    def sub(self, x: Index, y: Index) -> Index:
+        """x - y"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x - y
+        return x if y == 0 else self._binary(arith.SubiOp, x, y, True)
+
+    def mul(self, x: Index, y: Index) -> Index:
+        """x * y"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x * y
+        if x == 0 or y == 0:
+            return 0
+        if x == 1:
+            return y
+        return x if y == 1 else self._binary(arith.MuliOp, x, y, True)
+
+    def div(self, x: Index, y: Index) -> Index:
+        """floor(x / y) for x >= 0, y > 0"""
+        if isinstance(x, int) and isinstance(y, int):
+            return x // y
+        return x if y == 1 else self._binary(arith.DivUIOp, x, y, False)
+
+    def ceil_div(self, x: Index, y: Index) -> Index:
+        """ceil(x / y) for x >= 0, y > 0"""
+        return x if y == 1 else self.div(self.add(x, self.sub(y, 1)), y)
+
+    def min(self, x: Index, y: Index) -> Index:
+        """The smaller."""
+        if isinstance(x, int) and isinstance(y, int):
+            return min(x, y)
+        return self._binary(arith.MinSIOp, x, y, False)
+
+    def max(self, x: Index, y: Index) -> Index:
+        """The larger."""
+        if isinstance(x, int) and isinstance(y, int):
+            return max(x, y)
+        return self._binary(arith.MaxSIOp, x, y, False)
+
+    def round_up(self, x: Index, multiple: int) -> Index:
+        """x rounded up to a multiple."""
+        return self.mul(self.ceil_div(x, multiple), multiple)
+
+    def product(self, sizes: Sequence[Index]) -> Index:
+        """The product of all sizes."""
+        total: Index = 1
+        for size in sizes:
+            total = self.mul(total, size)
+        return total
+
+    def dim(self, dim: Dim) -> Index:
+        """A dim's value from the symbols in `symbols`."""
+        if dim.constant is not None:
+            return dim.constant
+        total: Index = 0
+        for monomial, coefficient in dim.terms:
+            term: Index = 1
+            for atom in monomial:
+                if isinstance(atom, FloorDiv):
+                    numerator = self.dim(atom.numerator)
+                    factor = self._binary(arith.FloorDivSIOp, numerator, atom.divisor, False)
+                else:
+                    factor = self.symbols[atom]
+                term = self.mul(term, factor)
+            if coefficient < 0:
+                total = self.sub(total, self.mul(term, -coefficient))
+            else:
+                total = self.add(total, self.mul(term, coefficient))
+        return total
+
+    def compare(self, predicate: str, x: Index, y: Index) -> SSAValue | bool:
+        """x ? y for eq ne lt le gt ge, signed."""
+        if isinstance(x, int) and isinstance(y, int):
+            return {
+                "eq": x == y,
+                "ne": x != y,
+                "lt": x < y,
+                "le": x <= y,
+                "gt": x > y,
+                "ge": x >= y,
+            }[predicate]
+        code = IntegerAttr(_PREDICATES[predicate], i64)
+        return self.value(
+            arith.CmpiOp.create(
+                operands=[self.index(x), self.index(y)],
+                result_types=[i1],
+                properties={"predicate": code},
+            )
+        )
+
+    def both(self, x: SSAValue | bool, y: SSAValue | bool) -> SSAValue | bool:
+        """Conjunction of two conditions."""
+        if isinstance(x, bool):
+            return y if x else False
+        if isinstance(y, bool):
+            return x if y else False
+        return self.value(arith.AndIOp.create(operands=[x, y], result_types=[i1]))
+
+    def negated(self, x: SSAValue) -> SSAValue:
+        """The opposite condition."""
+        true = self.constant(IntegerAttr(1, i1), i1)
+        return self.value(arith.XOrIOp.create(operands=[x, true], result_types=[i1]))
+
+    def choose(self, condition: SSAValue | bool, x: Index, y: Index) -> Index:
+        """x where the condition holds, else y."""
+        if isinstance(condition, bool):
+            return x if condition else y
+        return self.value(
+            arith.SelectOp.create(
+                operands=[condition, self.index(x), self.index(y)], result_types=[INDEX]
+            )
+        )
