@@ -16,7 +16,7 @@ from mlc.version import __version__
 
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
-    from mlc.frontend import numpy, random
+    from mlc.frontend import nn, numpy, random
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.control import cond
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
@@ -35,6 +35,7 @@ _PLACES = {
     "scan": "mlc.frontend.loops",
     "while_loop": "mlc.frontend.loops",
     "TensorSpec": "mlc.frontend.spec",
+    "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
     "random": "mlc.frontend.random:",
     "set_threads": "mlc.runtime.threads",
@@ -65,6 +66,7 @@ __all__ = [
     "fori_loop",
     "get_threads",
     "map",
+    "nn",
     "numpy",
     "random",
     "scan",

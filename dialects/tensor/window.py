@@ -35,7 +35,7 @@ from mlc.dialects.tensor.op import (
 )
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import Product, Reduction, remedy_for
-from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 
 ZERO = Dim.const(0)
 ONE = Dim.const(1)
@@ -268,7 +268,7 @@ class ConvOp(Windowed, Product):
         return tensor_type(operands[0].element_type, shape_of(declared))
 
     def reference(self, *operands: Array) -> Array:
-        raise NotImplementedError("conv needs its concrete result shape: call reference_at")
+        return self.reference_at(operands, tuple(d.evaluate({}) for d in self.shape))
 
     def reference_at(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
         """The meaning for a concrete result shape."""
@@ -433,7 +433,8 @@ class WindowOp(Windowed):
         return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
 
     def reference(self, *operands: Array) -> Array:
-        raise NotImplementedError("window needs its concrete shapes: call reference_at")
+        sizes = (tuple(d.evaluate({}) for d in dims) for dims in (self.shape, self.window.data))
+        return self.reference_at(operands[0], *sizes)
 
     def reference_at(self, x: Array, shape: tuple[int, ...], window: tuple[int, ...]) -> Array:
         """The meaning for a concrete result shape and window."""
@@ -464,8 +465,6 @@ class WindowOp(Windowed):
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         """Each element gets the sum of the cotangents of the windows that hold it."""
-        from mlc.dialects.tensor.shape import BroadcastOp
-
         (axes,), (_, result, _) = self.axes, self.words()
         sizes = self.sizes()
         spread, spread_axes, backwards = spread_cotangent(b, self, cotangent)
