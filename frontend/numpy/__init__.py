@@ -189,6 +189,7 @@ from mlc.frontend.numpy.padding import (
     triu_indices,
 )
 from mlc.frontend.numpy.placement import put_along_axis
+from mlc.frontend.numpy.positions import argwhere, flatnonzero, nonzero
 from mlc.frontend.numpy.reductions import all_ as all  # noqa: A004 - NumPy's name
 from mlc.frontend.numpy.reductions import (
     amax,
@@ -280,6 +281,7 @@ __all__ = [
     "argmin",
     "argpartition",
     "argsort",
+    "argwhere",
     "array",
     "asarray",
     "astype",
@@ -322,7 +324,9 @@ __all__ = [
     "exp",
     "expand_dims",
     "eye",
+    "fft",
     "finfo",
+    "flatnonzero",
     "flip",
     "fliplr",
     "flipud",
@@ -350,8 +354,8 @@ __all__ = [
     "isrealobj",
     "less",
     "less_equal",
-    "linspace",
     "linalg",
+    "linspace",
     "log",
     "logical_and",
     "logical_not",
@@ -372,6 +376,7 @@ __all__ = [
     "ndim",
     "negative",
     "newaxis",
+    "nonzero",
     "not_equal",
     "ones",
     "ones_like",

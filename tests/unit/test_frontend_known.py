@@ -72,3 +72,19 @@ def test_vectorize_of_a_function_of_math() -> None:
     chosen = mlc.compile(lambda x: pyfunc(x) + 1)
     with pytest.raises(mlc.NotSupportedError):
         chosen(x)
+
+
+def test_positions_of_what_is_known() -> None:
+    chosen = np.array([[True, False], [True, True]])
+
+    @mlc.compile
+    def taken(x: Any) -> Any:
+        rows, columns = np.nonzero(chosen)
+        return x[rows, columns], np.take(x, np.flatnonzero(chosen)), np.argwhere(chosen)
+
+    x = np.arange(4.0).reshape(2, 2)
+    for found in taken(x)[:2]:
+        np.testing.assert_array_equal(found, [0.0, 2.0, 3.0])
+    np.testing.assert_array_equal(taken(x)[2], np.argwhere(chosen))
+    with pytest.raises(mlc.NotSupportedError):
+        mlc.compile(lambda x: np.nonzero(x)[0] + 1)(x)
