@@ -263,7 +263,7 @@ class Dispatcher:
         native = sum(ready.native_calls for ready in programs if ready.native_entry is not None)
         fresh = [a for a in self.artifacts if not a.from_cache]
         return Stats(
-            calls=max(self.calls, native),  # every native call is one of a user, those of Python too
+            calls=max(self.calls, native),  # native calls include those that Python passed on
             compilations=len(fresh),
             cache_hits=len(self.artifacts) - len(fresh),
             trace_s=sum(a.trace_s for a in self.artifacts),

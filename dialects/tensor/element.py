@@ -116,6 +116,6 @@ def by_kind(
     uint: type[Any] | None = None,
     complex_: type[Any] | None = None,
 ) -> Mapping[str, type[Any]]:
-    """An arith op for each kind of dtype; without `uint`, unsigned integers share the signed one."""
+    """An arith op for each kind of dtype; without `uint`, unsigned ones share the signed one."""
     found = {"float": float_, "int": int_, "uint": uint or int_, "bool": bool_}
     return MappingProxyType(found if complex_ is None else {**found, "complex": complex_})

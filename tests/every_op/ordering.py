@@ -1,4 +1,4 @@
-"""Cases of the ops that are written as a whole or place tensors in others: scan, sort, scatter, pad."""
+"""Cases of ops written as a whole or placing tensors in others: scan, sort, scatter, pad."""
 
 from __future__ import annotations
 
