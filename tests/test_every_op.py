@@ -37,9 +37,11 @@ from tests.every_op.shapes import LAYOUTS, SHAPE_CLASSES, SIZES, SYMBOLS, ShapeC
 
 Family = Callable[[ShapeClass], Iterator[Case]]
 
+# conversions between all dtypes and the text of each op do not depend on the sizes
+THOROUGH = tuple(c for c in SHAPE_CLASSES if c.name in ("odd", "symbolic_strided"))
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
-        "elementwise": lambda c: elementwise(c.dims("m", "n")),
+        "elementwise": lambda c: elementwise(c.dims("m", "n"), all_forms=c in THOROUGH),
         "ranks": ranks,
         "creation": creation,
         "moving": moving,
@@ -192,7 +194,7 @@ def test_packed_contractions(symbolic: bool, strided: bool) -> None:
 # Facts
 
 
-@pytest.mark.parametrize("c", SHAPE_CLASSES, ids=lambda c: c.name)
+@pytest.mark.parametrize("c", THOROUGH, ids=lambda c: c.name)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_text_reads_back_and_infer_says_what_reference_gives(family: str, c: ShapeClass) -> None:
     for cases, runs in _batches(family, c):
