@@ -76,6 +76,8 @@ def plain(op: type[TensorOp], **properties: object) -> Build:
 
 def takes(op: type[TensorOp], dtype: DType) -> bool:
     """Whether the op is defined for the dtype."""
+    if op is PhiloxOp:
+        return dtype is U64  # two numbers of 64 bits: the counter and the key
     return dtype.kind in op.KINDS and (op is not ComplexOp or dtype in COMPLEX_OF)
 
 
@@ -125,6 +127,8 @@ def elementwise(
         for target in DTYPES if all_forms else _two_targets(dtype):
             declared = tensor_type(target.ir, shape)
             yield Case(ConvertOp, f"to {target.name}", (x,), _declared(ConvertOp, declared))
+        for target in DTYPES:
+            declared = tensor_type(target.ir, shape)
             kinds = {dtype.kind, target.kind}
             if dtype.bytes == target.bytes and kinds <= set(BitcastOp.KINDS):
                 yield Case(BitcastOp, f"to {target.name}", (x,), _declared(BitcastOp, declared))
