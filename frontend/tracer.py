@@ -280,6 +280,8 @@ def _operate(function: str, lhs: object, rhs: object) -> object:
 
     if not (is_operand(lhs) and is_operand(rhs)):
         return NotImplemented
+    if function == "power" and isinstance(rhs, int) and rhs == 2:
+        return _names().square(lhs)  # as NumPy's operator does: of bool, int8 and not int64
     return operator_result(getattr(_names(), function), lhs, rhs)
 
 

@@ -34,6 +34,7 @@ from tests.every_op.native import (
 from tests.every_op.ordering import ORDERING
 from tests.every_op.reducing import contraction, contractions, reductions
 from tests.every_op.shapes import LAYOUTS, SHAPE_CLASSES, SIZES, SYMBOLS, ShapeClass, sizes
+from tests.every_op.windows import WINDOWED
 
 Family = Callable[[ShapeClass], Iterator[Case]]
 
@@ -48,6 +49,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "reductions": reductions,
         "contractions": contractions,
         **ORDERING,
+        **WINDOWED,
     }
 )
 ODD = next(c for c in SHAPE_CLASSES if c.name == "odd")
@@ -103,7 +105,15 @@ def _flat(arrays: Sequence[Sequence[Array]]) -> list[Array]:
 # Compiled code
 
 
-@pytest.mark.parametrize("c", SHAPE_CLASSES, ids=lambda c: c.name)
+FAST = {"zero_inner", "one", "odd", "odd_strided", "symbolic"}
+"""The shape classes of every run: 0, 1, odd, any and negative strides, symbolic. CI runs them all."""
+MARKED = [
+    pytest.param(c, marks=() if c.name in FAST else pytest.mark.slow, id=c.name)
+    for c in SHAPE_CLASSES
+]
+
+
+@pytest.mark.parametrize("c", MARKED)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_compiled_gives_the_reference(family: str, c: ShapeClass) -> None:
     faults: list[str] = []

@@ -86,8 +86,6 @@ def constant_power(x1: Operand, x2: Any) -> Tracer:
     dtype = common_dtype("power", (x1, x2))
     dtype = dtype_row(np.int64) if dtype is BOOL else dtype
     base = lift(x1)
-    if base.row is BOOL and x2 == 2:
-        dtype = dtype_row(np.int8)  # as np.square, which NumPy calls
     if x2 == 0.5:
         return _unary("sqrt", ops.SqrtOp, astype(base, dtype.numpy))
     exponent = int(x2)
