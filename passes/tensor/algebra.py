@@ -158,23 +158,33 @@ def convert_to_same(op: ConvertOp, b: Rewrite) -> SSAValue | None:
 def convert_widened(op: ConvertOp, b: Rewrite) -> SSAValue | None:
     """convert(convert(x: f32 -> f64) -> t)  ->  convert(x: f32 -> t), since f64 holds every f32"""
     inner = op.x.owner
-    if not isinstance(inner, ConvertOp) or inner.dtype.name not in _HOLDS.get(
-        inner.source.name, ()
-    ):
+    if not isinstance(inner, ConvertOp) or not _holds(inner.source, inner.dtype):
+        return None
+    # out of range, floats saturate and integers wrap around
+    saturates = inner.source.is_integer and inner.dtype.is_inexact and op.dtype.is_integer
+    if saturates and not _holds(inner.source, op.dtype):
         return None
     if op.dtype is inner.source:
         return inner.x
     return b(ConvertOp, inner.x, declared=tensor_of(op.result))
 
 
-_HOLDS = {
-    "bool": ("i32", "i64", "f32", "f64"),
-    "i32": ("i64", "f64"),
-    "i64": (),
-    "f32": ("f64",),
-    "f64": (),
-}
-"""For each dtype, those that represent each of its values exactly."""
+_DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}  # of the significand, the hidden one too
+
+
+def _holds(dtype: DType, wide: DType) -> bool:
+    """Whether `wide` represents each value of the dtype exactly."""
+    if wide.kind in ("bool", "storage"):
+        return False
+    if wide.kind == "complex":
+        return dtype.part is wide.part or _holds(dtype.part, wide.part)
+    if dtype.kind == "bool":
+        return True
+    if dtype.is_integer and wide.is_integer:
+        return wide.lowest <= dtype.lowest and dtype.highest <= wide.highest
+    if dtype.is_integer:
+        return wide.kind == "float" and dtype.highest < 2 ** _DIGITS[wide.name]
+    return wide.kind == "float" and wide.bytes >= 4 and dtype.bytes < wide.bytes
 
 
 @ALGEBRA.on(SizeOp)

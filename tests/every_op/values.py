@@ -17,6 +17,12 @@ Fill = Callable[[np.random.Generator, DType, tuple[int, ...]], Array]
 """(generator, dtype, shape) -> array"""
 
 
+def limits(dtype: np.dtype[Any]) -> Any:
+    """finfo, of ml_dtypes' dtypes too."""
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype)
+
+
 def specials(dtype: DType) -> Array:
     """The values at which arithmetic of a dtype is decided by a rule of its own."""
     if dtype.kind == "bool":
@@ -29,7 +35,7 @@ def specials(dtype: DType) -> Array:
     if dtype.kind == "complex":
         parts = np.array([0.0, -0.0, 1.0, -2.5, np.nan, np.inf, -np.inf, 3e30])
         return np.array([complex(x, y) for x in parts for y in parts], dtype.numpy)
-    info: Any = ml_dtypes.finfo(dtype.numpy)
+    info = limits(dtype.numpy)
     numbers = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 88.0, -104.0, 2.0**31, -(2.0**31), 2.0**63]
     numbers += [np.nan, np.inf, -np.inf, float(info.max), float(info.min)]
     tiny = float(info.smallest_subnormal)
@@ -178,8 +184,7 @@ class Sums:
 
     def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:
         terms = max(self.count(arrays, want), 1)
-        info: Any = ml_dtypes.finfo(want.dtype)
-        eps = float(info.eps)
+        eps = float(limits(want.dtype).eps)
         scale = self.magnitudes(*(np.abs(x).astype(np.float64) for x in arrays))
         assert got.shape == want.shape
         got, want = comparable(got), comparable(want)

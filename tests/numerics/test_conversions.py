@@ -80,9 +80,9 @@ def test_halfway_and_its_neighbours(source: DType, target: DType) -> None:
     halfway = (numbers[1:] + numbers[:-1]) / 2
     with np.errstate(over="ignore", under="ignore"):
         points = np.concatenate([numbers, halfway, [np.inf, -np.inf, np.nan, 3e38, 1e300]])
-        x = points.astype(source.numpy)
+        x: Array = points.astype(source.numpy)
         around = [x, np.nextafter(x, np.inf), np.nextafter(x, -np.inf)]
-        x = np.concatenate([*around, x * source.numpy.type(1 + 2.0**-20)])
+        x = np.concatenate([*around, x * np.asarray(1 + 2.0**-20, source.numpy)])
         want = x.astype(target.numpy)
     (got,) = converted(x, source, (target,))
     Exact().check(got, want, [x])
