@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.window import ConvOp
 
 SMALL_CONTRACTION = 16**3
 """Multiplications from which packing pays; measured: docs/measurements.md."""
@@ -21,8 +22,10 @@ class ContractionRoles:
     swapped: bool  # whether lhs and rhs exchange roles, so that n holds the result's last axis
 
 
-def contraction_roles(op: ContractOp) -> ContractionRoles | None:
+def contraction_roles(op: Product) -> ContractionRoles | None:
     """The roles; None where a letter stands in one operand alone, or a role has no letter."""
+    if isinstance(op, ConvOp):
+        return _convolution_roles(op)
     (left, right), result, _ = op.words()
     if not result or any((c in left) + (c in right) + (c in result) < 2 for c in left + right):
         return None
@@ -35,3 +38,17 @@ def contraction_roles(op: ContractOp) -> ContractionRoles | None:
     if not n or not m or not summed or not result.endswith(n[-1]) or result[-1] in batch:
         return None
     return ContractionRoles(batch=batch, m=m, n=n, k=summed, swapped=swapped)
+
+
+def _convolution_roles(op: ConvOp) -> ContractionRoles | None:
+    """
+    The first operand, whose windows overlap, is read in place; of the second, lanes run along the
+    letters that the result shares with it alone: of a convolution's weights, the filters.
+    """
+    (left, right), result, summed = op.words()
+    n = "".join(c for c in result if c not in left)
+    m = "".join(c for c in result if c in left and c not in right)
+    if not n or not m or not summed:
+        return None
+    batch = "".join(c for c in result if c in left and c in right)
+    return ContractionRoles(batch=batch, m=m, n=n, k=summed, swapped=False)

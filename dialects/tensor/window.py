@@ -8,9 +8,7 @@ is `mlc.pad` before it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +21,7 @@ from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
-from mlc.dialects.tensor.letters import fresh, is_letters, spell
+from mlc.dialects.tensor.letters import fresh
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
     Array,
@@ -36,59 +34,24 @@ from mlc.dialects.tensor.op import (
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import Product, Reduction, remedy_for
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.window_letters import (
+    Axis,
+    bind_windows,
+    check_reach,
+    flat_word,
+    spell_axes,
+    split_windows,
+)
 
 ZERO = Dim.const(0)
 ONE = Dim.const(1)
 
-Axis = tuple[tuple[int, str], ...]
-"""What one axis is read at: the sum of coefficient * letter."""
 
-_AXIS = re.compile(r"\((\d*)([A-Za-z])\+(\d*)([A-Za-z])\)|([A-Za-z])")
-
-
-@lru_cache(maxsize=1024)
-def split_windows(text: str) -> tuple[tuple[tuple[Axis, ...], ...], str]:
-    """The axes of each operand and the letters of the result; ShapeError if it is malformed."""
-    left, arrow, result = text.partition("->")
-    found: list[tuple[Axis, ...]] = []
-    for word in left.split(","):
-        axes: list[Axis] = []
-        for match in _AXIS.finditer(word):
-            scale, outer, dilation, inner, plain = match.groups()
-            pair = ((int(scale or 1), outer), (int(dilation or 1), inner))
-            axes.append(((1, plain),) if plain else pair)
-        flat = "".join(c for axis in axes for _, c in axis)
-        whole = "".join(m.group(0) for m in _AXIS.finditer(word)) == word
-        if not whole or not is_letters(flat) or any(c == 0 for axis in axes for c, _ in axis):
-            arrow = ""
-        found.append(tuple(axes))
-    if not arrow or not is_letters(result):
-        raise ShapeError(
-            f"window letters {text!r}: expected the form 'nc(2y+i),fci->nfy', positive"
-            " coefficients, no letter twice in one operand"
-        )
-    return tuple(found), result
-
-
-def spell_axes(axes: Sequence[Axis]) -> str:
-    """An operand's axes as text."""
-
-    def term(pair: tuple[int, str]) -> str:
-        return (str(pair[0]) if pair[0] != 1 else "") + pair[1]
-
-    return "".join(
-        axis[0][1] if len(axis) == 1 else f"({'+'.join(map(term, axis))})" for axis in axes
-    )
-
-
-def flat_word(axes: Sequence[Axis]) -> str:
-    """The letters of an operand, those of a sum one after another."""
-    return "".join(c for axis in axes for _, c in axis)
-
-
-def window_count(size: Dim, window: Dim, stride: int, dilation: int) -> Dim:
-    """How many windows fit into an axis."""
-    return (size - (window - 1) * dilation - 1) // stride + 1
+def static(dims: Shape) -> tuple[int, ...]:
+    """Sizes without symbols."""
+    if any(d.constant is None for d in dims):
+        raise NotImplementedError("windows need concrete shapes: call reference_at")
+    return tuple(d.evaluate({}) for d in dims)
 
 
 def windows_of(x: Array, axes: Sequence[Axis], sizes: Mapping[str, int]) -> Array:
@@ -171,53 +134,6 @@ class Windowed(Reduction):
         return sizes
 
 
-def bind_windows(
-    op: str,
-    operands: Sequence[Sequence[Axis]],
-    result: str,
-    shapes: Sequence[Shape],
-    declared: Shape,
-) -> dict[str, Dim]:
-    """The dim of every letter but of windows that no operand holds; ShapeError on contradiction."""
-    sizes: dict[str, Dim] = {}
-
-    def meet(letter: str, dim: Dim, where: str) -> None:
-        if sizes.setdefault(letter, dim) != dim:
-            raise ShapeError(f"{op}: '{letter}' is {sizes[letter]}, and {dim} in {where}")
-
-    for k, (axes, shape) in enumerate(zip(operands, shapes, strict=True)):
-        if len(axes) != len(shape):
-            raise ShapeError(
-                f"{op}: operand {k} has {len(shape)} axes {spell(shape)}, expected {len(axes)}"
-            )
-        for axis, dim in zip(axes, shape, strict=True):
-            if len(axis) == 1:
-                meet(axis[0][1], dim, f"operand {k} {spell(shape)}")
-    if len(result) != len(declared):
-        raise ShapeError(f"{op}: the result has {len(declared)} axes, expected {len(result)}")
-    for letter, dim in zip(result, declared, strict=True):
-        meet(letter, dim, f"the result {spell(declared)}")
-    return sizes
-
-
-def check_reach(
-    op: str, operands: Sequence[Sequence[Axis]], shapes: Sequence[Shape], sizes: Mapping[str, Dim]
-) -> None:
-    """Raises where a window would read past the end of an axis, as far as sizes are known."""
-    for axes, shape in zip(operands, shapes, strict=True):
-        for axis, dim in zip(axes, shape, strict=True):
-            if missing := [c for _, c in axis if c not in sizes]:
-                raise ShapeError(f"{op}: no operand says how large the window {missing[0]!r} is")
-            if len(axis) == 1 or any(sizes[c].constant == 0 for _, c in axis):
-                continue
-            room = dim - sum(((sizes[c] - 1) * scale for scale, c in axis), ONE)
-            if room.constant is not None and room.constant < 0:
-                raise ShapeError(
-                    f"{op}: windows {spell_axes([axis])} reach {dim - room} elements of"
-                    f" an axis with {dim}"
-                )
-
-
 @irdl_op_definition
 class ConvOp(Windowed, Product):
     """
@@ -268,7 +184,7 @@ class ConvOp(Windowed, Product):
         return tensor_type(operands[0].element_type, shape_of(declared))
 
     def reference(self, *operands: Array) -> Array:
-        return self.reference_at(operands, tuple(d.evaluate({}) for d in self.shape))
+        return self.reference_at(operands, static(self.shape))
 
     def reference_at(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
         """The meaning for a concrete result shape."""
@@ -433,8 +349,7 @@ class WindowOp(Windowed):
         return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
 
     def reference(self, *operands: Array) -> Array:
-        sizes = (tuple(d.evaluate({}) for d in dims) for dims in (self.shape, self.window.data))
-        return self.reference_at(operands[0], *sizes)
+        return self.reference_at(operands[0], static(self.shape), static(self.window.data))
 
     def reference_at(self, x: Array, shape: tuple[int, ...], window: tuple[int, ...]) -> Array:
         """The meaning for a concrete result shape and window."""

@@ -7,7 +7,7 @@ block of `block_k` x `block_n` at a time. The epilogue is applied to the registe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,7 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position
@@ -29,15 +29,15 @@ from mlc.lowering.loops.kernel import KernelScope, axes_of
 from mlc.lowering.loops.reduce import lower_reduction
 
 
-def contraction_of(kernel: KernelOp) -> ContractOp | None:
-    """The contraction in a kernel."""
-    return next((op for op in kernel.block.ops if isinstance(op, ContractOp)), None)
+def contraction_of(kernel: KernelOp) -> Product | None:
+    """The contraction or convolution in a kernel."""
+    return next((op for op in kernel.block.ops if isinstance(op, Product)), None)
 
 
 def accumulates_in_result(kernel: KernelOp) -> bool:
     """Whether partial sums may wait in the result's buffer between blocks of the summed axis."""
     op = contraction_of(kernel)
-    if op is None or op.summand() is not op.dtype:
+    if not isinstance(op, ContractOp) or op.summand() is not op.dtype:
         return False
     return len(kernel.outs) == 1 and kernel.outs[0].type == op.results[0].type
 
@@ -60,6 +60,10 @@ def scratch_bytes(kernel: KernelOp) -> Dim:
     return depth * columns * op.summand().bytes
 
 
+DepthStep = Callable[[Index, dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]]
+"""(flattened position on the summed axes, position of each, sums) -> sums."""
+
+
 @dataclass
 class Extents:
     """Sizes of the roles, flattened."""
@@ -77,7 +81,7 @@ class ContractionNest:
         b: LoopBuilder,
         nest: Nest,
         strided: frozenset[int],
-        op: ContractOp,
+        op: Product,
         roles: ContractionRoles,
     ) -> None:
         self.b, self.op, self.roles = b, op, roles
@@ -123,7 +127,7 @@ class ContractionNest:
 
     def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
         """An operand's element in the dtype of the sum, prologue included."""
-        value = e.fetch(self.op.operands[which], tuple(at[c] for c in self.words[which]))
+        value = e.fetch(self.op.operands[which], self.op.operand_point(e, which, at))
         return e.convert(value, self.op.dtype, self.dtype)
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
@@ -136,7 +140,7 @@ class ContractionNest:
 class TiledContraction(ContractionNest):
     """The loops of one packed contraction."""
 
-    def __init__(self, s: KernelScope, op: ContractOp, roles: ContractionRoles) -> None:
+    def __init__(self, s: KernelScope, op: Product, roles: ContractionRoles) -> None:
         assert s.nest is not None
         assert s.scratch
         super().__init__(s.b, s.nest, s.strided, op, roles)
@@ -272,7 +276,7 @@ class TiledContraction(ContractionNest):
 
         Rows past the end repeat the last one and are not written.
         """
-        b, (p, inner) = self.b, depth
+        b, inner = self.b, depth[1]
         first_row = b.mul(tile, self.rows)
         last = b.sub(self.size.m, 1)
         rows = [b.min(b.add(first_row, r), last) for r in range(self.rows)]
@@ -281,8 +285,9 @@ class TiledContraction(ContractionNest):
         start = b.mul(b.mul(column[1], self.columns), inner)
         zero = b.element(0, self.dtype, self.lanes)
 
-        def step(k: Index, *sums: SSAValue) -> Sequence[SSAValue]:
-            k_at = self.split(self.roles.k, Position(b.add(p, k)))
+        def step(
+            k: Index, k_at: dict[str, Position], sums: Sequence[SSAValue]
+        ) -> Sequence[SSAValue]:
             base = b.add(start, b.mul(k, self.columns))
             kind = zero.type
             wide = self.s.lanes(self.lanes)
@@ -301,14 +306,41 @@ class TiledContraction(ContractionNest):
                 ]
             return result
 
-        count = self.rows * self.vectors
-        sums = b.loop(0, inner, 1, step, [zero] * count, {"mlc.no_unroll": UnitAttr()})
+        sums = self.along_depth(depth, step, [zero] * (self.rows * self.vectors))
         for r in range(self.rows):
             inside = b.compare("lt", b.add(first_row, r), self.size.m)
             mine = sums[r * self.vectors : (r + 1) * self.vectors]
             b.when(
                 inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine)
             )
+
+    def along_depth(
+        self, depth: tuple[Index, Index], step: DepthStep, sums: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """`step` for every position on the summed axes: a loop for each that memory walks apart."""
+        b, (p, inner) = self.b, depth
+        word = self.roles.k
+
+        def flat(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            return step(k, self.split(word, Position(b.add(p, k))), carried)
+
+        if self.joined(word):
+            return b.loop(0, inner, 1, flat, sums, {"mlc.no_unroll": UnitAttr()})
+
+        def nest(
+            at: dict[str, Position], before: Index, carried: Sequence[SSAValue]
+        ) -> Sequence[SSAValue]:
+            if len(at) == len(word):
+                return step(before, at, carried)
+            letter = word[len(at)]
+            size = self.letter_sizes[letter]
+
+            def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
+                return nest({**at, letter: Position(i)}, b.add(b.mul(before, size), i), c)
+
+            return b.loop(0, size, 1, trip, carried, {"mlc.no_unroll": UnitAttr()})
+
+        return nest({}, 0, sums)
 
     def write_row(
         self,
@@ -372,7 +404,7 @@ def lower_contraction(s: KernelScope) -> None:
         lower_reduction(s)
         return
     tiled = TiledContraction(s, op, roles)
-    if not tiled.joined(roles.k):
+    if isinstance(op, ContractOp) and not tiled.joined(roles.k):
         lower_reduction(s)
         return
     b, size = s.b, tiled.size

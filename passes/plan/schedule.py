@@ -21,7 +21,7 @@ from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
 
 GRAIN_SECONDS = 2.5e-5
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
@@ -41,6 +41,10 @@ def element_s(weight: float, target: CpuTarget) -> float:
 def multiply_add_s(element_bytes: int, target: CpuTarget) -> float:
     """Seconds of one multiplication of a tiled contraction, on one core: near the peak."""
     return 2.0 * (element_bytes / 4) / target.f32_flops_per_s
+
+
+LEAST_DEPTH = 64
+"""Summed elements from which writing results far apart does not count; measured."""
 
 
 @cache
@@ -99,7 +103,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
         unroll = 2  # each state holds two vectors
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
-    if isinstance(nest.reduction, ContractOp) and _repays_packing(nest.reduction, lanes):
+    if isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes):
         item = nest.reduction.summand().bytes
         rows, vectors = choose_register_tile(target, item)
         block_m, block_n, block_k = choose_blocks(target, item)
@@ -132,7 +136,7 @@ def _vector_axis(nest: Nest) -> int:
     return max(useful, key=lambda axis: (votes[axis], axis))
 
 
-def _repays_packing(op: ContractOp, lanes: int) -> bool:
+def _repays_packing(op: Product, lanes: int) -> bool:
     """Whether the tiled path is worth having: for a matrix product that is large, or may be."""
     sizes, roles = op.sizes(), contraction_roles(op)
     if roles is None or op.dtype.kind == "bool":
@@ -149,6 +153,8 @@ def _repays_packing(op: ContractOp, lanes: int) -> bool:
 
     m, n, k = extent(roles.m), extent(roles.n), extent(roles.k)
     if (m is not None and m < 4) or (n is not None and n < lanes) or (k is not None and k < 8):
+        return False
+    if roles.n[-1] != op.words()[1][-1] and k is not None and k < LEAST_DEPTH:
         return False
     return None in (m, n, k) or (m or 1) * (n or 1) * (k or 1) >= SMALL_CONTRACTION
 

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
-from mlc.dialects.dtypes import BOOL, DTYPES, F32, F64, U64, DType
+from mlc.dialects.dtypes import BOOL, C64, C128, DTYPES, F32, F64, U64, DType
 from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
@@ -27,6 +27,7 @@ from mlc.dialects.tensor.elementwise import (
     MulOp,
 )
 from mlc.dialects.tensor.functions import LgammaOp
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
@@ -78,6 +79,8 @@ def takes(op: type[TensorOp], dtype: DType) -> bool:
     """Whether the op is defined for the dtype."""
     if op is PhiloxOp:
         return dtype is U64  # two numbers of 64 bits: the counter and the key
+    if op is LibraryOp and dtype not in (F32, F64, C64, C128):
+        return False
     return dtype.kind in op.KINDS and (op is not ComplexOp or dtype in COMPLEX_OF)
 
 

@@ -25,13 +25,14 @@ from tests.every_op.ordering import ORDERING
 from tests.every_op.reducing import UNUSUAL, contraction, contractions, reductions
 from tests.every_op.shapes import SHAPE_CLASSES, ShapeClass
 from tests.every_op.values import comparable
+from tests.every_op.windows import WINDOWED
 
 ODD = next(c for c in SHAPE_CLASSES if c.name == "odd")
 COUNT = 3  # size of the new axis in batching
 
 
 def _cases(c: ShapeClass) -> list[Case]:
-    families = (moving, reductions, contractions, creation, *ORDERING.values())
+    families = (moving, reductions, contractions, creation, *ORDERING.values(), *WINDOWED.values())
     found = [*elementwise(c.dims("m", "n")), *(case for f in families for case in f(c))]
     return [*found, *(contraction(c, text, F64) for text in UNUSUAL)]
 
