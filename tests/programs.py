@@ -8,7 +8,7 @@ them; results that are arguments, constants, views or values returned twice.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -311,3 +311,25 @@ class _Generator:
 def kind_of(value: SSAValue) -> DType:
     """The dtype of a value."""
     return dtype_of(tensor_of(value).element_type)
+
+
+F32_TOLERANCE = 2e-4
+"""
+Values are below 1 in magnitude, sums have at most 1,000 terms and a chain has 14 steps whose
+derivatives are at most 4: 14 * 4 * eps * sqrt(1000).
+"""
+TOLERANCE = {"float32": F32_TOLERANCE, "float64": F32_TOLERANCE}  # f64 may come from f32
+
+
+def agree(
+    found: list[Array], expected: list[Array], what: str, tolerance: Mapping[str, float]
+) -> None:
+    """Equal dtypes and shapes; integers and bools equal, floats up to the tolerance."""
+    assert len(found) == len(expected), what
+    for a, b in zip(found, expected, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), what
+        if a.dtype.kind == "f":
+            limit = tolerance[str(a.dtype)]
+            np.testing.assert_allclose(a, b, rtol=limit, atol=limit, err_msg=what)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=what)

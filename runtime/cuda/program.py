@@ -106,6 +106,7 @@ class LoadedProgram:
         self._solution = solve(signature)
         self._slow, self._on_error = slow, on_error
         self._arena: Block | None = None
+        self.calls = 0
         self._staging = Staging(on)
         with on.active():
             self._functions = {name: on.load(text, name) for name, text in ptx.items()}
@@ -134,6 +135,7 @@ class LoadedProgram:
             arguments, symbols = self._checked(args, kwargs)
         except _NotTakenError:
             return self._slow(*args, **kwargs)
+        self.calls += 1
         with self._device.active():
             return self._run(args, arguments, symbols)
 

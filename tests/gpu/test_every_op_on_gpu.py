@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 
 CLASSES = [c for c in SHAPE_CLASSES if c.name in ("odd", "large", "symbolic", "symbolic_strided")]
 
-WITHOUT_TEMPLATE = ("scans", "sorting", "scattering")  # tests/unit/test_gpu_ordering.py
+WITHOUT_TEMPLATE = ("scans", "sorting", "scattering", "routines")  # tests/unit/test_gpu_ordering.py
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,7 @@ from mlc.programs import signature_of
 from mlc.runtime.interpret import entry_function, interpret
 from tests.every_op.native import to_plan
 from tests.gpu.native import load
-from tests.numerics.test_programs import TOLERANCE, agree
-from tests.programs import random_program
+from tests.programs import TOLERANCE, agree, random_program
 
 pytestmark = pytest.mark.gpu
 
