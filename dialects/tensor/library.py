@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -276,11 +277,13 @@ def packed(routine: str, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array
         found: Any = row.compute(*arrays)
     several: Sequence[Any] = cast("Sequence[Any]", found) if isinstance(found, tuple) else (found,)
     parts: list[Array] = [np.asarray(x, dtype=dtype) for x in several]
-    count = sum(int(np.prod(x.shape[len(lead) :])) for x in parts)
+    if len(parts) == 1:
+        return parts[0].reshape(*lead, prod(parts[0].shape[len(lead) :]))
+    count = sum(prod(x.shape[len(lead) :]) for x in parts)
     result = np.empty((*lead, count), dtype)
     at = 0
     for x in parts:
-        width = int(np.prod(x.shape[len(lead) :]))
+        width = prod(x.shape[len(lead) :])
         result[..., at : at + width] = x.reshape(*lead, width)
         at += width
     return result
