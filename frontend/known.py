@@ -8,6 +8,7 @@ contents: when they have changed at a later call, the function is traced again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -45,7 +46,10 @@ def known_array(trace: Trace, value: SSAValue) -> Array | None:
 
 def known_dim(value: Any) -> Dim | None:
     """The dim of an int, a size or a traced number; None for what is not an integer."""
-    return as_dim(value.__index__() if isinstance(value, Value) else value)
+    if not isinstance(value, Value):
+        return as_dim(value)
+    index: Callable[[], object] = getattr(value, "__index__")  # noqa: B009 - of a Tracer
+    return as_dim(index())
 
 
 def guard_contents(trace: Trace, array: Array, hidden: HiddenInput) -> None:
@@ -97,7 +101,7 @@ def _evaluated(value: SSAValue, ops: list[Operation], sources: dict[SSAValue, So
     from mlc.runtime.interpret import interpret
 
     block = Block(arg_types=[x.type for x in sources])
-    mapping = dict(zip(sources, block.args, strict=True))
+    mapping: dict[SSAValue, SSAValue] = dict(zip(sources, block.args, strict=True))
     for op in ops:
         block.add_op(op.clone(mapping))
     result = mapping.get(value, value)

@@ -158,8 +158,9 @@ def equal_value(found: object, value: object) -> bool:
     if found is value:
         return True
     if is_array(value):
-        same = is_array(found) and (found.dtype, found.shape) == (value.dtype, value.shape)
-        return same and found.tobytes() == value.tobytes()
+        if not is_array(found) or (found.dtype, found.shape) != (value.dtype, value.shape):
+            return False
+        return bool(found.tobytes() == value.tobytes())
     if type(found) is not type(value) or not isinstance(found, _PLAIN):
         return False
     return bool(found == value) or bool(found != found and value != value)

@@ -84,7 +84,7 @@ def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
     return spread(reshaped(convert(tracer.value, x.row), dims), shape)
 
 
-def _whole(new: bool | float, x: Tracer) -> bool | int:
+def _whole(new: Any, x: Tracer) -> bool | int:
     return bool(new) if x.row is BOOL else int(new)
 
 

@@ -68,8 +68,16 @@ def test_vectorize_of_a_function_of_math() -> None:
 
     x = np.linspace(-2, 2, 9)
     np.testing.assert_allclose(errors(x), [math.erf(v) for v in x], rtol=1e-15)
-    pyfunc = np.vectorize(lambda v: v if v > 0 else 0.0)
-    chosen = mlc.compile(lambda x: pyfunc(x) + 1)
+
+    def positive(v: float) -> float:
+        return v if v > 0 else 0.0
+
+    pyfunc = np.vectorize(positive)
+
+    @mlc.compile
+    def chosen(x: Any) -> Any:
+        return pyfunc(x) + 1
+
     with pytest.raises(mlc.NotSupportedError):
         chosen(x)
 
@@ -86,5 +94,10 @@ def test_positions_of_what_is_known() -> None:
     for found in taken(x)[:2]:
         np.testing.assert_array_equal(found, [0.0, 2.0, 3.0])
     np.testing.assert_array_equal(taken(x)[2], np.argwhere(chosen))
+
+    @mlc.compile
+    def unknown(x: Any) -> Any:
+        return np.nonzero(x)[0] + 1
+
     with pytest.raises(mlc.NotSupportedError):
-        mlc.compile(lambda x: np.nonzero(x)[0] + 1)(x)
+        unknown(x)
