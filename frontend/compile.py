@@ -124,8 +124,8 @@ def compile(  # noqa: A001 - mlc.compile
     Compiles a NumPy function at its first call.
 
     `target`: "host" (default), a machine's name, "cuda". `threads`: of its parallel loops.
-    `numerics`: "strict", "standard" or "fast". `dynamic`: ``{"x": {0: "B"}}`` names sizes that
-    vary, True means all. `static`: parameters whose values are part of the program.
+    `numerics`: "standard" or "fast" ("strict" is to come). `dynamic`: ``{"x": {0: "B"}}`` names
+    sizes that vary, True means all. `static`: parameters whose values are part of the program.
     """
     settings = _settings(options)
     if function is None:
@@ -153,7 +153,7 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
 
 _NOT_YET = {
     "donate": "arguments are not reused for results yet; leave donate= away",
-    "contract": "numerical contracts are not checked yet; leave contract= away",
+    "contract": "performance contracts are not checked yet; leave contract= away",
 }
 
 
@@ -172,6 +172,13 @@ def _settings(options: dict[str, Any]) -> Settings:
     settings = Settings(**options)
     if settings.numerics not in ("strict", "standard", "fast"):
         raise ValueError(f"numerics={settings.numerics!r}; expected 'strict', 'standard' or 'fast'")
+    if settings.numerics == "strict":
+        from mlc.frontend.errors import NotSupportedError
+
+        raise NotSupportedError(
+            'mlc.compile: numerics="strict" is not supported yet: sums are combined as a tree and'
+            ' products are fused with them; use "standard"'
+        )
     threads = settings.threads
     if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"threads={threads!r}; expected an integer >= 1")
