@@ -28,6 +28,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     if config.option.numprocesses is None and not config.option.usepdb:
         config.option.numprocesses = min(2, os.cpu_count() or 1)
+        config.option.dist = "worksteal"  # a test takes from a millisecond to half a minute
 
 
 def pytest_configure(config: pytest.Config) -> None:
