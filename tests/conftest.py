@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from hypothesis import settings
 # derandomize: the same examples in every run; deadline: a first call compiles
 settings.register_profile("mlc", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.load_profile("mlc")
+
+# a run in the background of a shell ignores Ctrl-C, and so would every process it tests
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
