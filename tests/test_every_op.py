@@ -106,7 +106,7 @@ def _flat(arrays: Sequence[Sequence[Array]]) -> list[Array]:
 
 
 FAST = {"zero_inner", "one", "odd", "odd_strided", "symbolic"}
-"""The shape classes of every run: 0, 1, odd, any and negative strides, symbolic; `-m slow` runs all."""
+"""The shape classes of every run: 0, 1, odd, any and negative strides, symbolic."""
 MARKED = [
     pytest.param(c, marks=() if c.name in FAST else pytest.mark.slow, id=c.name)
     for c in SHAPE_CLASSES
