@@ -7,7 +7,7 @@ checked; the native shim and the slow Python entry both follow it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -170,3 +170,18 @@ def _step(position: int, axis: int, dim: Dim, bound: set[str]) -> SolveStep | No
 
 def _sizes(dims: Iterable[Dim]) -> str:
     return ", ".join(str(dim) for dim in dims) or "no size mentions them"
+
+
+def solved(steps: Sequence[SolveStep], shapes: Sequence[Sequence[int]]) -> dict[str, int] | None:
+    """The symbols' values for arguments of these shapes; None where a step does not hold."""
+    symbols: dict[str, int] = {}
+    for step in steps:
+        size = shapes[step.arg][step.axis]
+        if isinstance(step, BindSymbol):
+            value, rest = divmod(size - step.offset.evaluate(symbols), step.scale)
+            if rest or value < 0:
+                return None
+            symbols[step.symbol] = value
+        elif size != step.expected.evaluate(symbols):
+            return None
+    return symbols

@@ -10,7 +10,7 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from mlc.dialects import abi
-from mlc.dialects.signature import ArgSpec, BindSymbol, EntrySignature, solve
+from mlc.dialects.signature import ArgSpec, EntrySignature, solve, solved
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,16 +60,9 @@ class SlowEntry:
             raise _NotTakenError
         specs = self._signature.args
         arrays = [_argument(spec, arg) for spec, arg in zip(specs, args, strict=True)]
-        symbols: dict[str, int] = {}
-        for step in self._steps:
-            size = arrays[step.arg].shape[step.axis]
-            if isinstance(step, BindSymbol):
-                value, rest = divmod(size - step.offset.evaluate(symbols), step.scale)
-                if rest or value < 0:
-                    raise _NotTakenError
-                symbols[step.symbol] = value
-            elif size != step.expected.evaluate(symbols):
-                raise _NotTakenError
+        symbols = solved(self._steps, [x.shape for x in arrays])
+        if symbols is None:
+            raise _NotTakenError
         sizes = [symbols[symbol] for symbol in self._signature.symbols]
         for position, axis in self._signature.strided:
             stride, rest = divmod(arrays[position].strides[axis], arrays[position].itemsize)

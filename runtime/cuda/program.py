@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mlc.dialects import abi
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, GpuProgram
-from mlc.dialects.signature import ArgSpec, BindSymbol, EntrySignature, solve
+from mlc.dialects.signature import ArgSpec, EntrySignature, solve, solved
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.runtime.cuda.dlpack import (
     DeviceArray,
@@ -148,16 +148,9 @@ class LoadedProgram:
         if kwargs or len(args) != len(specs):
             raise _NotTakenError
         found = [_argument(s, x, k) for k, (s, x) in enumerate(zip(specs, args, strict=True))]
-        symbols: dict[str, int] = {}
-        for step in self._solution:
-            size = found[step.arg].shape[step.axis]
-            if isinstance(step, BindSymbol):
-                value, rest = divmod(size - step.offset.evaluate(symbols), step.scale)
-                if rest or value < 0:
-                    raise _NotTakenError
-                symbols[step.symbol] = value
-            elif size != step.expected.evaluate(symbols):
-                raise _NotTakenError
+        symbols = solved(self._solution, [x.shape for x in found])
+        if symbols is None:
+            raise _NotTakenError
         return found, symbols
 
     def _placed(self, arguments: list[_Argument], keep: list[Block]) -> list[int]:
