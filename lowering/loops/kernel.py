@@ -250,9 +250,7 @@ def write_piece(
             e = s.lanes(lanes, mask)
             value = e.fetch(part, tuple(at))
             at[axis] = Position(b.add(at[axis].base, start), at[axis].step)
-            # the function may return it more than once
-            for out in s.outputs if target is None else [target]:
-                e.store(value, out, tuple(at))
+            e.store(value, s.outputs[0] if target is None else target, tuple(at))
             return []
 
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)

@@ -53,17 +53,16 @@ def lower_library(s: KernelScope) -> None:
         sizes += [b.dim(rows), b.dim(columns)]
     dtype = dtype_of(tensor_of(op.inputs[0]).element_type)
     zero = b.index(0)
-    for output in s.outputs:  # the function may return it more than once
-        call = par.LibraryOp.of(
-            s.context,
-            list(ROUTINES).index(op.routine.data),
-            DTYPES.index(dtype),
-            [*buffers, output.memref],
-            [b.index(size) for size in sizes],
-        )
-        status = b.value(call)
-        failed = b.compare("ne", status, 0)
-        b.when(failed, partial(_fail, s, status, zero))
+    call = par.LibraryOp.of(
+        s.context,
+        list(ROUTINES).index(op.routine.data),
+        DTYPES.index(dtype),
+        [*buffers, s.outputs[0].memref],
+        [b.index(size) for size in sizes],
+    )
+    status = b.value(call)
+    failed = b.compare("ne", status, 0)
+    b.when(failed, partial(_fail, s, status, zero))
 
 
 def _fail(s: KernelScope, status: SSAValue, zero: SSAValue) -> None:

@@ -119,7 +119,7 @@ class Grouping:
     def _leave(self, terminator: Operation, end: int) -> None:
         """
         A region hands on buffers. What a function ends with is written by kernels of its block,
-        each value by its own.
+        each value by its own; what is written as a whole is written once, and copied.
         """
         for k, value in enumerate(terminator.operands):
             if isinstance(terminator, YieldOp):
@@ -128,7 +128,8 @@ class Grouping:
             root = through_reshapes(value, self.block)
             owner = root.owner
             computed = isinstance(owner, TensorOp) and not is_stored_constant(owner)
-            if computed and owner.parent is self.block:
+            again = isinstance(owner, Whole) and root in self.leaving
+            if computed and owner.parent is self.block and not again:
                 self.leaving[root] = self.leaving.get(root, 0) + 1
                 self._need(value, Demand(end))
             else:

@@ -267,3 +267,15 @@ def test_mistakes_are_explained(name: str) -> None:
     kind, message, function = MISTAKES[name]
     with pytest.raises(kind, match=message):
         mlc.compile(function)(X)
+
+
+def test_what_is_written_as_a_whole_may_be_returned_again() -> None:
+    def again(x: Any, u: Any, i: Any) -> Any:
+        y = x.copy()
+        y[i] = u
+        parts = (np.cumsum(x), np.sort(x), np.concatenate([x, x]), y)
+        return *parts, *parts, *(part.reshape(1, -1) for part in parts)
+
+    arguments = (V, V[:5], INDEX[:5])
+    for got, want in zip(mlc.compile(again)(*arguments), again(*arguments), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
