@@ -11,6 +11,7 @@ THEMES = (
     "call_overhead",
     "first_call",
     "shapes",
+    "ops_vs_numpy",
 )
 
 

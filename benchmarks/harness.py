@@ -98,6 +98,31 @@ def medians(candidates: Mapping[str, Call], rounds: int, settle_s: float = 0.0) 
     return {name: statistics.median(found) for name, found in samples.items()}
 
 
+def paired(
+    ours: Call, theirs: Call, rounds: int, settle_s: float = 0.0
+) -> tuple[float, float, float]:
+    """
+    (median seconds of `ours`, of `theirs`, median of theirs / ours): two candidates, whose samples
+    are compared turn by turn, so that what slows both down in one turn leaves the ratio alone.
+    """
+    calls = (ours, theirs)
+    repeats: list[int] = []
+    for call in calls:
+        call()
+        repeats.append(_repeats(call))
+    samples: list[tuple[float, float]] = []
+    for turn in range(rounds):
+        found = [0.0, 0.0]
+        for k in (0, 1) if turn % 2 else (1, 0):
+            if settle_s:
+                time.sleep(settle_s)
+                calls[k]()  # wakes its own threads
+            found[k] = _sample(calls[k], repeats[k])
+        samples.append((found[0], found[1]))
+    mine, other = (statistics.median(column) for column in zip(*samples, strict=True))
+    return mine, other, statistics.median(b / a for a, b in samples)
+
+
 def _repeats(call: Call) -> int:
     count = 1
     while (seconds := _sample(call, count) * count) < SAMPLE_S:
