@@ -140,10 +140,17 @@ entry:
   %most = add i64 %rounded, %quarter
   %taken = atomicrmw xchg ptr @mlc_pool_lock, i32 1 acquire
   %locked = icmp eq i32 %taken, 0
-  br i1 %locked, label %search, label %fresh
+  br i1 %locked, label %begin, label %fresh
+begin:
+  ; the hand's way backwards: what was released last is what the caches hold
+  %hand = load i64, ptr @mlc_pool_hand, align 8
+  br label %search
 search:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %advance ]
-  %slot = getelementptr %slot, ptr @mlc_pool_slots, i64 %i
+  %i = phi i64 [ 0, %begin ], [ %i.next, %advance ]
+  %behind = sub i64 %hand, %i
+  %before = sub i64 %behind, 1
+  %number = and i64 %before, 31
+  %slot = getelementptr %slot, ptr @mlc_pool_slots, i64 %number
   %block = load ptr, ptr %slot, align 8
   %capacity.at = getelementptr %slot, ptr %slot, i64 0, i32 1
   %capacity = load i64, ptr %capacity.at, align 8
