@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlc.dialects.dims import Shape
@@ -13,6 +13,7 @@ from mlc.frontend.program import Program
 if TYPE_CHECKING:
     from mlc.dialects.target import GpuTarget
     from mlc.frontend.compile import Settings
+    from mlc.passes.tensor.multilinear import Multilinearity
     from mlc.pipeline import Options
 
 Level = Literal["trace", "tensor", "plan", "loops", "code"]
@@ -57,6 +58,28 @@ class Lowered:
         from mlc.pipeline import run_pipeline
 
         return str(run_pipeline(self.module, options_of(self._settings), until=level)) + "\n"
+
+    def multilinearity(self, *groups: str | Sequence[str]) -> Multilinearity:
+        """
+        Whether the results are linear in each named argument while all else is fixed, in exact
+        arithmetic; `why` of the answer names what is in the way. Several names in one group vary
+        together: ``x + y`` is multilinear in ``("x", "y")``, not in ``"x", "y"``. Names are those
+        of parameters, or of leaves such as ``w[0]``. ValueError where an argument is unknown.
+        """
+        from mlc.passes.tensor.multilinear import multilinearity
+        from mlc.runtime.interpret import entry_function
+
+        names = [self.call.leaves[k].name for k in self._program.inputs]
+        hidden = [f"captured array {k}" for k in range(len(self._program.hidden))]
+        listed = [(group,) if isinstance(group, str) else tuple(group) for group in groups]
+        if unknown := [name for group in listed for name in group if name not in names]:
+            raise ValueError(
+                f"multilinearity: no argument is called {unknown[0]!r}; expected one of"
+                f" {', '.join(names)}"
+            )
+        positions = [[names.index(name) for name in group] for group in listed]
+        function = entry_function(self._program.module)
+        return multilinearity(function, positions, [*names, *hidden])
 
     def compile(self) -> Any:
         """The compiled program."""

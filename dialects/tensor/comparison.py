@@ -136,8 +136,8 @@ class SelectOp(Elementwise):
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.select(*operands)
 
-    def linear_operands(self) -> tuple[int, ...]:
-        return (1, 2)
+    def jointly_linear(self) -> tuple[int, ...]:
+        return (1, 2)  # affine in each alone
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         zero = full(b, 0.0, self.dtype, self.shape)

@@ -165,8 +165,8 @@ class ComplexOp(Elementwise):
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.pair(*operands)
 
-    def linear_operands(self) -> tuple[int, ...]:
-        return (0, 1)
+    def jointly_linear(self) -> tuple[int, ...]:
+        return (0, 1)  # affine in each alone
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         """real -> real + 0 i takes the real part back; imag -> i imag that of -i times it."""

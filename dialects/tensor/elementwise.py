@@ -237,6 +237,12 @@ class AddOp(ArithBinary):
             b.apply(arith.OrIOp, *operands) if self.dtype is BOOL else super().scalar(b, *operands)
         )
 
+    def jointly_linear(self) -> tuple[int, ...]:
+        return (0, 1)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        return cotangent
+
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         one = full(b, 1.0, self.dtype, self.shape)
         return (one, one)
@@ -251,6 +257,12 @@ class SubOp(ArithBinary):
     FLOAT: ClassVar[type[Any]] = arith.SubfOp
     INT: ClassVar[type[Any]] = arith.SubiOp
     NUMPY: ClassVar[np.ufunc] = np.subtract
+
+    def jointly_linear(self) -> tuple[int, ...]:
+        return (0, 1)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        return b(NegOp, cotangent) if operand else cotangent
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         return (full(b, 1.0, self.dtype, self.shape), full(b, -1.0, self.dtype, self.shape))

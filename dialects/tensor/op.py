@@ -128,7 +128,10 @@ class TensorOp(IRDLOperation):
         return ()
 
     def jointly_linear(self) -> tuple[int, ...]:
-        """The operands in which together the result is linear; `transpose` holds for each."""
+        """
+        The operands for which `transpose` holds: those of `linear_operands`, and those in which the
+        result is linear only together, as a sum is in both of its own.
+        """
         return self.linear_operands()
 
     def stored_operands(self) -> tuple[int, ...]:

@@ -161,7 +161,7 @@ class ReduceOp(Reduction):
         return b.convert(b.fetch(self.x, self.points(b, at)[0]), source, self.summand())
 
     def linear_operands(self) -> tuple[int, ...]:
-        return (0,) if self.monoid.data == "sum" and self.dtype.kind == "float" else ()
+        return (0,) if self.monoid.data == "sum" and self.dtype.is_inexact else ()
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         (source,), result, _ = self.words()

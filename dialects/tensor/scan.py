@@ -183,7 +183,7 @@ class ScanOp(Whole):
         return np.moveaxis(found, 0, axis)
 
     def linear_operands(self) -> tuple[int, ...]:
-        return (0,) if self.monoid.data == "sum" and self.dtype.kind == "float" else ()
+        return (0,) if self.monoid.data == "sum" and self.dtype.is_inexact else ()
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         direction = "forward" if self.is_backward else "backward"
