@@ -1,0 +1,119 @@
+"""
+What transformations of functions share: a Python function traced into a block of its own, the block
+put into the program, and the callable that such a transformation gives.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.frontend.access import call
+from mlc.frontend.regions import Carry, run_body
+from mlc.frontend.trace import current, here
+
+
+@dataclass(frozen=True)
+class Subprogram:
+    """A function traced into a detached block: its arguments, and what the function returned."""
+
+    function: str  # for messages
+    block: Block
+    outcome: Carry  # its arrays are values of the block, or from outside
+
+    @property
+    def outputs(self) -> list[SSAValue]:
+        """The values of the arrays that the function returned."""
+        with here().inside(self.block):
+            return self.outcome.values
+
+
+def subprogram(function: str, inputs: Carry, run: Callable[[Any], Any]) -> Subprogram:
+    """
+    `run`, called with the container `inputs` in which each array is a fresh block argument.
+
+    Values from around may be used inside; they stay what they are. `function` is named in messages.
+    """
+    block = Block(arg_types=[x.value.type for x in inputs.arrays])
+    for argument, x in zip(block.args, inputs.arrays, strict=True):
+        argument.name_hint = x.value.name_hint
+    with here().inside(block):
+        container = inputs.inside(block.args)
+    outcome = run_body(block, lambda c: run(c), (container,))  # not traced as a user's function
+    with here().inside(block):
+        found = Carry.of(function, outcome, "result")
+    return Subprogram(function, block, found)
+
+
+def inline(block: Block, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> list[SSAValue]:
+    """
+    Moves the block's ops to where the trace is, its arguments replaced by `values`. Gives
+    `outputs`, values of the block, as they are called afterwards.
+    """
+    into = here().scopes[-1]
+    renamed = dict(zip(block.args, values, strict=True))
+    for argument, value in renamed.items():
+        argument.replace_all_uses_with(value)
+    for op in list(block.ops):
+        op.detach()
+        into.add_op(op)
+    return [renamed.get(x, x) for x in outputs]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+class Transformed:
+    """
+    A function made from another one. In a compiled function it is traced; a call outside of one is
+    compiled, once for each signature, as `mlc.compile` does it.
+    """
+
+    def __init__(self, function: Callable[..., Any], run: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._run = run
+        self._lock = threading.Lock()
+        self._compiled: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if current() is not None:
+            return self._run(*args, **kwargs)
+        return self.compiled(*args, **kwargs)
+
+    @property
+    def compiled(self) -> Any:
+        """What calls from outside go to: `.stats()`, `.lower(…)` and `.reference(…)` are there."""
+        with self._lock:
+            if self._compiled is None:
+                from mlc.frontend.compile import compile as compile_
+
+                self._compiled = compile_(self)
+            return self._compiled
+
+
+_MADE: WeakKeyDictionary[Any, dict[Any, Transformed]] = WeakKeyDictionary()
+
+
+def transformed_once(
+    function: Callable[..., Any], key: Any, make: Callable[[], Transformed]
+) -> Transformed:
+    """
+    `make()`, or what it made before for the same function and key: ``mlc.grad(f)(x)`` in a loop
+    compiles once.
+    """
+    try:
+        made = _MADE.setdefault(function, {})
+        found = made.get(key)
+    except TypeError:  # no weak reference or no hash: nothing to remember it by
+        return make()
+    if found is None:
+        found = made[key] = make()
+    return found
+
+
+def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A call of the user's function in the trace, staged as in a compiled function."""
+    return call(function, args, kwargs)
