@@ -87,7 +87,7 @@ def elementwise(d: Data) -> Iterator[Case]:
     for f in binary:
         yield Case(f.__name__, f, (x, y))
     yield Case("divide", np.divide, (x, y))
-    yield Case("divmod", lambda a, b: np.divmod(a, b), (x, y))
+    yield Case("divmod", np.divmod, (x, y))
     yield Case("x + 1", lambda a: a + 1, (x,))
     yield Case("logical_not", np.logical_not, (x,))
     yield Case("where", np.where, (d.mask, x, y))
@@ -133,9 +133,10 @@ def special(d: Data) -> Iterator[Case]:
     """Functions that NumPy does not have; users of NumPy apply the math module to each element."""
     import math
 
-    for f, theirs in ((names.erf, math.erf), (names.erfc, math.erfc), (names.lgamma, math.lgamma)):
-        each = np.vectorize(theirs, otypes=[d.dtype])
-        yield Case(f"vector math: {f.__name__}", f, (d.unit[:100_000] + d.flat.dtype.type(1),), each)
+    x = d.unit[:100_000] + d.flat.dtype.type(1)
+    for f in (math.erf, math.erfc, math.lgamma):
+        each = np.vectorize(f, otypes=[d.dtype])
+        yield Case(f"vector math: {f.__name__}", getattr(names, f.__name__), (x,), each)
 
 
 def integers(d: Data) -> Iterator[Case]:
@@ -280,7 +281,7 @@ def reductions(d: Data) -> Iterator[Case]:
     yield Case("sum, both axes", lambda a: a.sum(axis=(0, 1)), (d.square,))
     yield Case("sum, outer axes", lambda a: a.sum(axis=(0, 2)), (d.flat.reshape(100, 100, 100),))
     if d.inexact:
-        yield Case("norm", lambda a: np.linalg.norm(a), (d.flat,))
+        yield Case("norm", np.linalg.norm, (d.flat,))
         yield Case("norm, axis 1", lambda a: np.linalg.norm(a, axis=1), (d.square,))
         yield Case("max - min", lambda a: np.max(a, 1) - np.min(a, 1), (d.square,))
 
@@ -289,23 +290,22 @@ def contractions(d: Data) -> Iterator[Case]:
     """Products of matrices and vectors."""
     s, s2, v = d.square, d.square2, d.other[:1000]
     column, row = v[:, None].copy(), v[None].copy()
-    matmul: Function = lambda a, b: a @ b  # noqa: E731
     yield Case("dot", np.dot, (d.flat, d.other), blas=True)
     yield Case("outer", np.outer, (d.flat[:1000], v))
-    yield Case("matrix @ vector", matmul, (s, v), blas=True)
-    yield Case("vector @ matrix", matmul, (v, s), blas=True)
-    yield Case("m x k @ k x 1", matmul, (s, column), blas=True)
-    yield Case("1 x k @ k x n", matmul, (row, s), blas=True)
+    yield Case("matrix @ vector", np.matmul, (s, v), blas=True)
+    yield Case("vector @ matrix", np.matmul, (v, s), blas=True)
+    yield Case("m x k @ k x 1", np.matmul, (s, column), blas=True)
+    yield Case("1 x k @ k x n", np.matmul, (row, s), blas=True)
     yield Case("matrix.T @ vector", lambda a, b: a.T @ b, (s, v), blas=True)
-    yield Case("m x k @ k x 4", matmul, (s, np.repeat(column, 4, 1)), blas=True)
-    yield Case("4 x k @ k x n", matmul, (np.repeat(row, 4, 0), s), blas=True)
-    yield Case("k x 10, 10 x 10", matmul, (d.narrow, s2[:10, :10].copy()), blas=True)
+    yield Case("m x k @ k x 4", np.matmul, (s, np.repeat(column, 4, 1)), blas=True)
+    yield Case("4 x k @ k x n", np.matmul, (np.repeat(row, 4, 0), s), blas=True)
+    yield Case("k x 10, 10 x 10", np.matmul, (d.narrow, s2[:10, :10].copy()), blas=True)
     batches = d.flat[: 62 * 16 * 16 * 63].reshape(-1, 16, 16)
-    yield Case("batches of 16 x 16", matmul, (batches, batches[::-1].copy()), blas=True)
+    yield Case("batches of 16 x 16", np.matmul, (batches, batches[::-1].copy()), blas=True)
     yield Case("row sums of products", lambda a, b: np.einsum("ij,ij->i", a, b), (s, s2))
     yield Case("trace", np.trace, (s,))
     if d.inexact:
-        yield Case("1000 x 1000 @ 1000 x 1000", matmul, (s, s2), blas=True)
+        yield Case("1000 x 1000 @ 1000 x 1000", np.matmul, (s, s2), blas=True)
         yield Case("tensordot", lambda a, b: np.tensordot(a, b, 2), (s, s2), blas=True)
         yield Case("inner", np.inner, (s[:100], s2[:100]), blas=True)
 
@@ -316,7 +316,8 @@ def scans(d: Data) -> Iterator[Case]:
         name = f"{f.__name__}.accumulate"
         yield Case(name, lambda a, f=f: f.accumulate(a), (d.flat,))
         for axis in (0, 1):
-            yield Case(f"{name}, axis {axis}", lambda a, f=f, k=axis: f.accumulate(a, k), (d.square,))
+            case = f"{name}, axis {axis}"
+            yield Case(case, lambda a, f=f, k=axis: f.accumulate(a, k), (d.square,))
     yield Case("cumsum", np.cumsum, (d.flat,))
     yield Case("cumsum, short rows", lambda a: np.cumsum(a, axis=1), (d.short,))
     yield Case("diff", np.diff, (d.flat,))
@@ -374,7 +375,7 @@ def windows(d: Data) -> Iterator[Case]:
     image = x.reshape(1, 1, 1000, 1000)
     yield Case(
         "convolve 2-D with 3 x 3",
-        lambda a, k: nn.conv(a, k),
+        nn.conv,
         (image, kernel.reshape(1, 1, 3, 3)),
         lambda a, k: np.einsum("bchwij,ocij->bohw", view(a, (3, 3), (2, 3)), k),
     )

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Settings, Table, compiled, paired, report, settings, time_text
-from benchmarks.op_cases import Case, cases_of
+from benchmarks.op_cases import Array, Case, cases_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.registry import OPS
 
@@ -59,13 +59,20 @@ class Choice:
 
 def of_arrays(function: Callable[..., Any], count: int) -> Callable[..., Any]:
     """The function of its arrays alone: NumPy's own have more parameters, and some no signature."""
-    if count == 0:
-        return lambda: function()
-    if count == 1:
-        return lambda a: function(a)
-    if count == 2:
-        return lambda a, b: function(a, b)
-    return lambda a, b, c: function(a, b, c)
+
+    def none() -> Any:
+        return function()
+
+    def one(a: Array) -> Any:
+        return function(a)
+
+    def two(a: Array, b: Array) -> Any:
+        return function(a, b)
+
+    def three(a: Array, b: Array, c: Array) -> Any:
+        return function(a, b, c)
+
+    return (none, one, two, three)[count]
 
 
 def measure(case: Case, dtype: str, options: Settings, seen: set[str]) -> Row:
@@ -76,9 +83,7 @@ def measure(case: Case, dtype: str, options: Settings, seen: set[str]) -> Row:
     seen.update(op.name for op in fast.lower(*arrays).module.walk() if isinstance(op, TensorOp))
     settle_s = options.settle_s if case.blas else 0.0
     with np.errstate(all="ignore"):
-        found = paired(
-            lambda: fast(*arrays), lambda: theirs(*arrays), options.rounds, settle_s
-        )
+        found = paired(lambda: fast(*arrays), lambda: theirs(*arrays), options.rounds, settle_s)
     return Row(case.name, dtype, *found)
 
 

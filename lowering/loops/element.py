@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith, math, vector
@@ -13,7 +12,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float16Type,
     IntegerAttr,
-    MemRefType,
     f32,
     i1,
     i64,
@@ -22,13 +20,16 @@ from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import par, vec
-from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, F32, I64, U8, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.parts import PairOp, PartOp
 from mlc.dialects.tensor.element import Ix, Point
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp
 from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index
+from mlc.lowering.loops.buffer import ORIGIN as ORIGIN
+from mlc.lowering.loops.buffer import Buffer, Position
+from mlc.lowering.loops.buffer import buffer_of as buffer_of
 from mlc.lowering.loops.builder import EITHER_ZERO, NO_FAST_MATH, LoopBuilder, memory_type
 from mlc.lowering.loops.complex_parts import apply_to_complex, compare_complex
 from mlc.lowering.loops.convert import convert
@@ -59,47 +60,11 @@ _ANY_LANE = CombiningKindAttr(CombiningKindFlag.OR)
 _LARGEST = CombiningKindAttr(CombiningKindFlag.MAXSI)
 
 
-@dataclass(frozen=True)
-class Position(Ix):
-    """base + step * lane number, or base + lanes where the positions were read from memory."""
-
-    base: Index
-    step: int = 0
-    lanes: SSAValue | None = None
-
-
-ORIGIN = Position(0)
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A kernel's input or output in memory."""
-
-    memref: SSAValue
-    dtype: DType
-    groups: tuple[tuple[int, ...], ...]  # the tensor axes that each memref axis walks
-    sizes: tuple[Index, ...]  # of every tensor axis
-    strides: tuple[Index, ...]  # of every memref axis, in elements
-
-    def indices(self, b: LoopBuilder, at: Sequence[Position]) -> tuple[list[Index], list[int]]:
-        """For each memref axis the index of lane 0, and how far it moves from lane to lane."""
-        bases: list[Index] = []
-        steps: list[int] = []
-        for group in self.groups:
-            base: Index = 0
-            step = 0
-            for axis in group:
-                base = b.add(b.mul(base, self.sizes[axis]), at[axis].base)
-                step = at[axis].step  # in a joined group only the last axis moves
-            bases.append(base)
-            steps.append(step)
-        return bases, steps
-
-
 class Lanes:
     """Computes `lanes` elements at a time, those of `mask` if there is one.
 
-    The ops go into the builder's current block.
+    The ops go into the builder's current block. What is the same in every lane is computed once, by
+    the builder's `_single`, and spread: a row number stays a number, and its row is read in order.
     """
 
     def __init__(
@@ -122,6 +87,9 @@ class Lanes:
         self.bound = bound or {}
         self._guard: SSAValue | None = None  # nothing is read where it is false
         self._fetched: dict[tuple[SSAValue, Point, SSAValue | None], SSAValue] = {}
+        self._single: Lanes | None = None
+        self._scalars: dict[SSAValue, SSAValue] = {}  # of values that are the same in every lane
+        self._literals: dict[SSAValue, tuple[complex, DType]] = {}
 
     # types ----------------------------------------------------------------------------------
 
@@ -131,14 +99,56 @@ class Lanes:
 
     def spread(self, value: SSAValue) -> SSAValue:
         """A scalar in every lane."""
-        return value if self.lanes == 1 else self.b.splat(value, self.lanes)
+        if self.lanes == 1:
+            return value
+        vector = self.b.splat(value, self.lanes)
+        self._scalars[vector] = value
+        return vector
+
+    # values that are the same in every lane -------------------------------------------------
+
+    def single(self) -> Lanes:
+        """The builder of what all lanes share, for the same block."""
+        if self._single is None:
+            self._single = Lanes(self.b, self.buffers, 1, context=self.context, sites=self.sites)
+        return self._single
+
+    def _shared(self, *values: SSAValue) -> list[SSAValue] | None:
+        """The values as scalars, if all lanes share them and they are not constants alone."""
+        if self._scalars.keys().isdisjoint(values):
+            return None
+        found: list[SSAValue] = []
+        for value in values:
+            if value in self._scalars:
+                found.append(self._scalars[value])
+            elif value in self._literals:
+                found.append(self.single().constant(*self._literals[value]))
+            else:
+                return None
+        return found
+
+    def _of_single(self, value: SSAValue) -> SSAValue:
+        literal = self.single()._literals.get(value)
+        return self.spread(value) if literal is None else self.constant(*literal)
+
+    def _any_lane(self, condition: SSAValue | None) -> SSAValue | None:
+        """Whether it holds in some lane that is in use; None for yes."""
+        if condition is None or self.lanes == 1:
+            return condition
+        if (shared := self._shared(condition)) is not None:
+            return shared[0]
+        return self._reduce(_ANY_LANE, self._masked(condition) or condition, i1)
 
     # ElementBuilder -------------------------------------------------------------------------
 
     def constant(self, value: complex, dtype: DType) -> SSAValue:
-        return self.b.element(value, dtype, self.lanes)
+        found = self.b.element(value, dtype, self.lanes)
+        self._literals[found] = (value, dtype)
+        return found
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
+        if (shared := self._shared(*operands)) is not None:
+            return self.spread(self.single().apply(op, *shared))
         element = element_of(operands[0].type)
         if isinstance(element, ComplexType):
             kind = cast("Attribute", element)
@@ -164,6 +174,8 @@ class Lanes:
         return self.apply(math.FmaOp, x, y, z)
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
+        if (shared := self._shared(lhs, rhs)) is not None:
+            return self.spread(self.single().compare(predicate, shared[0], shared[1], dtype))
         if dtype.kind == "complex":
             return compare_complex(self, predicate, lhs, rhs, dtype.part)
         if dtype.kind == "bool" or (dtype.kind == "float" and dtype.bytes < 4):
@@ -184,6 +196,8 @@ class Lanes:
         )
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
+        if (shared := self._shared(condition, if_true, if_false)) is not None:
+            return self.spread(self.single().select(shared[0], shared[1], shared[2]))
         if self.lanes > 1:
             return self.b.value(vec.SelectOp.of(condition, if_true, if_false))
         return self.b.value(
@@ -194,6 +208,8 @@ class Lanes:
 
     def cast(self, kind: str, value: SSAValue, element: Attribute) -> SSAValue:
         """An element conversion by the name that arith gives it."""
+        if (shared := self._shared(value)) is not None:
+            return self.spread(self.single().cast(kind, shared[0], element))
         plain = _SCALAR_CASTS.get(kind)
         target = self.type(element)
         if plain is None or (self.lanes > 1 and kind not in ("extf", "truncf")):
@@ -244,6 +260,8 @@ class Lanes:
         return self.apply(arith.AddiOp, base, number)
 
     def at_element(self, value: SSAValue) -> Ix:
+        if (shared := self._shared(value)) is not None:
+            return self.single().at_element(shared[0])
         index = self.cast("index_cast", value, INDEX)
         return Position(index) if self.lanes == 1 else Position(0, lanes=index)
 
@@ -261,6 +279,8 @@ class Lanes:
 
     def shift(self, at: Ix, by: SSAValue) -> Ix:
         assert isinstance(at, Position)
+        if (shared := self._shared(by)) is not None:
+            return self.single().shift(at, shared[0])
         if self.lanes > 1:
             by = self.b.value(
                 vector.ExtractOp.create(
@@ -285,6 +305,12 @@ class Lanes:
         return Position(self.b.add(a.base, b.base), step, lanes)
 
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
+        if (shared := self._shared(ok, value, extent)) is not None:
+            single = self.single()
+            single._guard = self._any_lane(self._guard)
+            single.check(shared[0], site, shared[1], shared[2])
+            single._guard = None
+            return
         number = self.sites[site]
         bad = self.apply(arith.XOrIOp, ok, self.constant(True, BOOL))
         if self._guard is not None:
@@ -326,7 +352,9 @@ class Lanes:
         if key in self._fetched:
             return self._fetched[key]
         buffer = self.buffers.get(tensor)
-        if buffer is not None:
+        if self.lanes > 1 and not self.bound and all(map(_is_fixed, at)):
+            value = self._of_single(self.single().fetch(tensor, at, self._any_lane(guard)))
+        elif buffer is not None:
             value = self.load(buffer, at, guard)
         else:
             op = tensor.owner
@@ -351,8 +379,7 @@ class Lanes:
                 buffer, bases, self._offsets(buffer, positions, steps), element, where
             )
         elif not any(steps):
-            any_lane = None if where is None else self._reduce(_ANY_LANE, where, i1)
-            value = self.spread(self._load_one(buffer, bases, element, any_lane))
+            value = self.spread(self._load_one(buffer, bases, element, self._any_lane(where)))
         elif self._unit(buffer, steps):
             kind = vector_type(element, self.lanes)
             mask = self._masked(where)
@@ -467,20 +494,6 @@ _SCALAR_CASTS: dict[str, type[Operation]] = {
 }
 
 
-def buffer_of(
-    b: LoopBuilder,
-    memref: SSAValue,
-    tensor: SSAValue,
-    merged: Sequence[tuple[int, ...]],
-    strides: Sequence[Index] | None,
-) -> Buffer:
-    """A kernel's memref argument with its tensor axes; `strides` where it is not row-major."""
-    shape = shape_of(tensor.type)
-    sizes = tuple(b.dim(dim) for dim in shape)
-    assert isinstance(memref.type, MemRefType)
-    if strides is None:
-        ends = [group[-1] + 1 for group in merged]
-        strides = [b.dim(product(shape[end:])) for end in ends]
-    return Buffer(
-        memref, dtype_of(tensor_of(tensor).element_type), tuple(merged), sizes, tuple(strides)
-    )
+def _is_fixed(at: Ix) -> bool:
+    """Whether the position is the same in every lane."""
+    return isinstance(at, Position) and at.step == 0 and at.lanes is None

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest, contiguous_votes, nest_of, whole_of
+from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget
@@ -166,7 +166,7 @@ def _widest(kernel: KernelOp, nest: Nest | None) -> int:
         return dtype_of(tensor_of(value).element_type).bytes
 
     inner = (
-        {a.argument for a in nest.accesses if not a.per_result}
+        {a.argument for a in nest.accesses if not a.per_result and _moves(a, nest)}
         if nest
         else set(range(len(kernel.inputs)))
     )
@@ -179,6 +179,14 @@ def _widest(kernel: KernelOp, nest: Nest | None) -> int:
     results = [result for op in kernel.block.ops for result in op.results]
     found += [element_bytes(x) for x in results if shape_of(x.type) == space]
     return max(found, default=4)
+
+
+def _moves(access: Access, nest: Nest) -> bool:
+    """Whether an access of a pointwise kernel differs from lane to lane; of others, any does."""
+    if nest.reduction is not None:
+        return True
+    last = max((a for a, size in enumerate(nest.sizes) if size != Dim.const(1)), default=0)
+    return any(not p.known or p.coefficient(last) for p in access.point)
 
 
 @dataclass(frozen=True)

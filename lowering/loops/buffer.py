@@ -1,0 +1,72 @@
+"""Where a kernel's inputs and outputs lie in memory, and positions along their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import product, shape_of
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.tensor.element import Ix
+from mlc.dialects.tensor.op import tensor_of
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder
+
+
+@dataclass(frozen=True)
+class Position(Ix):
+    """base + step * lane number, or base + lanes where the positions were read from memory."""
+
+    base: Index
+    step: int = 0
+    lanes: SSAValue | None = None
+
+
+ORIGIN = Position(0)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A kernel's input or output in memory."""
+
+    memref: SSAValue
+    dtype: DType
+    groups: tuple[tuple[int, ...], ...]  # the tensor axes that each memref axis walks
+    sizes: tuple[Index, ...]  # of every tensor axis
+    strides: tuple[Index, ...]  # of every memref axis, in elements
+
+    def indices(self, b: LoopBuilder, at: Sequence[Position]) -> tuple[list[Index], list[int]]:
+        """For each memref axis the index of lane 0, and how far it moves from lane to lane."""
+        bases: list[Index] = []
+        steps: list[int] = []
+        for group in self.groups:
+            base: Index = 0
+            step = 0
+            for axis in group:
+                base = b.add(b.mul(base, self.sizes[axis]), at[axis].base)
+                step = at[axis].step  # in a joined group only the last axis moves
+            bases.append(base)
+            steps.append(step)
+        return bases, steps
+
+
+def buffer_of(
+    b: LoopBuilder,
+    memref: SSAValue,
+    tensor: SSAValue,
+    merged: Sequence[tuple[int, ...]],
+    strides: Sequence[Index] | None,
+) -> Buffer:
+    """A kernel's memref argument with its tensor axes; `strides` where it is not row-major."""
+    shape = shape_of(tensor.type)
+    sizes = tuple(b.dim(dim) for dim in shape)
+    assert isinstance(memref.type, MemRefType)
+    if strides is None:
+        ends = [group[-1] + 1 for group in merged]
+        strides = [b.dim(product(shape[end:])) for end in ends]
+    return Buffer(
+        memref, dtype_of(tensor_of(tensor).element_type), tuple(merged), sizes, tuple(strides)
+    )
