@@ -40,6 +40,20 @@ class Leaf:
         """The sizes of an array's axes."""
         return self.value.shape if self.kind == "array" else ()
 
+    @property
+    def copied_because(self) -> str:
+        """Why an array had to be copied before the call; empty where it is taken as it is."""
+        if self.kind != "array" or not is_array(self.given) or self.given is self.value:
+            return ""
+        array = self.given
+        if not array.dtype.isnative:
+            return f"its byte order is that of {array.dtype.str}"
+        if not array.flags.aligned:
+            return f"its address is no multiple of {array.dtype.alignment} bytes"
+        if any(stride % array.itemsize for stride in array.strides):
+            return f"its strides {array.strides} are no multiples of {array.itemsize} bytes"
+        return ""
+
 
 @dataclass
 class Call:

@@ -51,6 +51,7 @@ class Dispatcher:
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
         self.calls = 0
+        self.argument_bytes_copied = 0
         self.chain: list[Ready] = []  # those whose native entries stand before this dispatcher
         self.routes: list[Route] = []
         self.positional_count = self.parameters.count if self.parameters.plain else -1
@@ -79,12 +80,22 @@ class Dispatcher:
         self.calls += 1
         values = self.parameters.bind(args, kwargs)
         call = self.parameters.call(values, self.forced_static)
+        self.count_copies(call)
         found = self.find(call)
         if found is None:
             with self.lock:
                 found = self.find(call) or self.compile(values)
         ready, call = found
         return ready.run(call)
+
+    def count_copies(self, call: Call) -> None:
+        """Counts the arrays that compiled code cannot address as they are."""
+        for leaf in call.leaves:
+            if because := leaf.copied_because:
+                self.argument_bytes_copied += leaf.value.nbytes
+                remark = f"argument {leaf.name} is copied at each call: {because}"
+                if remark not in self.remarks:
+                    self.remarks.append(remark)
 
     def find(self, call: Call) -> tuple[Ready, Call] | None:
         """The program that serves the call, if there is one."""
@@ -268,6 +279,7 @@ class Dispatcher:
             cache_hits=len(self.artifacts) - len(fresh),
             trace_s=sum(a.trace_s for a in self.artifacts),
             compile_s=sum(a.compile_s for a in self.artifacts),
+            argument_bytes_copied=self.argument_bytes_copied,
             artifacts=tuple(self.artifacts),
             remarks=tuple(self.remarks),
         )

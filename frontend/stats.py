@@ -22,7 +22,7 @@ class Stats:
     Counters of one compiled function. Times are sums over its artifacts.
 
     `compilations` counts artifacts that were generated; those found in the cache on disk are
-    `cache_hits`.
+    `cache_hits`. Copies that a program itself makes are in its `exe.plan().copies`.
     """
 
     calls: int
@@ -30,6 +30,7 @@ class Stats:
     cache_hits: int
     trace_s: float
     compile_s: float
+    argument_bytes_copied: int  # of arrays that compiled code cannot address; remarks say why
     artifacts: tuple[Artifact, ...]
     remarks: tuple[str, ...]  # what was specialised, and where it was asked for
 

@@ -14,6 +14,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.passes.copies import Copy, copies_of
 from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
 from mlc.passes.plan.grouping import is_view
 from mlc.passes.plan.plan_buffers import ALIGNMENT_BYTES, arena_slots
@@ -70,6 +71,12 @@ class Plan:
 
     kernels: tuple[KernelReport, ...]
     intermediates: tuple[Intermediate, ...]
+    copies: tuple[Copy, ...]  # and packed factors, each with its reason
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes that kernels write which only move elements; packing is not counted."""
+        return sum(copy.bytes for copy in self.copies if copy.kind == "copy")
 
     @property
     def predicted_s(self) -> float:
@@ -113,7 +120,8 @@ def plan_of(
         for k, value in enumerate(op.outs)
         if (readers := _readers(value, numbers))
     )
-    return Plan(kernels=reports, intermediates=between)
+    copies = copies_of(module, target, sizes)
+    return Plan(kernels=reports, intermediates=between, copies=copies)
 
 
 def _is_parallel(op: KernelOp) -> bool:
@@ -216,6 +224,7 @@ def table(plan: Plan, memory: Memory) -> str:
             f"buffer {x.result} ({x.bytes:,} bytes, {x.place or 'not placed'}):"
             f" written by kernel {x.written_by}, read by {readers}"
         )
+    lines += map(str, plan.copies)
     lines.append(
         f"memory beside the arguments: {memory.peak_bytes:,} bytes ="
         f" results {memory.results_bytes:,} + arena {memory.arena_bytes:,}"

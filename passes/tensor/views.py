@@ -7,12 +7,12 @@ Everything here moves elements and changes none, so every rule is exact.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
-from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
+from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
@@ -115,6 +115,66 @@ def reshape_twice(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
     if not isinstance(inner, ReshapeOp):
         return None
     return b(ReshapeOp, inner.x, declared=tensor_of(op.result))
+
+
+@VIEW_RULES.on(ReshapeOp)
+def reshape_of_transpose(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
+    """
+    reshape (transpose x) : (4, 6) -> (6, 4) -> (2, 3, 4)  ->  transpose (reshape x)
+
+    where x is an argument, and only axes that are neighbours in it, too, are joined: the reshape
+    is then a view of the argument, and the transpose an index map. (Computed values are better
+    written in the transposed order.) A transpose that only moves axes of size 1 moves nothing.
+    """
+    inner = op.x.owner
+    if not isinstance(inner, TransposeOp):
+        return None
+    order, sizes = inner.permutation(), shape_of(inner.x.type)
+    longer = [axis for axis in order if sizes[axis] != Dim.const(1)]
+    if longer == sorted(longer):
+        return b(ReshapeOp, inner.x, declared=tensor_of(op.result))
+    if not isinstance(inner.x, BlockArgument):
+        return None
+    groups = _regrouped(shape_of(op.x.type), op.shape)
+    if groups is None:
+        return None
+    for before, _ in groups:
+        axes = [order[axis] for axis in before]
+        if axes != list(range(axes[0], axes[0] + len(axes))):
+            return None
+    # the groups in the order in which they lie in x
+    ranked = sorted(range(len(groups)), key=lambda g: order[groups[g][0][0]])
+    axes_before = [axis for g in ranked for axis in groups[g][1]]
+    shape = tuple(op.shape[axis] for axis in axes_before)
+    letters_ = ALPHABET[: len(shape)]
+    flat = b(ReshapeOp, inner.x, declared=tensor_type(op.dtype.ir, shape))
+    result = "".join(letters_[axes_before.index(axis)] for axis in range(len(shape)))
+    return b(TransposeOp, flat, letters=f"{letters_}->{result}")
+
+
+def _regrouped(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]] | None:
+    """
+    The shortest runs of axes, before and after a reshape, that hold as many elements each; None
+    where a run has axes on one side alone.
+    """
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(before) and j < len(after):
+        left, right = [i], [j]
+        while (a := product(before[k] for k in left)) != (c := product(after[k] for k in right)):
+            if a.constant is not None and c.constant is not None:
+                grow = a.constant < c.constant
+            else:
+                grow = c.exact_quotient(a) is not None
+                if not grow and a.exact_quotient(c) is None:
+                    return None
+            side, stop = (left, len(before)) if grow else (right, len(after))
+            if side[-1] + 1 >= stop:
+                return None
+            side.append(side[-1] + 1)
+        groups.append((left, right))
+        i, j = left[-1] + 1, right[-1] + 1
+    return groups if i == len(before) and j == len(after) else None
 
 
 @VIEW_RULES.on(SliceOp)

@@ -177,3 +177,39 @@ func.func @compute_before_broadcast(%row: tensor<3xf32>, %column: tensor<2xf32>)
   %3 = mlc.add %1, %2 : tensor<2x3xf32>
   func.return %3 : tensor<2x3xf32>
 }
+
+// -----
+
+// A reshape that joins only what lies together in an argument is a view of it: the transpose comes after.
+// CHECK-LABEL: @split_after_transpose
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4x6xf32>
+// CHECK-NEXT:    %[[FLAT:.*]] = mlc.reshape %[[X]] : tensor<4x6xf32> -> tensor<4x2x3xf32>
+// CHECK-NEXT:    mlc.transpose "{{.*}}" %[[FLAT]] : tensor<4x2x3xf32> -> tensor<2x3x4xf32>
+func.func @split_after_transpose(%x: tensor<4x6xf32>) -> tensor<2x3x4xf32> {
+  %t = mlc.transpose "mn->nm" %x : tensor<4x6xf32> -> tensor<6x4xf32>
+  %r = mlc.reshape %t : tensor<6x4xf32> -> tensor<2x3x4xf32>
+  func.return %r : tensor<2x3x4xf32>
+}
+
+// -----
+
+// Two axes that do not lie together are joined: the elements have to be moved first.
+// CHECK-LABEL: @joined_after_transpose
+// CHECK:         mlc.transpose
+// CHECK-NEXT:    mlc.reshape
+func.func @joined_after_transpose(%x: tensor<4x6xf32>) -> tensor<24xf32> {
+  %t = mlc.transpose "mn->nm" %x : tensor<4x6xf32> -> tensor<6x4xf32>
+  %r = mlc.reshape %t : tensor<6x4xf32> -> tensor<24xf32>
+  func.return %r : tensor<24xf32>
+}
+
+// -----
+
+// A transpose that only moves an axis of size 1 moves nothing.
+// CHECK-LABEL: @unit_axis
+// CHECK-NOT:     mlc.transpose
+func.func @unit_axis(%x: tensor<1x2x3xf32>) -> tensor<6xf32> {
+  %t = mlc.transpose "abc->bca" %x : tensor<1x2x3xf32> -> tensor<2x3x1xf32>
+  %r = mlc.reshape %t : tensor<2x3x1xf32> -> tensor<6xf32>
+  func.return %r : tensor<6xf32>
+}
