@@ -181,10 +181,14 @@ def shared_type(element: Attribute, shape: Sequence[int]) -> MemRefType[Attribut
 
 
 class ShuffleKind(StrEnum):
-    """Whose value a thread receives: that of lane xor offset, or of lane + offset."""
+    """
+    Whose value a thread receives: that of lane xor offset, of lane + offset, or of lane - offset;
+    its own where there is no such lane.
+    """
 
     XOR = auto()
     DOWN = auto()
+    UP = auto()
 
 
 @irdl_attr_definition

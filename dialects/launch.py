@@ -78,6 +78,22 @@ class Fail:
 
 
 @dataclass(frozen=True)
+class Library:
+    """result = the status of a library routine, which the host computes: 0, or a fault's number.
+
+    `routine` and `dtype`: places in `ROUTINES` and `DTYPES`. `operands`: addresses on the device of
+    contiguous arrays, `output` of where the result goes; `sizes`: see `mlc_par.library`.
+    """
+
+    result: Register
+    routine: int
+    dtype: int
+    operands: tuple[Register, ...]
+    output: Register
+    sizes: tuple[Register, ...]
+
+
+@dataclass(frozen=True)
 class Branch:
     """Does one of two lists of steps."""
 
@@ -118,7 +134,9 @@ class While:
     yields: tuple[Register, ...]
 
 
-Step = Compute | Reserve | Launch | ReadNumber | WriteNumber | Fail | Branch | Loop | While
+Step = (
+    Compute | Reserve | Launch | ReadNumber | WriteNumber | Fail | Library | Branch | Loop | While
+)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ and lets NumPy compute: about 10 us a call on top of the routine's own time.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -43,8 +43,20 @@ def _array(address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
 
 def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int) -> int:
     """Runs a routine: 0, or the number of its fault. Nothing may be raised into native code."""
+
+    def compute() -> None:
+        kind = DTYPES[dtype].numpy
+        places = zip((a, b, c), operand_shapes(routine, sizes), strict=False)
+        found = computed(routine, dtype, [_array(place, kind, shape) for place, shape in places])
+        _array(out, found.dtype, found.shape)[...] = found
+
+    return status_of(compute)
+
+
+def status_of(compute: Callable[[], None]) -> int:
+    """0, or the number of the fault that a routine has met."""
     try:
-        return _call(routine, dtype, (a, b, c), out, sizes)
+        compute()
     except np.linalg.LinAlgError as error:
         text = str(error)
         return FAULTS.index(text) + 1 if text in FAULTS else OTHER_FAULT
@@ -52,23 +64,23 @@ def call(routine: int, dtype: int, a: int, b: int, c: int, out: int, *sizes: int
         return 0  # the call's own interrupt counter has seen it: the entry stops at its next poll
     except BaseException:  # noqa: BLE001 - whatever it is, native code cannot raise it
         return OTHER_FAULT
+    return 0
 
 
-def _call(
-    routine: int, dtype: int, addresses: tuple[int, ...], out: int, sizes: tuple[int, ...]
-) -> int:
-    name, row = _TABLE[routine]
-    kind = DTYPES[dtype]
+def operand_shapes(routine: int, sizes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Shapes of a routine's operands from the sizes that `mlc_par.library` passes."""
+    _, row = _TABLE[routine]
     batch, *matrices = sizes
     shapes = [tuple(matrices[:2]), tuple(matrices[2:]), ()]
-    arrays = [
-        _array(address, kind.numpy, (batch, *shape[len(shape) - rank :]))
-        for address, shape, rank in zip(addresses, shapes, row.cores, strict=False)
+    return [
+        (batch, *shape[len(shape) - rank :]) for shape, rank in zip(shapes, row.cores, strict=False)
     ]
-    target = row.dtype(kind).numpy
-    found = packed(name, arrays, target)
-    _array(out, target, found.shape)[...] = found
-    return 0
+
+
+def computed(routine: int, dtype: int, arrays: Sequence[Array]) -> Array:
+    """The result of a routine."""
+    name, row = _TABLE[routine]
+    return packed(name, arrays, row.dtype(DTYPES[dtype]).numpy)
 
 
 @lru_cache(maxsize=1)

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i64
+from xdsl.dialects.builtin import ComplexType, IntegerAttr, MemRefType, VectorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.lanes import lanes_of
+from mlc.dialects.parts import PairOp, PartOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, item_bytes
 
@@ -69,6 +70,13 @@ class GpuBuilder(LoopBuilder):
         buffer = self.value(gpu.SharedOp.of(element, shape))
         self.strides[buffer] = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
         return buffer
+
+    def shuffle(self, kind: str, value: SSAValue, offset: int) -> SSAValue:
+        """The value of another lane of the warp: "xor", "down" or "up"; all lanes take part."""
+        if isinstance(value.type, ComplexType):
+            parts = (self.value(PartOp.of(value, part)) for part in ("real", "imag"))
+            return self.value(PairOp.of(*(self.shuffle(kind, x, offset) for x in parts)))
+        return self.value(gpu.ShuffleOp.of(kind, value, offset))
 
     def split(self, number: Index, sizes: Sequence[Index]) -> list[Index]:
         """A position in row-major order as one index per size."""

@@ -9,13 +9,15 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
+from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
-from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.element import Buffer, Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 
 
@@ -118,12 +120,13 @@ class CellPhase:
 
 @dataclass(frozen=True)
 class PiecePhase:
-    """One operand of a concatenation, written where it belongs."""
+    """A tensor, written where it belongs: into the result, or into some scratch of its size."""
 
     part: SSAValue
     axis: int
     offset: Dim
     schedule: Schedule
+    scratch: int | None = None
 
     @property
     def threads(self) -> int:
@@ -138,11 +141,23 @@ class PiecePhase:
         """The piece's elements, shifted along the axis."""
         b = device_builder(s)
         start = b.dim(self.offset)
+        target = s.outputs[0] if self.scratch is None else self._line(s)
 
         def point(lanes: int, at: list[Position]) -> None:
             e = s.lanes(lanes)
             value = e.fetch(self.part, tuple(at))
+            if not at:
+                e.store(value, target, ())
+                return
             moved = Position(b.add(at[self.axis].base, start), at[self.axis].step)
-            e.store(value, s.outputs[0], (*at[: self.axis], moved, *at[self.axis + 1 :]))
+            e.store(value, target, (*at[: self.axis], moved, *at[self.axis + 1 :]))
 
         walk(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule.lanes, point)
+
+    def _line(self, s: KernelScope) -> Buffer:
+        """The scratch as a row-major tensor."""
+        assert self.scratch is not None
+        shape = shape_of(self.part.type)
+        axes, sizes = tuple(range(len(shape))), tuple(s.b.dim(d) for d in shape)
+        dtype = dtype_of(tensor_of(self.part).element_type)
+        return Buffer(s.scratch[self.scratch], dtype, (axes,), sizes, (1,))

@@ -21,7 +21,7 @@ from mlc.lowering.gpu.entry import launch_plan
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _ALL_THREADS = -1
-_WARP_CLAMP = 31  # shfl's c operand: a segment is the whole warp. Source: PTX ISA, shfl.sync
+_LAST_LANE, _FIRST_LANE = 31, 0  # shfl's c operand for a whole warp. Source: PTX ISA, shfl.sync
 _PLACES: dict[type[Operation], str] = {
     gpu.ThreadIdOp: "tid",
     gpu.BlockIdOp: "ctaid",
@@ -72,12 +72,16 @@ def _shared(e: FunctionText, op: gpu.SharedOp) -> None:
     e.bind_row_major(result, symbol(name), [str(size) for size in shape])
 
 
-_SHUFFLES = {gpu.ShuffleKind.XOR: "bfly", gpu.ShuffleKind.DOWN: "down"}
+_SHUFFLES = {
+    gpu.ShuffleKind.XOR: ("bfly", _LAST_LANE),
+    gpu.ShuffleKind.DOWN: ("down", _LAST_LANE),
+    gpu.ShuffleKind.UP: ("up", _FIRST_LANE),
+}
 
 
 def _shuffle(e: FunctionText, op: gpu.ShuffleOp) -> None:
     value, result = op.operands[0], op.results[0]
-    kind = _SHUFFLES[op.kind.data]
+    kind, clamp = _SHUFFLES[op.kind.data]
     offset = cast("IntegerAttr[IntegerType]", op.properties["offset"]).value.data
     spelled = e.type(value.type)
     bits = 1 if spelled == "i1" else 8 * item_bytes(value.type)
@@ -93,7 +97,7 @@ def _shuffle(e: FunctionText, op: gpu.ShuffleOp) -> None:
     moved = [
         e.put(
             f"call i32 @llvm.nvvm.shfl.sync.{kind}.i32"
-            f"(i32 {_ALL_THREADS}, i32 {part}, i32 {offset}, i32 {_WARP_CLAMP})"
+            f"(i32 {_ALL_THREADS}, i32 {part}, i32 {offset}, i32 {clamp})"
         )
         for part in parts
     ]

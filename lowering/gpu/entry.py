@@ -202,6 +202,16 @@ class _Planner:
         value, pointer = self.numbers[op.operands[0]], self.buffers[op.operands[1]].pointer
         self.steps.append(launch.WriteNumber(value, pointer))
 
+    def library(self, op: par.LibraryOp) -> None:
+        """mlc_par.library"""
+        result = self.numbers[op.status] = self.fresh()
+        *operands, output = (self.buffers[x].pointer for x in op.buffers)
+        routine, dtype = (
+            cast("IntegerAttr[IntegerType]", x).value.data for x in (op.routine, op.dtype)
+        )
+        sizes = tuple(self.numbers[x] for x in op.sizes)
+        self.steps.append(launch.Library(result, routine, dtype, tuple(operands), output, sizes))
+
     def fail(self, op: Operation) -> None:
         """mlc_par.fail"""
         _context, value, extent = op.operands
@@ -327,6 +337,7 @@ _RULES: dict[type[Operation], Callable[[_Planner, Operation], None]] = {
     par.ArenaOp: _Planner.arena,
     par.CheckOp: _Planner.nothing,
     par.FailOp: _Planner.fail,
+    par.LibraryOp: cast("Callable[[_Planner, Operation], None]", _Planner.library),
     gpu.LaunchOp: cast("Callable[[_Planner, Operation], None]", _Planner.launch),
     gpu.WriteIndexOp: _Planner.write_index,
     scf.IfOp: _Planner.branch,

@@ -17,16 +17,21 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
-from mlc.dialects.errors import MlcError
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import CompilerBug
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.roles import contraction_roles
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.scan import ScanOp
+from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
+from mlc.dialects.tensor.sort import Sorting
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
 from mlc.lowering.gpu.contract import TilePhase
-from mlc.lowering.gpu.phase import Phase
+from mlc.lowering.gpu.phase import Phase, Repeated, Work
 from mlc.lowering.gpu.reduce import (
     ColumnPhase,
     FoldPhase,
@@ -36,21 +41,17 @@ from mlc.lowering.gpu.reduce import (
     needs_two_phases,
     partial_scratch,
 )
+from mlc.lowering.gpu.scan import scan_work
+from mlc.lowering.gpu.scatter import scatter_work
+from mlc.lowering.gpu.sort import sort_work
 from mlc.lowering.gpu.transpose import transposed
 from mlc.lowering.gpu.update import UpdatePhase
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel
+from mlc.lowering.loops.library import call_library, library_scratch
 from mlc.lowering.loops.lower import EntryLowering
 from mlc.lowering.loops.update import update_of
-
-
-class NoGpuTemplateError(MlcError, NotImplementedError):
-    """
-    A kernel of a shape that the GPU lowering does not know yet.
-
-    ``mlc.sort`` on a GPU — compile the function for a CPU.
-    """
 
 
 def lower_to_gpu(module: ModuleOp) -> ModuleOp:
@@ -62,42 +63,52 @@ def lower_to_gpu(module: ModuleOp) -> ModuleOp:
     return _GpuEntry(module, function).lower()
 
 
-def phases_of(kernel: KernelOp, strided: frozenset[int]) -> tuple[Phase, ...]:
+def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:
     """The functions that compute a kernel's results, by its template and schedule."""
     nest, schedule = nest_of(kernel), kernel.schedule.data if kernel.schedule else Schedule()
     if kernel.overwritten is not None:
-        return (UpdatePhase(update_of(kernel), schedule),)
+        return Work((UpdatePhase(update_of(kernel), schedule),))
     if nest is None:
-        return _pieces(kernel, schedule)
+        return _whole(kernel, schedule)
     if nest.reduction is None:
-        return (transposed(nest, strided) or CellPhase(nest, schedule, strided),)
+        return Work((transposed(nest, strided) or CellPhase(nest, schedule, strided),))
     if isinstance(nest.reduction, ContractOp) and schedule.tile_m:
         roles = contraction_roles(nest.reduction)
         assert roles is not None
-        return (TilePhase(nest, schedule, strided, nest.reduction, roles),)
+        return Work((TilePhase(nest, schedule, strided, nest.reduction, roles),))
     return _reduction(nest, schedule, strided)
 
 
-def _reduction(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> tuple[Phase, ...]:
+def _reduction(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work:
     if len(nest.sizes) == nest.rank:
-        return (PlainPhase(nest, schedule, strided),)
+        return Work((PlainPhase(nest, schedule, strided),))
     if schedule.vector_axis < nest.rank:
-        return (ColumnPhase(nest, schedule, strided),)
+        return Work((ColumnPhase(nest, schedule, strided),))
     if needs_two_phases(nest, schedule):
         first = PartialPhase(nest, schedule, strided)
-        return (first, FoldPhase(first))
-    return (RowPhase(nest, schedule, strided),)
+        return Work((first, FoldPhase(first)), partial_scratch(nest))
+    return Work((RowPhase(nest, schedule, strided),))
 
 
-def _pieces(kernel: KernelOp, schedule: Schedule) -> tuple[Phase, ...]:
-    op = whole_of(kernel)
-    if not isinstance(op, ConcatOp):
-        raise NoGpuTemplateError(
-            f"{op.name if op else kernel.name}: kernels of template"
-            f' "{kernel.template.data}" have no GPU lowering yet; compile this function for a CPU'
-        )
-    pieces = zip(op.parts, op.piece_offsets(), strict=True)
-    return tuple(PiecePhase(part, op.axis.value.data, at, schedule) for part, at in pieces)
+def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
+    match whole_of(kernel):
+        case ConcatOp() as op:
+            pieces = zip(op.parts, op.piece_offsets(), strict=True)
+            axis = op.axis.value.data
+            return Work(tuple(PiecePhase(part, axis, at, schedule) for part, at in pieces))
+        case ScanOp() as op:
+            return scan_work(op, schedule)
+        case Sorting() as op:
+            return sort_work(op, schedule)
+        case ScatterOp() as op:
+            return scatter_work(op, schedule)
+        case LibraryOp() as op:
+            # the host takes the operands from there: see `_GpuEntry._run`
+            nowhere = Dim.const(0)
+            copies = (PiecePhase(x, 0, nowhere, schedule, k) for k, x in enumerate(op.inputs))
+            return Work(tuple(copies), library_scratch(kernel))
+        case op:
+            raise CompilerBug(f"no GPU template writes {op.name if op else kernel.name}")
 
 
 class _GpuEntry(EntryLowering):
@@ -106,41 +117,59 @@ class _GpuEntry(EntryLowering):
     def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
         super().__init__(module, function)
         self.phases: dict[str, Phase] = {}
+        self.site_numbers: dict[str, dict[Operation, int]] = {}
 
     def _scratch(self, op: KernelOp) -> tuple[Scratch, ...]:
-        phases = phases_of(op, frozenset())
-        if isinstance(phases[0], PartialPhase):
-            return partial_scratch(phases[0].nest)
-        return ()
+        return work_of(op, frozenset()).scratch
 
     def _functions(
         self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
-        phases = phases_of(op, frozenset(strided))
+        work = work_of(op, frozenset(strided))
         found: list[Kernel] = []
-        for number, phase in enumerate(phases):
-            own = name if len(phases) == 1 else f"{name}_{number}"
+        for number, phase in enumerate(work.phases):
+            own = name if len(work.phases) == 1 else f"{name}_{number}"
             kernel = lower_kernel(
                 op,
                 own,
                 self.symbols,
                 strided,
                 sites,
-                scratch=self._scratch(op),
+                scratch=work.scratch,
                 write=phase.write,
                 builder=GpuBuilder,
+                numbered=isinstance(phase, Repeated),
             )
             kernel.function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(phase.threads, i64)
             self.phases[own] = phase
             found.append(kernel)
+        self.site_numbers[found[0].name] = sites
         return tuple(found)
 
-    def _call(self, kernel: Kernel, op: KernelOp, arguments: Sequence[SSAValue]) -> None:
-        b = self.b
-        grid = self.phases[kernel.name].grid(b)
+    def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
+        for kernel in kernels:
+            self._start(kernel, arguments)
+        whole = whole_of(op)
+        if isinstance(whole, LibraryOp):
+            memory = arguments[-len(whole.inputs) - 1 :]  # the scratch, and the result
+            site = self.site_numbers[kernels[0].name][whole]
+            call_library(self.b, self.context, whole, site, memory)
+
+    def _start(self, kernel: Kernel, arguments: Sequence[SSAValue]) -> None:
+        """Starts one function of a kernel, as often as its phase asks for."""
+        b, phase = self.b, self.phases[kernel.name]
+        grid = phase.grid(b)
         blocks = [b.index(i) for i in grid.blocks]
         threads = [b.index(i) for i in grid.threads]
-        b.add_op(gpu.LaunchOp.of(kernel.name, blocks, threads, arguments))
+
+        def launch(*number: Index) -> None:
+            passed = [*arguments, *map(b.index, number)]
+            b.add_op(gpu.LaunchOp.of(kernel.name, blocks, threads, passed))
+
+        if isinstance(phase, Repeated):
+            b.loop(0, phase.times(b), 1, launch)
+        else:
+            launch()
 
     def _trip_number(self, index: Index) -> SSAValue:
         """A cell of its own on the device for each loop."""

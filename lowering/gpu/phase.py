@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Protocol
 
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dtypes import DType
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
-from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
+from mlc.lowering.loops.element import Buffer
+from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
 
 
@@ -26,9 +34,35 @@ class Phase(Protocol):
         ...
 
 
+class Repeated(ABC):
+    """A phase that is started several times; `KernelScope.number` says which time it is."""
+
+    @abstractmethod
+    def times(self, b: LoopBuilder) -> Index:
+        """How often."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a kernel does: its phases in order, and the memory that they share."""
+
+    phases: tuple[Phase, ...]
+    scratch: tuple[Scratch, ...] = ()
+
+
 def device_builder(s: KernelScope) -> GpuBuilder:
     """The scope's builder, told how the kernel's buffers lie in memory."""
     assert isinstance(s.b, GpuBuilder)
     for buffer in (*s.inputs.values(), *s.outputs):
         s.b.strides[buffer.memref] = buffer.strides
     return s.b
+
+
+def line_of(memref: SSAValue, dtype: DType, count: Index) -> Buffer:
+    """Scratch or shared memory as a buffer with one axis."""
+    return Buffer(memref, dtype, ((0,),), (count,), (1,))
+
+
+def shared_line(b: GpuBuilder, dtype: DType, count: int) -> Buffer:
+    """Elements that the threads of a block share."""
+    return line_of(b.shared(memory_type(dtype), (count,)), dtype, count)

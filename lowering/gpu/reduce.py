@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects.builtin import ComplexType
 from xdsl.ir import SSAValue
 
-from mlc.dialects import gpu
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
@@ -107,16 +105,10 @@ class BlockReduction(ReductionNest):
         """The combination over `width` adjacent threads (a power of two), in each of them."""
         offset = width // 2
         while offset:
-            other = tuple(self._shuffle(x, offset) for x in state)
+            other = tuple(self.builder.shuffle("xor", x, offset) for x in state)
             state = self.monoid.combine(self.s.lanes(1), self.dtype, state, other)
             offset //= 2
         return state
-
-    def _shuffle(self, value: SSAValue, offset: int) -> SSAValue:
-        if isinstance(value.type, ComplexType):
-            e = self.s.lanes(1)
-            return e.pair(*(self._shuffle(x, offset) for x in (e.real(value), e.imag(value))))
-        return self.b.value(gpu.ShuffleOp.of("xor", value, offset))
 
     def block_state(self, state: State, threads: int) -> State:
         """The combination over `threads` in x, in each of them that is in the first warp."""

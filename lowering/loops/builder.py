@@ -153,18 +153,27 @@ class LoopBuilder(IndexBuilder):
         self, condition: SSAValue, then: Callable[[], SSAValue], otherwise: Callable[[], SSAValue]
     ) -> SSAValue:
         """scf.if with one result."""
+        return self.pick_all(condition, lambda: (then(),), lambda: (otherwise(),))[0]
+
+    def pick_all(
+        self,
+        condition: SSAValue,
+        then: Callable[[], Sequence[SSAValue]],
+        otherwise: Callable[[], Sequence[SSAValue]],
+    ) -> tuple[SSAValue, ...]:
+        """scf.if with results."""
         regions: list[Region] = []
-        kind: Attribute = i1
+        kinds: list[Attribute] = []
         for arm in (then, otherwise):
             block = Block()
             with self.inside(block):
-                result = arm()
-                kind = result.type
-                block.add_op(scf.YieldOp.create(operands=[result]))
+                results = arm()
+                kinds = [x.type for x in results]
+                block.add_op(scf.YieldOp.create(operands=results))
             regions.append(Region(block))
-        return self.value(
-            scf.IfOp.create(operands=[condition], result_types=[kind], regions=regions)
-        )
+        op = scf.IfOp.create(operands=[condition], result_types=kinds, regions=regions)
+        self.add_op(op)
+        return tuple(op.results)
 
     # memory ---------------------------------------------------------------------------------
 

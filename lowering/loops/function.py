@@ -44,7 +44,8 @@ class Scratch:
 class Kernel:
     """A lowered kernel, and what its caller passes.
 
-    In order: symbols, strides of strided inputs, inputs, scratch, outputs.
+    In order: symbols, strides of strided inputs, inputs, scratch, outputs, the number of the run
+    where it runs several times.
     """
 
     name: str
@@ -67,6 +68,7 @@ class _Signature:
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
     output_groups: tuple[tuple[int, ...], ...]
     scratch: tuple[Scratch, ...]
+    numbered: bool
 
     @staticmethod
     def of(
@@ -74,6 +76,7 @@ class _Signature:
         all_symbols: Sequence[str],
         strided: tuple[int, ...],
         scratch: tuple[Scratch, ...],
+        numbered: bool,
     ) -> _Signature:
         """The signature of a kernel whose inputs `strided` are not row-major."""
         nest = nest_of(op)
@@ -95,6 +98,7 @@ class _Signature:
             ),
             output_groups=output_groups,
             scratch=scratch,
+            numbered=numbered,
         )
 
     def arguments(self) -> list[tuple[Attribute, DictionaryAttr]]:
@@ -108,8 +112,11 @@ class _Signature:
         for buffer in self.scratch:
             count = buffer.count.constant
             found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
-        for x in self.op.outs:
-            found.append((_view_type(x, self.output_groups, strided=False), NOALIAS))
+        for x, shared in zip(self.op.outs, self.op.shared_inputs, strict=True):
+            marks = NOALIAS if shared < 0 else NOTHING
+            found.append((_view_type(x, self.output_groups, strided=False), marks))
+        if self.numbered:
+            found.append((INDEX, NOTHING))
         return found
 
     def scope(self, b: LoopBuilder, block: Block, sites: dict[Operation, int]) -> KernelScope:
@@ -131,6 +138,7 @@ class _Signature:
             buffer_of(b, _named(next(arguments), "out"), x, self.output_groups, None)
             for x in op.outs
         ]
+        number = _named(next(arguments), "number") if self.numbered else 0
         return KernelScope(
             b=b,
             kernel=op,
@@ -142,6 +150,7 @@ class _Signature:
             sites=sites,
             strided=frozenset(self.strided),
             scratch=scratch,
+            number=number,
         )
 
 
@@ -165,9 +174,10 @@ def lower_kernel(
     scratch: tuple[Scratch, ...],
     write: Callable[[KernelScope], None],
     builder: type[LoopBuilder] = LoopBuilder,
+    numbered: bool = False,
 ) -> Kernel:
-    """One kernel as a function whose body `write` fills in."""
-    signature = _Signature.of(op, all_symbols, strided, scratch)
+    """One kernel as a function whose body `write` fills in; `numbered`: it runs several times."""
+    signature = _Signature.of(op, all_symbols, strided, scratch, numbered)
     arguments = signature.arguments()
     types = [kind for kind, _ in arguments]
     block = Block(arg_types=types)
@@ -216,6 +226,7 @@ def structure(op: KernelOp, strided: Sequence[int], sites: Sequence[int]) -> str
     """A text that two kernels share exactly when their code is the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
     lines = [str(op.schedule), str(list(strided)), str(list(sites)), str(op.overwritten)]
+    lines.append(str(op.shared_inputs))
     lines += [str(a.type) for a in op.block.args]
     for inner in op.block.ops:
         operands = [numbers[x] for x in inner.operands]

@@ -34,6 +34,7 @@ class KernelScope:
     sites: dict[Operation, int]
     strided: frozenset[int]
     scratch: tuple[SSAValue, ...] = ()
+    number: Index = 0  # of the run, where the kernel runs several times
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def lanes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -14,7 +14,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import ROUTINES, LibraryOp, split_cores
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import memory_type
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Buffer
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope, write_piece
@@ -42,10 +42,17 @@ def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
 
 def lower_library(s: KernelScope) -> None:
     """The call, and the report of what it says went wrong."""
-    op, b = _call_of(s.kernel), s.b
+    op = _call_of(s.kernel)
     buffers = [_contiguous(s, x, k) for k, x in enumerate(op.inputs)]
-    while len(buffers) < MOST_OPERANDS:
-        buffers.append(buffers[0])
+    call_library(s.b, s.context, op, s.sites[op], [*buffers, s.outputs[0].memref])
+
+
+def call_library(
+    b: LoopBuilder, context: SSAValue, op: LibraryOp, site: int, memory: Sequence[SSAValue]
+) -> None:
+    """The call of a routine; `memory`: its operands, contiguous, and where its result goes."""
+    *buffers, output = memory
+    buffers += buffers[:1] * (MOST_OPERANDS - len(buffers))
     lead, cores = split_cores(op.routine.data, [tensor_of(x) for x in op.inputs])
     sizes: list[Index] = [b.product([b.dim(d) for d in lead])]
     for core in (*cores, (), ())[:2]:
@@ -54,19 +61,15 @@ def lower_library(s: KernelScope) -> None:
     dtype = dtype_of(tensor_of(op.inputs[0]).element_type)
     zero = b.index(0)
     call = par.LibraryOp.of(
-        s.context,
+        context,
         list(ROUTINES).index(op.routine.data),
         DTYPES.index(dtype),
-        [*buffers, s.outputs[0].memref],
+        [*buffers, output],
         [b.index(size) for size in sizes],
     )
     status = b.value(call)
     failed = b.compare("ne", status, 0)
-    b.when(failed, partial(_fail, s, status, zero))
-
-
-def _fail(s: KernelScope, status: SSAValue, zero: SSAValue) -> None:
-    s.b.add_op(par.FailOp.of(s.context, s.sites[_call_of(s.kernel)], status, zero))
+    b.when(failed, lambda: b.add_op(par.FailOp.of(context, site, status, zero)))
 
 
 def _contiguous(s: KernelScope, x: SSAValue, k: int) -> SSAValue:

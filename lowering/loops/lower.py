@@ -248,8 +248,7 @@ class EntryLowering(ControlLowering):
         for k, x in enumerate(op.outs):
             self.homes[x] = self._home(op, k)
             arguments.append(self._view(self.homes[x], x, kernel.output_groups))
-        for one in kernels:
-            self._call(one, op, arguments)
+        self._run(kernels, op, arguments)
         b.add_op(par.CheckOp.of(self.context))
 
     def _view(self, home: Home, tensor: SSAValue, groups: Sequence[tuple[int, ...]]) -> SSAValue:
@@ -329,10 +328,11 @@ class EntryLowering(ControlLowering):
             ),
         )
 
-    def _call(self, kernel: Kernel, op: KernelOp, arguments: Sequence[SSAValue]) -> None:
-        """Runs one function of a kernel."""
-        callee = SymbolRefAttr(kernel.name)
-        self.b.add_op(func.CallOp.create(operands=arguments, properties={"callee": callee}))
+    def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
+        """Runs the functions of a kernel in turn."""
+        for kernel in kernels:
+            callee = SymbolRefAttr(kernel.name)
+            self.b.add_op(func.CallOp.create(operands=arguments, properties={"callee": callee}))
 
     def _trip_number(self, index: Index) -> SSAValue:
         """A buffer that holds the number of a loop's trip, as i64."""

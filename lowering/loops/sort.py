@@ -140,7 +140,7 @@ def keys_of(op: Sorting) -> Keys:
     )
 
 
-def _position_dtype(length: Dim) -> DType:
+def position_dtype(length: Dim) -> DType:
     """The dtype in which positions are carried along."""
     size = length.constant
     return I32 if size is not None and size < 2**31 else I64
@@ -158,7 +158,7 @@ def sort_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
     keys = Scratch(keys_of(op).dtype.ir, count)
     if not isinstance(op, ArgsortOp):
         return (keys, keys)
-    positions = Scratch(_position_dtype(length).ir, count)
+    positions = Scratch(position_dtype(length).ir, count)
     return (keys, keys, positions, positions)
 
 
@@ -172,7 +172,7 @@ class SortNest:
         self.b = s.b
         self.op: Sorting = op
         self.keys = keys_of(op)
-        self.positions: DType = _position_dtype(op.shape[-1])
+        self.positions: DType = position_dtype(op.shape[-1])
         self.is_argsort = isinstance(op, ArgsortOp)
         self.size: Index = s.b.dim(op.shape[-1])
         self.outer: list[Index] = [s.b.dim(dim) for dim in op.shape[:-1]]

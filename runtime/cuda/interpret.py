@@ -34,6 +34,12 @@ class Machine(Protocol):
         """Stores an i64."""
         ...
 
+    def library(
+        self, routine: int, dtype: int, operands: Sequence[int], output: int, sizes: Sequence[int]
+    ) -> int:
+        """Has the host compute a library routine; its status."""
+        ...
+
 
 class ProgramError(Exception):
     """A run-time error that the entry itself has found."""
@@ -96,6 +102,11 @@ def run_steps(steps: Sequence[launch.Step], registers: list[int], machine: Machi
                 registers[step.result] = machine.read_number(address, step.size_bytes)
             case launch.WriteNumber():
                 machine.write_number(registers[step.address], registers[step.value])
+            case launch.Library():
+                operands, sizes = ([registers[r] for r in rs] for rs in (step.operands, step.sizes))
+                registers[step.result] = machine.library(
+                    step.routine, step.dtype, operands, registers[step.output], sizes
+                )
             case launch.Fail():
                 raise ProgramError(step.site, registers[step.value], registers[step.extent])
 

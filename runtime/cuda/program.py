@@ -291,6 +291,26 @@ class LoadedProgram:
         self._device.to_host(word, address)
         return int.from_bytes(word.raw, "little", signed=True)
 
+    def library(
+        self, routine: int, dtype: int, operands: Sequence[int], output: int, sizes: Sequence[int]
+    ) -> int:
+        """Fetches the operands of a library routine, lets the host compute, brings the result."""
+        import numpy as np
+
+        from mlc.runtime import library
+
+        def compute() -> None:
+            kind = library.DTYPES[dtype].numpy
+            arrays = [np.empty(shape, kind) for shape in library.operand_shapes(routine, sizes)]
+            for array, address in zip(arrays, operands, strict=False):
+                if array.nbytes:
+                    self._device.to_host(array, address)
+            found = library.computed(routine, dtype, arrays)
+            if found.nbytes:
+                self._device.to_device(output, np.ascontiguousarray(found))
+
+        return library.status_of(compute)
+
     def write_number(self, address: int, value: int) -> None:
         """Stores an i64 on the device, in order with the launches."""
         self._device.fill_words(address, value & 0xFFFFFFFF, 1)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests import test_every_op as on_cpu
-from tests.every_op.shapes import SHAPE_CLASSES, ShapeClass
+from tests.every_op.shapes import ShapeClass
 from tests.gpu import native
 
 pytestmark = pytest.mark.gpu
-
-CLASSES = [c for c in SHAPE_CLASSES if c.name in ("odd", "large", "symbolic", "symbolic_strided")]
-
-WITHOUT_TEMPLATE = ("scans", "sorting", "scattering", "routines")  # tests/unit/test_gpu_ordering.py
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +17,8 @@ def compile_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_cpu, "compile_plan", native.compile_plan)
 
 
-@pytest.mark.parametrize("c", CLASSES, ids=lambda c: c.name)
-@pytest.mark.parametrize("family", [f for f in on_cpu.FAMILIES if f not in WITHOUT_TEMPLATE])
+@pytest.mark.parametrize("c", on_cpu.MARKED)
+@pytest.mark.parametrize("family", on_cpu.FAMILIES)
 def test_gpu_gives_the_reference(family: str, c: ShapeClass) -> None:
     on_cpu.test_compiled_gives_the_reference(family, c)
 
@@ -42,6 +38,6 @@ def test_an_index_out_of_range_raises_and_reads_nothing(index: int) -> None:
     on_cpu.test_an_index_out_of_range_raises_and_reads_nothing(index)
 
 
-@pytest.mark.parametrize("monoid", ["max", "argmax"])
+@pytest.mark.parametrize("monoid", ["max", "min", "argmax", "argmin"])
 def test_the_largest_of_nothing_raises(monoid: str) -> None:
     on_cpu.test_the_largest_of_nothing_raises(monoid)

@@ -1,0 +1,463 @@
+"""
+Sorting rows, stable: blocks sort tiles in shared memory, then runs are merged two by two until one
+is left. Every element finds its place in the merged run by a search in the other one, so nothing
+depends on which thread comes first.
+
+SOURCE: Satish, Harris and Garland, "Designing efficient sorting algorithms for manycore GPUs",
+IPDPS 2009; where a block's part of two runs begins: Green, McColl and Bader, "GPU merge path", ICS
+2012.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, product
+from mlc.dialects.dtypes import BOOL, I64, DType
+from mlc.dialects.plan import Schedule
+from mlc.dialects.tensor.sort import ArgsortOp, Sorting
+from mlc.lowering.gpu.builder import GpuBuilder, Grid
+from mlc.lowering.gpu.cell import walk, walk_grid
+from mlc.lowering.gpu.phase import Phase, Repeated, Work, device_builder
+from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index
+from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.function import Scratch
+from mlc.lowering.loops.kernel import KernelScope
+from mlc.lowering.loops.sort import as_integer, keys_of, position_dtype, unsigned
+
+THREADS = 256
+ITEMS = 4  # elements of a thread, THREADS apart
+TILE = THREADS * ITEMS  # keys and positions of 8 bytes: 16 of the 48 KiB that a block has
+MOST_MERGES = 40  # of runs whose length is known only at run time
+
+
+class Source(Protocol):
+    """Where the keys come from."""
+
+    def enabled(self, b: LoopBuilder) -> Index:
+        """1, or 0 where nothing must be read."""
+        ...
+
+    def key(self, s: KernelScope, row: Index, i: Index) -> SSAValue:
+        """The key of the i-th element of a row."""
+        ...
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is sorted: unsigned keys, and the positions that they had, if they are wanted."""
+
+    rows: Dim
+    length: Dim
+    keys: DType
+    positions: DType | None
+
+    def scratch(self) -> tuple[Scratch, ...]:
+        """Keys, and positions: twice, since runs are merged from one half into the other."""
+        count = 2 * self.rows * self.length
+        kinds = (self.keys, self.positions)
+        return tuple(Scratch(dtype.ir, count) for dtype in kinds if dtype is not None)
+
+    @property
+    def in_tile(self) -> bool:
+        """Whether every row is known to fit into a tile."""
+        length = self.length.constant
+        return length is not None and length <= TILE
+
+    @property
+    def run(self) -> int:
+        """Elements of a row, or of a part of it, in a tile: a power of two."""
+        length = self.length.constant
+        if length is None or length > TILE:
+            return TILE
+        return 1 << max(length - 1, 0).bit_length()
+
+    def merges(self, b: LoopBuilder) -> Index:
+        """How often runs are merged after tiles are sorted."""
+        length = b.dim(self.length)
+        if isinstance(length, int):
+            return max(-(-length // TILE) - 1, 0).bit_length()
+        found: Index = 0
+        for count in range(MOST_MERGES):
+            longer = b.compare("gt", length, TILE << count)
+            found = b.add(found, b.choose(longer, 1, 0))
+        return found
+
+    def half(self, b: LoopBuilder, number: Index) -> Index:
+        """Where the half of the scratch begins that holds runs merged `number` times."""
+        odd = b.sub(number, b.mul(b.div(number, 2), 2))
+        return b.mul(odd, b.mul(b.dim(self.rows), b.dim(self.length)))
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """A block for each tile of each row."""
+        tiles = b.ceil_div(b.dim(self.length), TILE)
+        return Grid((b.mul(b.dim(self.rows), tiles), 1, 1), (THREADS, 1, 1))
+
+
+Place = tuple[Index, Index]
+Write = Callable[[KernelScope, Index, Index, SSAValue, SSAValue | None], None]
+"""(scope, row, place in the row, key, position)"""
+
+
+class _Tile:
+    """The tile of a block in shared memory."""
+
+    def __init__(self, s: KernelScope, order: Order) -> None:
+        self.s, self.order = s, order
+        self.b: GpuBuilder = device_builder(s)
+        self.thread = self.b.thread()
+        self.slots = [self.b.add(self.thread, u * THREADS) for u in range(ITEMS)]
+        self.keys = self.b.shared(order.keys.ir, (TILE,))
+        positions = order.positions
+        self.positions = None if positions is None else self.b.shared(positions.ir, (TILE,))
+
+    def put(self, slot: Index, key: SSAValue, position: SSAValue | None) -> None:
+        """Writes an element."""
+        self.b.store(key, self.keys, [slot])
+        if self.positions is not None and position is not None:
+            self.b.store(position, self.positions, [slot])
+
+    def get(self, slot: Index) -> tuple[SSAValue, SSAValue | None]:
+        """An element."""
+        key = self.b.load(self.keys, [slot])
+        return key, None if self.positions is None else self.b.load(self.positions, [slot])
+
+    def number(self, i: Index) -> SSAValue | None:
+        """A place as a position that is carried along."""
+        positions = self.order.positions
+        return None if positions is None else as_integer(self.s.lanes(1), i, positions)
+
+    def count(
+        self, first: Index, length: Index, key: SSAValue, equal: SSAValue, steps: Index
+    ) -> Index:
+        """How many of the `length` keys from slot `first` on come before `key`.
+
+        `equal`: whether keys that are equal to it do. `steps`: at least log2(length + 1).
+        """
+        b = self.b
+
+        def step(_: Index, *carried: SSAValue) -> list[SSAValue]:
+            low, high = carried
+            more = b.compare("lt", low, high)
+            middle = b.div(b.add(low, high), 2)
+            slot = b.min(b.add(first, middle), TILE - 1)
+            goes = b.both(more, self.before(b.load(self.keys, [slot]), key, equal))
+            following = b.choose(goes, b.add(middle, 1), low)
+            end = b.choose(goes, high, b.min(middle, high))
+            return [b.index(following), b.index(end)]
+
+        found, _ = b.loop(0, steps, 1, step, [b.index(0), b.index(length)])
+        return found
+
+    def before(self, other: SSAValue, mine: SSAValue, equal: SSAValue) -> SSAValue:
+        """other < mine, or other <= mine where `equal`."""
+        e = self.s.lanes(1)
+        same = e.apply(arith.AndIOp, equal, e.compare("eq", other, mine, self.order.keys))
+        return e.apply(arith.OrIOp, unsigned(e, "ult", other, mine), same)
+
+    def sort(self) -> None:
+        """Sorts each run of the tile: runs of 1, 2, 4, … are merged where they lie."""
+        b, width = self.b, self.order.run
+
+        def merge(level: Index) -> None:
+            one = shifted(b, 1, level)
+            moved: list[tuple[Index, SSAValue, SSAValue | None]] = []
+            for slot in self.slots:
+                key, position = self.get(slot)
+                run = b.div(slot, one)
+                pair = b.mul(b.div(run, 2), 2)
+                is_right = b.compare("ne", run, pair)
+                assert not isinstance(is_right, bool)
+                other = b.mul(b.add(pair, b.choose(is_right, 0, 1)), one)
+                found = self.count(other, one, key, is_right, b.add(level, 1))
+                place = b.add(b.add(b.mul(pair, one), b.sub(slot, b.mul(run, one))), found)
+                moved.append((place, key, position))
+            b.barrier()
+            for place, key, position in moved:
+                self.put(place, key, position)
+            b.barrier()
+
+        b.barrier()
+        b.loop(0, width.bit_length() - 1, 1, merge)
+
+
+def shifted(b: GpuBuilder, x: Index, by: Index) -> Index:
+    """x * 2^by"""
+    if isinstance(x, int) and isinstance(by, int):
+        return x << by
+    return b.value(
+        arith.ShLIOp.create(
+            operands=[b.index(x), b.index(by)],
+            result_types=[INDEX],
+            properties={"overflowFlags": NO_OVERFLOW},
+        )
+    )
+
+
+@dataclass(frozen=True)
+class TilePhase:
+    """Sorts tiles; several rows in one where they are short. `write` gets the sorted elements."""
+
+    order: Order
+    source: Source
+    write_element: Write
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return THREADS
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """A block for each tile."""
+        if not self.order.in_tile:
+            blocks = self.order.grid(b).blocks[0]
+        else:
+            blocks = b.ceil_div(b.dim(self.order.rows), TILE // self.order.run)
+            blocks = b.mul(blocks, b.min(b.dim(self.order.length), 1))
+        return Grid((b.mul(blocks, self.source.enabled(b)), 1, 1), (THREADS, 1, 1))
+
+    def write(self, s: KernelScope) -> None:
+        """Reads keys, sorts, writes."""
+        t = _Tile(s, self.order)
+        b, e = t.b, s.lanes(1)
+        places = [self.place(b, slot) for slot in t.slots]
+        last = e.constant(-1, self.order.keys)
+        for slot, (row, i) in zip(t.slots, places, strict=True):
+            inside = self.exists(b, row, i)
+            read = partial(self.source.key, s, row, i)
+            key = b.pick(inside, read, lambda: last) if not isinstance(inside, bool) else read()
+            t.put(slot, key, t.number(i))
+        t.sort()
+        for slot, (row, i) in zip(t.slots, places, strict=True):
+            finish = partial(self.finish, t, slot, row, i)
+            b.when(self.exists(b, row, i), finish)
+
+    def place(self, b: GpuBuilder, slot: Index) -> Place:
+        """The row and the place in it that a slot stands for."""
+        if not self.order.in_tile:
+            tiles = b.ceil_div(b.dim(self.order.length), TILE)
+            row, tile = b.split(b.block_number(), [b.dim(self.order.rows), tiles])
+            return row, b.add(b.mul(tile, TILE), slot)
+        run = self.order.run
+        part = b.div(slot, run)
+        row = b.add(b.mul(b.block_number(), TILE // run), part)
+        return row, b.sub(slot, b.mul(part, run))
+
+    def exists(self, b: GpuBuilder, row: Index, i: Index) -> SSAValue | bool:
+        """Whether a slot stands for an element."""
+        inside = b.compare("lt", i, b.dim(self.order.length))
+        return b.both(inside, b.compare("lt", row, b.dim(self.order.rows)))
+
+    def finish(self, t: _Tile, slot: Index, row: Index, i: Index) -> None:
+        """Hands on what is sorted into a slot; what does not exist comes last in its run."""
+        key, position = t.get(slot)
+        self.write_element(t.s, row, i, key, position)
+
+
+def keep(order: Order, s: KernelScope, row: Index, i: Index, *values: SSAValue | None) -> None:
+    """Writes an element into the first half of the scratch."""
+    at = s.b.add(s.b.mul(row, s.b.dim(order.length)), i)
+    for memory, value in zip(s.scratch, values, strict=False):
+        if value is not None:
+            s.b.store(value, memory, [at])
+
+
+@dataclass(frozen=True)
+class MergePhase(Repeated):
+    """Merges runs two by two; a block writes a tile of the result."""
+
+    order: Order
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return THREADS
+
+    def times(self, b: LoopBuilder) -> Index:
+        """Until one run is left."""
+        return self.order.merges(b)
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """A block for each tile."""
+        return self.order.grid(b)
+
+    def write(self, s: KernelScope) -> None:
+        """Finds the parts of two runs that make this tile, and merges them."""
+        t = _Tile(s, self.order)
+        b, length = t.b, t.b.dim(self.order.length)
+        row, tile = b.split(b.block_number(), [b.dim(self.order.rows), b.ceil_div(length, TILE)])
+        width = shifted(b, TILE, s.number)
+        source = b.add(self.order.half(b, s.number), b.mul(row, length))
+        target = b.add(self.order.half(b, b.add(s.number, 1)), b.mul(row, length))
+        start = b.mul(tile, TILE)
+        base = b.mul(b.div(start, b.mul(width, 2)), b.mul(width, 2))
+        lefts = b.min(width, b.sub(length, base))
+        rights = b.max(b.min(width, b.sub(b.sub(length, base), width)), 0)
+        low = b.sub(start, base)
+        high = b.min(b.add(low, TILE), b.add(lefts, rights))
+        left, right = b.add(source, base), b.add(b.add(source, base), width)
+        first, last = self._cut(t, left, right, (lefts, rights), (low, high))
+        mine, count = b.sub(last, first), b.sub(high, low)
+        for slot in t.slots:
+            at = b.choose(
+                b.compare("lt", slot, mine),
+                b.add(b.add(left, first), slot),
+                b.add(b.add(right, b.sub(low, first)), b.sub(slot, mine)),
+            )
+
+            def read(slot: Index = slot, at: Index = at) -> None:
+                values = [b.load(memory, [at]) for memory in s.scratch]
+                t.put(slot, values[0], values[1] if len(values) > 1 else None)
+
+            b.when(b.compare("lt", slot, count), read)
+        b.barrier()
+        for slot in t.slots:
+            place = partial(self._place, t, slot, mine, count, b.add(b.add(target, base), low))
+            b.when(b.compare("lt", slot, count), place)
+
+    def _cut(
+        self, t: _Tile, left: Index, right: Index, sizes: Place, ends: Place
+    ) -> tuple[Index, Index]:
+        """How many elements of the left run are among the first of the merged one, for both ends.
+
+        Both searches go on at once: each step waits for memory.
+        """
+        b, keys = t.b, t.s.scratch[0]
+        lefts, rights = sizes
+        always = t.s.lanes(1).constant(True, BOOL)
+
+        def one(end: Index, low: SSAValue, high: SSAValue) -> list[SSAValue]:
+            more = b.compare("lt", low, high)
+            middle = b.div(b.add(low, high), 2)
+            mine = b.min(middle, b.max(b.sub(lefts, 1), 0))
+            other = b.max(b.min(b.sub(b.sub(end, 1), middle), b.sub(rights, 1)), 0)
+            x = b.load(keys, [b.add(left, mine)])
+            there = b.compare("gt", rights, 0)  # else nothing is searched for
+            y = b.load(keys, [b.choose(there, b.add(right, other), left)])
+            goes = b.both(more, t.before(x, y, always))
+            return [
+                b.index(b.choose(goes, b.add(middle, 1), low)),
+                b.index(b.choose(goes, high, b.min(middle, high))),
+            ]
+
+        def step(_: Index, *carried: SSAValue) -> list[SSAValue]:
+            return [*one(ends[0], *carried[:2]), *one(ends[1], *carried[2:])]
+
+        bounds = [(b.max(b.sub(end, rights), 0), b.min(end, lefts)) for end in ends]
+        steps = b.add(t.s.number, TILE.bit_length())
+        found = b.loop(0, steps, 1, step, [b.index(x) for pair in bounds for x in pair])
+        return found[0], found[2]
+
+    def _place(self, t: _Tile, slot: Index, mine: Index, count: Index, target: Index) -> None:
+        """Writes the element of a slot where it belongs."""
+        b = t.b
+        key, position = t.get(slot)
+        is_right = b.compare("ge", slot, mine)
+        assert not isinstance(is_right, bool)
+        other = b.choose(is_right, 0, mine)
+        size = b.choose(is_right, mine, b.sub(count, mine))
+        found = t.count(other, size, key, is_right, TILE.bit_length())
+        own = b.choose(is_right, b.sub(slot, mine), slot)
+        at = b.add(target, b.add(own, found))
+        for memory, value in zip(t.s.scratch, (key, position), strict=False):
+            assert value is not None
+            b.store(value, memory, [at])
+
+
+# The ops
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """The elements of the operand as keys."""
+
+    op: Sorting
+
+    def enabled(self, b: LoopBuilder) -> Index:
+        """Always."""
+        return 1
+
+    def key(self, s: KernelScope, row: Index, i: Index) -> SSAValue:
+        """The key of an element."""
+        e = s.lanes(1)
+        return keys_of(self.op).of(e, e.fetch(self.op.operands[0], point_of(s, self.op, row, i)))
+
+
+def point_of(s: KernelScope, op: Sorting, row: Index, i: Index) -> tuple[Position, ...]:
+    """The point of an element of a row."""
+    assert isinstance(s.b, GpuBuilder)
+    outer = s.b.split(row, [s.b.dim(d) for d in op.shape[:-1]])
+    return (*map(Position, outer), Position(i))
+
+
+def _result(
+    op: Sorting, s: KernelScope, row: Index, i: Index, key: SSAValue, position: SSAValue | None
+) -> None:
+    """Writes a result from a sorted element."""
+    e = s.lanes(1)
+    if isinstance(op, ArgsortOp):
+        assert position is not None
+        value = e.convert(position, position_dtype(op.shape[-1]), I64)
+    else:
+        value = keys_of(op).element_of(e, key)
+    e.store(value, s.outputs[0], point_of(s, op, row, i))
+
+
+@dataclass(frozen=True)
+class ResultPhase:
+    """The results from the half of the scratch that was written last."""
+
+    op: Sorting
+    order: Order
+    schedule: Schedule
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return self.schedule.threads
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """One thread per element."""
+        return walk_grid(b, [b.dim(self.order.rows), b.dim(self.order.length)], self.schedule)
+
+    def write(self, s: KernelScope) -> None:
+        """Elements one by one."""
+        b = device_builder(s)
+        rows, length = b.dim(self.order.rows), b.dim(self.order.length)
+        half = self.order.half(b, self.order.merges(b))
+
+        def point(_: int, at: list[Position]) -> None:
+            row, i = at[0].base, at[1].base
+            place = b.add(half, b.add(b.mul(row, length), i))
+            values = [b.load(memory, [place]) for memory in s.scratch]
+            _result(self.op, s, row, i, values[0], values[-1])
+
+        walk(b, [rows, length], 1, point)
+
+
+def sort_work(op: Sorting, schedule: Schedule) -> Work:
+    """The phases of a sort: one where rows fit into a tile."""
+    positions = position_dtype(op.shape[-1]) if isinstance(op, ArgsortOp) else None
+    order = Order(product(op.shape[:-1]), op.shape[-1], keys_of(op).dtype, positions)
+    if order.in_tile:
+        return Work((TilePhase(order, _Elements(op), partial(_result, op)),))
+    return Work(
+        (
+            *sorting_phases(order, _Elements(op)),
+            ResultPhase(op, order, replace(schedule, lanes=1)),
+        ),
+        order.scratch(),
+    )
+
+
+def sorting_phases(order: Order, source: Source) -> tuple[Phase, ...]:
+    """Keys, and positions, in order in the scratch: see `Order.half`."""
+    tiles = TilePhase(order, source, partial(keep, order))
+    return (tiles,) if order.in_tile else (tiles, MergePhase(order))
