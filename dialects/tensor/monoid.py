@@ -30,6 +30,7 @@ class Monoid(abc.ABC):
     needs_element: ClassVar[bool] = False  # no result for an empty axis (NumPy raises)
     weight: ClassVar[float] = 1.0
     kinds: ClassVar[tuple[str, ...]] = (*REALS, "bool")  # dtypes it is defined for
+    extreme: ClassVar[Monoid | None] = None  # the result is the first position of this one's result
 
     def accumulator(self, dtype: DType) -> DType:
         """The dtype in which elements are combined; the result is converted back."""
@@ -189,6 +190,7 @@ class ArgMax(_ArgExtremum):
 
     name: ClassVar[str] = "argmax"
     better: ClassVar[str] = "gt"
+    extreme: ClassVar[Monoid | None] = Max()
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.lowest, I64.highest)
@@ -202,6 +204,7 @@ class ArgMin(_ArgExtremum):
 
     name: ClassVar[str] = "argmin"
     better: ClassVar[str] = "lt"
+    extreme: ClassVar[Monoid | None] = Min()
 
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.highest, I64.highest)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from xdsl.dialects import memref, vector
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
@@ -17,9 +17,11 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import buffer_type, memory_type
-from mlc.lowering.loops.element import Lanes, Position
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
+from mlc.lowering.loops.element import Lanes
+from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 
 BLOCKS = 64  # a full reduction is cut into at most so many blocks, one partial state each
@@ -163,6 +165,14 @@ class ReductionNest:
         folded = self.fold_sets(self.s.lanes(self.lanes), sets)
         return self.fold_lanes(folded, self.lanes)
 
+    def state_of(
+        self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
+    ) -> State:
+        """As `reduce_range`, for any monoid in the way that is fastest for it."""
+        if repays_search(self):
+            return extreme_state(self, fixed, low, high)
+        return self.reduce_range(fixed, order, low, high)
+
     def order(self) -> list[int]:
         """The reduced groups, the vector's last."""
         return [k for k in self.reduced if k != self.vector] + [self.vector]
@@ -177,7 +187,7 @@ class ReductionNest:
 
         def nest(k: int, fixed: dict[int, Position], thread: Index, threads: Index) -> None:
             if k == len(self.kept):
-                state = self.reduce_range(fixed, order, 0, self.axes.sizes[order[0]])
+                state = self.state_of(fixed, order, 0, self.axes.sizes[order[0]])
                 self.finish(self.s.lanes(1), [fixed[g] for g in self.kept], state)
                 return
             group = self.kept[k]
@@ -208,11 +218,12 @@ class ReductionNest:
         total = b.product([self.axes.sizes[k] for k in order])
         least = BLOCK_ELEMENTS if len(order) == 1 else 1
         if isinstance(total, int) and total <= 2 * BLOCK_ELEMENTS:
-            state = self.reduce_range(fixed, order, 0, size)
+            state = self.state_of(fixed, order, 0, size)
             self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
             return
         block = b.max(b.round_up(b.ceil_div(size, BLOCKS), multiple), least)
         count = b.ceil_div(size, block)
+        searches = repays_search(self)
         partials = [
             b.value(
                 memref.AllocaOp.create(
@@ -228,7 +239,13 @@ class ReductionNest:
 
         def one(k: Index) -> None:
             low = b.mul(k, block)
-            state = self.reduce_range(fixed, order, low, b.min(b.add(low, block), size))
+            end = b.min(b.add(low, block), size)
+            if searches:
+                # of all blocks only the one that holds the value is searched
+                (value,) = values_of(self).reduce_range(fixed, order, low, end)
+                state = (value, s.lanes(1).position(Position(k)))
+            else:
+                state = self.reduce_range(fixed, order, low, end)
             for value, buffer, dtype in zip(state, partials, self.states, strict=True):
                 b.store(self.to_memory(value, dtype), buffer, [k])
 
@@ -247,6 +264,11 @@ class ReductionNest:
             return self.monoid.combine(e, self.dtype, carried, found)
 
         state = b.loop(0, count, 1, fold, self.identity(1, 1))
+        if searches:
+            value, number = state
+            low = b.mul(as_index(b, number), block)
+            end = b.min(b.add(low, block), size)
+            state = (value, first_position(self, fixed, low, end, value))
         self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
 
     def to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
@@ -332,6 +354,11 @@ class ReductionNest:
             e = self.s.lanes(self.lanes, mask)
             at = [{**fixed, self.vector: column}[g] for g in self.kept]
             self.finish(e, at, tuple(result[u * state : (u + 1) * state]))
+
+
+def as_index(b: LoopBuilder, value: SSAValue) -> Index:
+    """An i64 as an index."""
+    return b.value(arith.IndexCastOp.create(operands=[value], result_types=[INDEX]))
 
 
 def lower_reduction(s: KernelScope) -> None:

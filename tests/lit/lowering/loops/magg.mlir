@@ -20,18 +20,21 @@ func.func @sum(%x: tensor<?xf64, #mlc.dims<"N">>) -> tensor<f64> {
 
 // -----
 
-// Few elements: no blocks and no threads. The state is a value and its position: of equal values
-// the first wins, and a NaN wins over numbers.
+// Few elements: no blocks and no threads. The largest value, or NaN, is found first; then the first
+// block of vectors that holds it, and of those the least position.
 // CHECK-LABEL: func.func @magg_
-// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xff800000> : vector<8xf32>
 // CHECK-DAG:     %[[NOWHERE:.*]] = arith.constant dense<9223372036854775807> : vector<8xi64>
 // CHECK-NOT:     mlc_par.region
-// CHECK:         scf.for {{.*}} iter_args(%[[BEST:.*]] = %[[LOWEST]], %[[WHERE:.*]] = %[[NOWHERE]], %{{.*}} = %[[LOWEST]], %{{.*}} = %[[NOWHERE]])
-// CHECK:           %[[X:.*]] = vector.load
-// CHECK:           mlc_vec.cmpf ogt, %[[X]], %[[BEST]]
-// CHECK:           mlc_vec.cmpf oeq, %[[BEST]], %[[X]]
-// CHECK:           mlc_vec.cmpf une, %[[X]], %[[X]]
-// CHECK:           mlc_vec.cmpi slt, %{{.*}}, %[[WHERE]]
+// CHECK:         arith.maximumf
+// CHECK:         %[[NUMBER:.*]] = arith.cmpf oeq, %[[BEST:.*]], %[[BEST]]
+// CHECK:         scf.if %[[NUMBER]]
+// CHECK:           %[[BLOCK:.*]] = scf.while
+// CHECK:             mlc_vec.cmpf oeq
+// CHECK:             vector.reduction <or>
+// CHECK:           scf.for {{.*}} = %[[BLOCK]] to {{.*}} iter_args(%{{.*}} = %[[NOWHERE]])
+// CHECK:           vector.reduction <minsi>
+// CHECK:         } else {
+// CHECK:           mlc_vec.cmpf une, %[[X:.*]], %[[X]]
 // CHECK:         memref.store {{.*}} : memref<i64>
 func.func @argmax(%x: tensor<40xf32>) -> tensor<i64> {
   %0 = mlc.reduce "argmax" "n->" %x : tensor<40xf32> -> tensor<i64>
