@@ -74,6 +74,7 @@ _STATIC_FAMILIES = (
     partial,
     np.ufunc,
 )
+_NO_VALUE = getattr(np, "_NoValue", object())
 _ROWS: dict[np.dtype[Any], DType] = {row.numpy: row for row in DTYPES}
 
 
@@ -81,7 +82,12 @@ class Parameters:
     """The parameters of a function, and which of them are static."""
 
     def __init__(
-        self, function: Callable[..., Any], static: Sequence[str], *, on_gpu: bool = False
+        self,
+        function: Callable[..., Any],
+        static: Sequence[str],
+        donate: Sequence[str] = (),
+        *,
+        on_gpu: bool = False,
     ) -> None:
         self.on_gpu = on_gpu  # arrays on a GPU are taken as they are
         self.signature = _signature(function)
@@ -94,13 +100,16 @@ class Parameters:
         self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
         self._orders: dict[tuple[int | str, ...], Sequence[str] | Literal[False]] = {}
         self._by_keyword = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
-        if unknown := sorted(self.static - set(self.names)):
-            known = ", ".join(self.names)
-            message = (
-                f"static={unknown[0]!r}: {getattr(function, '__name__', 'the function')} has"
-                " no such parameter"
-            )
-            raise TypeError(f"{message}; expected one of {known}")
+        for option, given in (("static", static), ("donate", donate)):
+            if unknown := sorted(set(given) - set(self.names)):
+                known = ", ".join(self.names)
+                message = (
+                    f"{option}={unknown[0]!r}: {getattr(function, '__name__', 'the function')} has"
+                    " no such parameter"
+                )
+                raise TypeError(f"{message}; expected one of {known}")
+        if both := sorted(self.static & set(donate)):
+            raise TypeError(f"{both[0]!r} is static and donated; a static value has no memory")
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """One value for each parameter, defaults included; TypeError as Python raises it."""
@@ -175,8 +184,18 @@ class Parameters:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature, with annotations that name a `TensorSpec` evaluated."""
+    """
+    The signature, with annotations that name a `TensorSpec` evaluated. A ufunc takes its operands;
+    options without a default of their own (NumPy's ``<no value>``) are left out.
+    """
+    if isinstance(function, np.ufunc):
+        names = ["x"] if function.nin == 1 else [f"x{k + 1}" for k in range(function.nin)]
+        positional = inspect.Parameter.POSITIONAL_ONLY
+        return inspect.Signature([inspect.Parameter(name, positional) for name in names])
     plain = inspect.signature(function)
+    if any(p.default is _NO_VALUE for p in plain.parameters.values()):
+        given = [p for p in plain.parameters.values() if p.default is not _NO_VALUE]
+        plain = plain.replace(parameters=given)
     texts = [p.annotation for p in plain.parameters.values() if isinstance(p.annotation, str)]
     if not any("TensorSpec" in text for text in texts):
         return plain

@@ -18,6 +18,7 @@ from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.frontend.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.errors import located
 from mlc.frontend.kinds import is_tuple
+from mlc.frontend.numpy.registry import eager
 from mlc.frontend.numpy.values import convert, is_integer, lift, number
 from mlc.frontend.regions import Carry, run_body, trace_body
 from mlc.frontend.symbolic import as_dim
@@ -172,8 +173,10 @@ def scan(
 
 
 def _part(x: Tracer, at: SSAValue) -> Tracer:
-    """x[at]"""
+    """x[at]; of no elements, what stands for one: the loop never runs."""
     trace = here()
+    if x.dims[0].constant == 0:
+        return Tracer(trace, number(0, x.row, x.dims[1:]))
     part = tensor_type(x.row.ir, (ONE, *x.dims[1:]))
     offsets = [at, *(number(0, I64) for _ in x.dims[1:])]
     row = trace.emit(DynamicSliceOp, x.value, *offsets, declared=part)
@@ -193,6 +196,10 @@ def _stacked(
     for x in ys.arrays:
         start = number(0, x.row, (trips, *x.dims))
         whole = block.insert_arg(start.type, len(block.args))
+        if trips.constant == 0:
+            following.append(whole)
+            starts.append(start)
+            continue
         with trace.inside(block):
             row = tensor_type(x.row.ir, (ONE, *x.dims))
             update = trace.emit(ReshapeOp, x.value, declared=row)
@@ -238,13 +245,14 @@ def _eager_scan(
         message = f"scan: first axes of {sorted(sizes)} elements; expected one length."
         raise ShapeError(message)
     (count,) = sizes
+    if count == 0:  # only tracing the body says what its outputs are
+        return eager(scan, (f, init, unflatten(structure, leaves), length, reverse), {})
     carry, ys, shape = init, list[list[Any]](), None
     for k in reversed(range(count)) if reverse else range(count):
         carry, y = f(carry, unflatten(structure, [None if x is None else x[k] for x in leaves]))
         found, shape = flatten(y)
         ys.append(found)
-    if shape is None:
-        return carry, None
+    assert shape is not None
     if reverse:
         ys.reverse()
     stacked = [None if x[0] is None else np.stack(x) for x in zip(*ys, strict=True)]

@@ -60,6 +60,7 @@ from mlc.frontend.numpy.creation import (
     zeros,
     zeros_like,
 )
+from mlc.frontend.numpy.distinct import unique
 from mlc.frontend.numpy.elementwise import (
     abs,  # noqa: A004 - NumPy's name
     absolute,
@@ -260,7 +261,6 @@ from mlc.frontend.numpy.sorting import (
     searchsorted,
     sort,
     top_k,
-    unique,
 )
 from mlc.frontend.numpy.writing import setitem as setitem
 from mlc.frontend.numpy.writing import write_all as write_all

@@ -93,8 +93,10 @@ class _Options:
         self.mode = mode
         self.ends = _pairs(options.get("end_values", 0), rank, "pad")[axis]
         self.length = _pairs(options.get("stat_length"), rank, "pad")[axis]
-        if options.get("reflect_type", "even") != "even":
-            raise located(NotSupportedError, "pad: reflect_type='odd' is not supported yet.")
+        kind = options.get("reflect_type", "even")
+        if kind not in ("even", "odd"):
+            raise located(ShapeError, f"pad: reflect_type={kind!r}; expected 'even' or 'odd'.")
+        self.is_odd = kind == "odd" and mode in ("reflect", "symmetric")
 
 
 def _constant(x: Tracer, widths: list[tuple[Dim, Dim]], values: list[tuple[Any, Any]]) -> Tracer:
@@ -140,6 +142,8 @@ def _edge(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Trace
 def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Tracer:
     """reflect, symmetric, wrap: slices where one copy is enough, else positions known now."""
     size = x.dims[axis]
+    if options.is_odd:
+        return _mirrored_at_a_point(x, axis, low, high, options.mode)
     limit = size - 1 if options.mode == "reflect" else size
     fits = [(limit - d).constant for d in (low, high)]
     if size.constant is not None and any(room is None or room < 0 for room in fits):
@@ -161,6 +165,40 @@ def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> T
     if options.mode != "wrap":
         before, after = flip(before, axis), flip(after, axis)
     return _between(x, axis, None if low == ZERO else before, None if high == ZERO else after)
+
+
+def _mirrored_at_a_point(x: Tracer, axis: int, low: Dim, high: Dim, mode: str) -> Tracer:
+    """
+    reflect and symmetric of type "odd": twice the outermost element, less the mirrored ones.
+
+    What is wider than the array is made of whole periods, each mirrored at the new end.
+    """
+    shared = 1 if mode == "reflect" else 0  # the outermost element is not repeated
+    size = x.dims[axis]
+    if size == Dim.const(1):
+        return _between(x, axis, _repeated(x, axis, low), _repeated(x, axis, high))
+    numbers = [d.constant for d in (size, low, high)]
+    if None in numbers:
+        for room in (size - shared - low, size - shared - high):
+            here().assume(room, f"pad {mode} within the array")
+        return _once_at_a_point(x, axis, as_size(low), as_size(high), shared)
+    extent, left, right = (n for n in numbers if n is not None)
+    period = extent - shared
+    while left or right:
+        whole = (extent - shared) // period * period
+        a, c = min(left, whole), min(right, whole)
+        x = _once_at_a_point(x, axis, a, c, shared)
+        extent, left, right = extent + a + c, left - a, right - c
+    return x
+
+
+def _once_at_a_point(x: Tracer, axis: int, a: Any, c: Any, shared: int) -> Tracer:
+    """`a` elements before and `c` after, from as many in the array."""
+    n: Any = x.shape[axis]
+    before = flip(_at(x, axis, slice(shared, a + shared)), axis)
+    after = flip(_at(x, axis, slice(n - shared - c, n - shared)), axis)
+    first, last = _at(x, axis, slice(0, 1)), _at(x, axis, slice(-1, None))
+    return concatenate([2 * first - before, x, 2 * last - after], axis)
 
 
 def _padded_positions(size: int, low: int, high: int, mode: str) -> Positions:

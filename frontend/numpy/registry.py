@@ -47,7 +47,7 @@ def public(
         @functools.wraps(implementation)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if current() is None:
-                return _eager(implementation, args, kwargs)
+                return eager(implementation, args, kwargs)
             if numbers and all(map(_is_number, (*args, *kwargs.values()))):
                 return numpy_functions[0](*args, **kwargs)
             return implementation(*args, **kwargs)
@@ -65,7 +65,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, bool | int | float | complex | np.generic)
 
 
-def _eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[str, Any]) -> R:
+def eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[str, Any]) -> R:
     """The function on NumPy arrays: traced for their shapes, then interpreted."""
     from mlc.frontend.containers import flatten, unflatten
     from mlc.frontend.numpy.values import lift

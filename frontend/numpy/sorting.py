@@ -11,8 +11,10 @@ from mlc.dialects.dtypes import F64, I64, DType
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.creation import arange, full, shape_argument
+from mlc.frontend.kinds import is_number
+from mlc.frontend.numpy.creation import arange, shape_argument
 from mlc.frontend.numpy.elementwise import (
+    absolute,
     astype,
     clip,
     divide,
@@ -22,21 +24,18 @@ from mlc.frontend.numpy.elementwise import (
     isnan,
     less,
     logical_and,
-    logical_not,
     logical_or,
     maximum,
     minimum,
-    not_equal,
     where,
 )
 from mlc.frontend.numpy.elementwise_whole import floor_divide, mod
 from mlc.frontend.numpy.indexing import take, take_along_axis
-from mlc.frontend.numpy.placement import placed_bins, scattered
+from mlc.frontend.numpy.placement import placed_bins
 from mlc.frontend.numpy.reductions import max as largest
 from mlc.frontend.numpy.reductions import min as smallest
 from mlc.frontend.numpy.reductions import sum as total
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.scans import cumsum
 from mlc.frontend.numpy.shaping import (
     concatenate,
     moveaxis,
@@ -127,7 +126,8 @@ def digitize(x: Operand, bins: Operand, right: bool = False) -> Tracer:
     return searchsorted(bins, x, "left" if right else "right")
 
 
-def _static_size(value: Any, function: str, name: str) -> Dim:
+def static_size(value: Any, function: str, name: str) -> Dim:
+    """The size of a result that otherwise depends on the data; an error that asks for it."""
     if value is None:
         message = f"{function}: the size of the result depends on the data; give {name}=."
         raise located(
@@ -137,68 +137,11 @@ def _static_size(value: Any, function: str, name: str) -> Dim:
     return size
 
 
-@public(np.unique)
-def unique(
-    ar: Operand,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-    sorted: bool = True,  # noqa: A002 - NumPy's name
-    size: Any = None,
-    fill_value: Any = None,
-) -> Any:
-    """The `size` smallest different elements, in order; the rest is `fill_value` (the smallest)."""
-    if axis is not None:
-        raise located(NotSupportedError, "unique: axis= is not supported yet.")
-    count = _static_size(size, "unique", "size")
-    x = lift(ar)
-    flat = ravel(x)
-    order = argsort(flat)
-    in_order = take(flat, order)
-    after, before = in_order[1:], in_order[:-1]
-    differs = not_equal(after, before)
-    if x.row.kind == "float" and equal_nan:
-        both = logical_and(isnan(after), isnan(before))
-        differs = logical_and(differs, logical_not(both))
-    first = concatenate([full(_leading(flat), True, bool), differs])
-    place = cumsum(first) - 1
-    kept = where(less(place, number_of(count)), place, number_of(count))
-    slot = where(first, kept, number_of(count))
-    rest = in_order[0] if fill_value is None else astype(lift(fill_value), x.row.numpy)
-    found = [_filled(rest, count, slot, in_order)]
-    if return_index:
-        found.append(_filled(order[0], count, slot, order))
-    if return_inverse:
-        zeros = number(0, I64, flat.dims)
-        inverse = result(scattered(zeros, "0,b->b", [order.value], place.value))
-        found.append(reshape(inverse, x.shape))
-    if return_counts:
-        ones = number(1, I64, flat.dims)
-        found.append(placed_bins(count + 1, kept, ones)[:-1])
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _leading(flat: Tracer) -> Any:
-    """(1,), or (0,) for an empty array."""
-    return (0,) if flat.dims[0].constant == 0 else (1,)
-
-
 def number_of(size: Dim) -> Tracer:
     """A size as a traced integer."""
     from mlc.dialects.tensor.create import SizeOp
 
     return result(here().emit(SizeOp, dims=(size,)))
-
-
-def _filled(rest: Tracer, count: Dim, slot: Tracer, values: Tracer) -> Tracer:
-    """`count` elements: values at their slots, `rest` elsewhere."""
-    from mlc.frontend.numpy.values import spread
-
-    start = spread(rest.value, (count + 1,))
-    return result(scattered(start, "0,b->b", [slot.value], values.value))[:-1]
 
 
 @public(np.bincount)
@@ -210,7 +153,7 @@ def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any
         raise located(DTypeError, message)
     wanted = as_dim(minlength)
     known = length if length is not None or wanted is None or wanted.constant == 0 else minlength
-    count = _static_size(known, "bincount", "minlength")
+    count = static_size(known, "bincount", "minlength")
     index = astype(index, np.int64)
     index = where(
         less(index, 0), number_of(count), index
@@ -281,12 +224,16 @@ def histogram(
 def interp(
     x: Operand, xp: Operand, fp: Operand, left: Any = None, right: Any = None, period: Any = None
 ) -> Tracer:
-    """The piecewise linear function through (xp, fp), xp ascending, at x."""
-    if period is not None:
-        raise located(NotSupportedError, "interp: period= is not supported yet.")
+    """
+    The piecewise linear function through (xp, fp) at x; xp ascends. With a `period` x and xp count
+    modulo it, in any order, and `left` and `right` mean nothing.
+    """
     at, places, values = (astype(lift(v), np.float64) for v in (x, xp, fp))
     if places.ndim != 1 or places.dims != values.dims:
         raise located(ShapeError, "interp: xp and fp must be 1-d arrays of one length.")
+    if period is not None:
+        at, places, values = _periodic(at, places, values, period)
+        left = right = None
     last = places.dims[0] - 1
     low, high = values[0] if left is None else left, values[-1] if right is None else right
     before = clip(searchsorted(places, at, "right") - 1, 0, maximum(number_of(last) - 1, 0))
@@ -302,6 +249,20 @@ def interp(
     found = where(equal(at, places[-1]), values[-1], found)
     found = where(less(at, places[0]), low, found)
     return where(greater(at, places[-1]), high, found)
+
+
+def _periodic(
+    at: Tracer, places: Tracer, values: Tracer, period: Any
+) -> tuple[Tracer, Tracer, Tracer]:
+    """Positions within one period; the points in order, with a neighbour from either side."""
+    if is_number(period) and period == 0:
+        raise located(ShapeError, "interp: the period is 0; expected another number.")
+    length = absolute(astype(lift(period), np.float64))
+    at, places = mod(at, length), mod(places, length)
+    order = argsort(places, stable=True)
+    places, values = take(places, order), take(values, order)
+    around = [places[-1:] - length, places, places[:1] + length]
+    return at, concatenate(around), concatenate([values[-1:], values, values[:1]])
 
 
 # Quantiles

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import DTYPES, DType, dtype_of, named_dtype, numpy_dtype
+from mlc.dialects.dtypes import BF16, DTYPES, F32, DType, dtype_of, named_dtype, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp, dense, full
@@ -170,6 +170,14 @@ def _common(keys: tuple[PromotionKey, ...]) -> DType:
     weak = [key[1] for key in keys if not isinstance(key, str)]
     if any(row.kind in ("float", "complex", "storage") for row in strong):
         weak = [x for x in weak if isinstance(x, complex)]
+    try:
+        return numpy_dtype(np.result_type(*(row.numpy for row in strong), *weak))
+    except TypeError:
+        beside = {row.kind for row in strong if row is not BF16}
+        if BF16 not in strong or not beside <= {"float", "int", "uint"}:
+            raise
+    # result_type does not know what ufuncs do: bf16 counts as f32 beside what it does not hold
+    strong = [F32 if row is BF16 else row for row in strong]
     return numpy_dtype(np.result_type(*(row.numpy for row in strong), *weak))
 
 
