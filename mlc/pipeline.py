@@ -68,11 +68,13 @@ STAGES = (
     Stage(
         "tensor",
         (
+            Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
             Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
             Step("mlc-fold-views", "index letters absorb the views that composition left over"),
             Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
             Step("mlc-cse", "equal values look equal only in canonical form"),
             Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
+            Step("mlc-drop-barriers", "nothing merges values any more"),
         ),
         leaves=("builtin.", "func.", "mlc."),
     ),

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 PASSES = {
+    "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
+    "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
+    "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
     "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
     "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",

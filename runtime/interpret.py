@@ -24,6 +24,7 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
+from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 
@@ -115,6 +116,8 @@ class _Frame:
             case IfOp():
                 taken = op.then if self.values[op.condition] else op.otherwise
                 carried = self.run(taken.block, [])
+            case RuleOp():
+                carried = self.run(op.body.block, carried)
             case _:
                 raise CompilerBug(f"the interpreter does not know '{op.name}'")
         return carried

@@ -284,7 +284,7 @@ class MulOp(ArithBinary):
         )
 
     def linear_operands(self) -> tuple[int, ...]:
-        return (0, 1) if self.lhs is not self.rhs else ()
+        return (0, 1)
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         return b(MulOp, cotangent, self.operands[1 - operand])

@@ -137,11 +137,16 @@ class GatherOp(TensorOp):
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         """Adds each element of the cotangent where it was read."""
+        zero = full(b, 0.0, self.dtype, shape_of(self.source.type))
+        return self.accumulate(b, zero, cotangent, operand)
+
+    def accumulate(
+        self, b: OpBuilder, total: SSAValue, cotangent: SSAValue, operand: int
+    ) -> SSAValue:
         from mlc.dialects.tensor.scatter import ScatterOp
 
-        zero = full(b, 0.0, self.dtype, shape_of(self.source.type))
         text = self.letters.data
-        return b(ScatterOp, zero, *self.indices, cotangent, mode="add", letters=text)
+        return b(ScatterOp, total, *self.indices, cotangent, mode="add", letters=text)
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
@@ -150,6 +155,9 @@ class GatherOp(TensorOp):
         words, result = split(self.letters.data)
         marked = ",".join(f"{new}{w}" if k else w for w, k in zip(words, batched, strict=True))
         return b(GatherOp, *operands, letters=f"{marked}->{new}{result}")
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        return full(b, 0, I64, shape_of(self.operands[operand].type)) if operand else None
 
     def extent(self, index: int) -> Dim:
         """The size of the axis that index tensor `index` addresses."""

@@ -124,7 +124,7 @@ class TensorOp(IRDLOperation):
         raise _missing(type(self), "transpose")
 
     def linear_operands(self) -> tuple[int, ...]:
-        """The operands in each of which the result is linear while the others are fixed."""
+        """The positions in each of which the result is linear while the others are fixed."""
         return ()
 
     def jointly_linear(self) -> tuple[int, ...]:
@@ -133,6 +133,22 @@ class TensorOp(IRDLOperation):
         result is linear only together, as a sum is in both of its own.
         """
         return self.linear_operands()
+
+    def accumulate(
+        self, b: OpBuilder, total: SSAValue, cotangent: SSAValue, operand: int
+    ) -> SSAValue:
+        """
+        Linear ops that read few elements of a large operand: `total` with its cotangent added where
+        those elements are.
+        """
+        raise _missing(type(self), "accumulate")
+
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        """
+        The other ops: the tangent of the result, by ops linear in the operands' tangents (None:
+        zero). Reverse mode transposes these.
+        """
+        raise _missing(type(self), "jvp")
 
     def stored_operands(self) -> tuple[int, ...]:
         """The operands read at computed positions: these must lie in memory."""
@@ -143,6 +159,11 @@ class TensorOp(IRDLOperation):
     ) -> SSAValue:
         """The op over a new leading axis that the operands marked `batched` carry."""
         raise _missing(type(self), "batch")
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        """Ops with `CHECKS`: a value of an operand for which no run-time error is reported, in its
+        shape; None where the operand's value causes none."""
+        return None
 
     @property
     def shape(self) -> Shape:

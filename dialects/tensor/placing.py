@@ -295,6 +295,14 @@ class DynamicSliceOp(_Offset):
         zeros = full(b, 0.0, self.dtype, shape_of(self.x.type))
         return b(DynamicUpdateOp, zeros, cotangent, *self.offsets)
 
+    def accumulate(
+        self, b: OpBuilder, total: SSAValue, cotangent: SSAValue, operand: int
+    ) -> SSAValue:
+        from mlc.dialects.tensor.elementwise import AddOp
+
+        before = b(DynamicSliceOp, total, *self.offsets, declared=tensor_of(self.result))
+        return b(DynamicUpdateOp, total, b(AddOp, before, cotangent), *self.offsets)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

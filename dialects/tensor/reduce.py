@@ -222,7 +222,7 @@ class Product(Reduction):
         return left, right
 
     def linear_operands(self) -> tuple[int, ...]:
-        return (0, 1) if self.operands[0] is not self.operands[1] else ()
+        return (0, 1)
 
     def flops(self) -> Dim:
         """Multiplications and additions."""

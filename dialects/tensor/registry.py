@@ -19,11 +19,13 @@ from mlc.dialects.tensor.elementwise import ARITHMETIC
 from mlc.dialects.tensor.functions import FUNCTIONS
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.markers import MARKERS
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import PLACING
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.rounding import ROUNDING
+from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -43,6 +45,7 @@ OPS: tuple[type[TensorOp], ...] = (
     *TRIGONOMETRY,
     *DIVISION,
     *BITWISE,
+    *MARKERS,
     PhiloxOp,
     BroadcastOp,
     TransposeOp,
@@ -76,7 +79,7 @@ class _Constants(ConstantMaterializationInterface):
 
 
 TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
-CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, YieldOp)
+CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp)
 MLC = Dialect(
     "mlc",
     [*OPS, *CONTROL_OPS, *PLAN_OPS],

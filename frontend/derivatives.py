@@ -1,0 +1,393 @@
+"""
+Derivatives of Python functions: `mlc.grad`, `value_and_grad`, `vjp`, `jvp`, `linearize`.
+
+Each traces the function into a block of its own, lets `passes/tensor/derivative` write the
+derivative as ops, and puts both into the program. Arguments and results are those of the functions
+of these names in JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.dtypes import DType
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.letters import spell
+from mlc.frontend.containers import Leaf, Structure
+from mlc.frontend.errors import LeakError, located
+from mlc.frontend.numpy.values import convert, is_operand
+from mlc.frontend.regions import Carry
+from mlc.frontend.subprogram import (
+    Subprogram,
+    Transformed,
+    inline,
+    subprogram,
+    traced,
+    transformed_once,
+)
+from mlc.frontend.trace import current, here
+from mlc.frontend.tracer import Tracer
+from mlc.passes.tensor.derivative.emit import Emitter
+from mlc.passes.tensor.derivative.forward import push_forward
+from mlc.passes.tensor.derivative.reverse import pull_back
+
+Argnums = int | Sequence[int]
+
+
+# grad
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+    """
+    The gradient of a function whose result is one real number.
+
+    Gives, for the same arguments, a container like the argument `argnums` (for several: a tuple of
+    them) with an array for each of its arrays, of its shape and dtype. With `has_aux` the function
+    returns (number, anything else), and this one (gradient, anything else). Raises DTypeError for
+    integers and ShapeError for a result that is not one number.
+    """
+    return _gradient("grad", f, argnums, has_aux)
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Transformed:
+    """
+    As `grad`, but gives (result of the function, gradient); the function is computed once.
+    """
+    return _gradient("value_and_grad", f, argnums, has_aux)
+
+
+def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool) -> Transformed:
+    check_callable(name, f)
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    one = isinstance(argnums, int)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        inputs = chosen(name, args, positions)
+        sub = with_arguments(name, f, inputs, positions, args, kwargs)
+        loss = loss_of(name, sub, has_aux)
+        values = sub.outputs
+        into = Block(arg_types=[values[0].type])
+        seeds = [into.args[0], *(None for _ in values[1:])]
+        found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+        values = inline(sub.block, inputs.values, values)
+        ones = full(here().b, 1.0, loss, ())
+        gradients = filled(inputs, place(into, [ones], found))
+        gradient = gradients[0] if one else gradients
+        outcome = results(sub.outcome, values)
+        if name == "value_and_grad":
+            return outcome, gradient
+        return (gradient, outcome[1]) if has_aux else gradient
+
+    return transformed_once(f, (name, positions, one, has_aux), lambda: Transformed(f, run))
+
+
+def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
+    """The dtype of the number that the function returned; raises where it is none."""
+    structure: Structure = sub.outcome.structure
+    if has_aux:
+        pair = not isinstance(structure, Leaf) and structure.kind is tuple
+        if not pair or len(structure.children) != 2:  # pyright: ignore[reportAttributeAccessIssue]
+            message = f"{name}: with has_aux=True the function must return (number, anything else)."
+            raise located(DTypeError, message)
+        structure = structure.children[0]  # pyright: ignore[reportAttributeAccessIssue]
+    first = sub.outcome.leaves[0] if sub.outcome.leaves else None
+    if not isinstance(structure, Leaf) or not isinstance(first, Tracer):
+        kind = "a container" if not isinstance(structure, Leaf) else repr(first)
+        message = f"{name}: the function returns {kind}; expected one real number."
+        remedy = "Return (loss, the rest) and say has_aux=True." if not has_aux else None
+        raise located(DTypeError, message, remedy=remedy)
+    with here().inside(sub.block):
+        dims, row = first.dims, first.row
+    if dims:
+        message = f"{name}: the function returns an array {spell(dims)}; expected one number."
+        remedy = "Reduce it (.sum(), .mean()), or use mlc.jacrev for all its derivatives."
+        raise located(ShapeError, message, remedy=remedy)
+    if row.kind != "float":
+        message = f"{name}: the function returns {row.numpy}; expected a real floating number."
+        raise located(DTypeError, message)
+    return row
+
+
+# vjp, jvp, linearize
+
+
+def vjp(
+    f: Callable[..., Any], *primals: Any, has_aux: bool = False
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]] | tuple[Any, Any, Any]:
+    """
+    (result, pull): `pull` takes a cotangent, a container like the result, and gives a tuple of
+    cotangents, one for each argument. With `has_aux` the function returns (result, anything else)
+    and this gives (result, pull, anything else).
+
+    Outside a compiled function `pull` computes the function again at each call.
+    """
+    check_callable("vjp", f)
+    if current() is None:
+        return _vjp_outside(f, primals, has_aux)
+    inputs = chosen("vjp", primals, range(len(primals)), integers=True)
+    sub = with_arguments("vjp", f, inputs, range(len(primals)), primals, {})
+    values = sub.outputs
+    main = main_part(sub.outcome, has_aux)
+    into = Block(arg_types=[x.type for x in values[: len(main.arrays)]])
+    seeds = [*into.args, *(None for _ in values[len(main.arrays) :])]
+    found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+    outputs = inline(sub.block, inputs.values, values)
+    outcome = results(sub.outcome, outputs)
+    pull = Later("vjp", into, results_carry(main, outputs), found, inputs)
+    return (outcome[0], pull, outcome[1]) if has_aux else (outcome, pull)
+
+
+def _vjp_outside(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> Any:
+    outcome = transformed_once(f, "value", lambda: Transformed(f, lambda *a: traced(f, *a)))(
+        *primals
+    )
+
+    def pulled(primals: tuple[Any, ...], cotangent: Any) -> Any:
+        return vjp(f, *primals, has_aux=has_aux)[1](cotangent)
+
+    back = transformed_once(f, ("pull", has_aux), lambda: Transformed(pulled, pulled))
+
+    def pull(cotangent: Any) -> Any:
+        return back(primals, cotangent)
+
+    return (outcome[0], pull, outcome[1]) if has_aux else (outcome, pull)
+
+
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """
+    (result, tangent of the result) for arguments and their tangents, two tuples of like containers.
+    With `has_aux` the function returns (result, anything else), which is given third.
+    """
+    check_callable("jvp", f)
+    if current() is None:
+
+        def pushed(primals: Any, tangents: Any) -> Any:
+            return jvp(f, primals, tangents, has_aux)
+
+        made = transformed_once(f, ("jvp", has_aux), lambda: Transformed(pushed, pushed))
+        return made(tuple(primals), tuple(tangents))
+    outcome, push, aux = _linearized("jvp", f, tuple(primals), has_aux)
+    found = push(*tangents)
+    return (outcome, found, aux) if has_aux else (outcome, found)
+
+
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """
+    (result, push): `push` takes a tangent for each argument and gives that of the result. What does
+    not depend on the tangents is computed once.
+    """
+    check_callable("linearize", f)
+    if current() is None:
+        outcome = transformed_once(f, "value", lambda: Transformed(f, lambda *a: traced(f, *a)))(
+            *primals
+        )
+        return outcome, lambda *tangents: jvp(f, primals, tangents)[1]
+    outcome, push, _ = _linearized("linearize", f, primals, False)
+    return outcome, push
+
+
+def _linearized(
+    name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
+) -> tuple[Any, Later, Any]:
+    inputs = chosen(name, primals, range(len(primals)), integers=True)
+    sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
+    main = main_part(sub.outcome, has_aux)
+    arguments = list(sub.block.args)
+    tangents = [sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments]
+    values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
+    count = len(main.arrays)
+    linear = _split(sub.block, tangents)
+    for _ in tangents:
+        sub.block.erase_arg(sub.block.args[-1], safe_erase=False)
+    outputs = inline(sub.block, inputs.values, values)
+    outcome = results(sub.outcome, outputs)
+    push = Later(name, linear, inputs, found[:count], results_carry(main, outputs), one=True)
+    return (outcome[0], push, outcome[1]) if has_aux else (outcome, push, None)
+
+
+def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
+    """Takes the ops that depend on the tangents out of the block, into one of their own."""
+    linear = Block(arg_types=[x.type for x in tangents])
+    depends: set[SSAValue] = set(tangents)
+    for op in list(block.ops):
+        if any(x in depends for inner in op.walk() for x in inner.operands):
+            depends.update(op.results)
+            op.detach()
+            linear.add_op(op)
+    for old, new in zip(tangents, linear.args, strict=True):
+        old.replace_all_uses_with(new)
+    return linear
+
+
+@dataclass
+class Later:
+    """
+    A linear function that is called later, and more than once: a pulled-back or pushed-forward
+    block over values of the program.
+    """
+
+    name: str
+    block: Block
+    given: Carry  # what the block's arguments are like
+    found: list[SSAValue | None]  # what it gives for each array of `gives`
+    gives: Carry
+    one: bool = False  # given as several arguments, gives one container
+
+    def __call__(self, *values: Any) -> Any:
+        """Its value, as ops of the program."""
+        value = values if self.one else values[0]
+        arguments = like(self.name, self.given, value)
+        block, found = copy_of(self.block, self.found)
+        _check_visible(self.name, block)
+        return filled(self.gives, place(block, arguments, found))
+
+
+def copy_of(block: Block, values: Sequence[SSAValue | None]) -> tuple[Block, list[SSAValue | None]]:
+    """A copy of a block, and what values of it are called there."""
+    new = Block(arg_types=[x.type for x in block.args])
+    renamed: dict[SSAValue, SSAValue] = dict(zip(block.args, new.args, strict=True))
+    Emitter(new).copies(block.ops, renamed)
+    return new, [None if x is None else renamed.get(x, x) for x in values]
+
+
+def _check_visible(name: str, block: Block) -> None:
+    inside = {x for op in block.walk() for x in op.results}
+    inside |= {x for op in block.walk() for r in op.regions for b in r.blocks for x in b.args}
+    inside |= set(block.args)
+    trace = here()
+    for op in block.walk():
+        for x in op.operands:
+            if x not in inside and not trace.visible(x):
+                message = f"{name}: the function that it gave is called outside the loop it is from"
+                raise located(LeakError, message)
+
+
+# what these share
+
+
+def check_callable(name: str, f: object) -> None:
+    """TypeError for anything but a function."""
+    if not callable(f):
+        raise TypeError(f"mlc.{name}: the first argument is {f!r}; expected a function")
+
+
+def chosen(
+    name: str, args: Sequence[Any], positions: Sequence[int], *, integers: bool = False
+) -> Carry:
+    """The arguments at `positions`, lifted; DTypeError for arrays that have no derivative."""
+    for position in positions:
+        if not -len(args) <= position < len(args):
+            count = f"{len(args)} positional argument{'s' * (len(args) != 1)}"
+            raise located(DTypeError, f"{name}: argnums names {position}; found {count}.")
+    found = Carry.of(name, tuple(args[p] for p in positions), "args")
+    names = [
+        x.replace(f"args[{k}]", f"argument {p}", 1)
+        for x in found.names
+        for k, p in enumerate(positions)
+        if x.startswith(f"args[{k}]")
+    ]
+    found = replace(found, names=tuple(names))
+    for text, x in zip(found.array_names, found.arrays, strict=True):
+        if not x.row.is_inexact and not integers:
+            message = f"{name}: {text} is {x.row.numpy}, which has no derivative."
+            remedy = "Convert it to a floating dtype, or leave it out of argnums."
+            raise located(DTypeError, message, remedy=remedy)
+    return found
+
+
+def with_arguments(
+    name: str,
+    f: Callable[..., Any],
+    inputs: Carry,
+    positions: Sequence[int],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Subprogram:
+    """`f` traced in a block whose arguments are the arrays of the arguments at `positions`."""
+
+    def run(values: tuple[Any, ...]) -> Any:
+        every = list(args)
+        for position, value in zip(positions, values, strict=True):
+            every[position] = value
+        return traced(f, *every, **kwargs)
+
+    return subprogram(name, inputs, run)
+
+
+def main_part(outcome: Carry, has_aux: bool) -> Carry:
+    """The result without what else a function returns with `has_aux`."""
+    if not has_aux:
+        return outcome
+    structure = outcome.structure
+    if isinstance(structure, Leaf) or structure.kind is not tuple or len(structure.children) != 2:
+        message = f"{outcome.function}: with has_aux=True the function must return a pair."
+        raise located(DTypeError, message)
+    first = structure.children[0]
+    count = _leaves(first)
+    return replace(
+        outcome, structure=first, names=outcome.names[:count], leaves=outcome.leaves[:count]
+    )
+
+
+def _leaves(structure: Structure) -> int:
+    return 1 if isinstance(structure, Leaf) else sum(map(_leaves, structure.children))
+
+
+def place(
+    block: Block, arguments: Sequence[SSAValue], values: Sequence[SSAValue | None]
+) -> list[SSAValue | None]:
+    """Puts a block into the program; its values as they are called afterwards."""
+    renamed = dict(zip(block.args, arguments, strict=True))
+    inline(block, arguments, ())
+    return [None if x is None else renamed.get(x, x) for x in values]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def filled(carry: Carry, values: Sequence[SSAValue | None]) -> Any:
+    """The container with these values, zeros for None."""
+    trace = here()
+    arrays: list[Tracer] = []
+    for x, value in zip(carry.arrays, values, strict=True):
+        found = full(trace.b, 0, x.row, x.dims) if value is None else value
+        arrays.append(Tracer(trace, found, weak=x.weak))
+    return carry.with_arrays(arrays).container()
+
+
+def results_carry(outcome: Carry, values: Sequence[SSAValue]) -> Carry:
+    """A function's result with its values as they are called in the program."""
+    pairs = zip(outcome.arrays, values, strict=False)
+    return outcome.with_arrays([Tracer(here(), v, weak=x.weak) for x, v in pairs])
+
+
+def results(outcome: Carry, values: Sequence[SSAValue]) -> Any:
+    """What the function returned, with its values as they are called in the program."""
+    return results_carry(outcome, values).container()
+
+
+def like(name: str, given: Carry, value: Any) -> list[SSAValue]:
+    """The arrays of a container that must be like `given` in structure, shapes and dtypes."""
+    found = Carry.of(name, value, "value")
+    if found.structure != given.structure:
+        message = f"{name}: found another structure than that of the value it belongs to."
+        raise located(ShapeError, message)
+    values: list[SSAValue] = []
+    for x, wanted in zip(found.leaves, given.leaves, strict=True):
+        if not isinstance(wanted, Tracer):
+            continue
+        if not is_operand(x) or x.dims != wanted.dims:
+            shape = spell(x.dims) if isinstance(x, Tracer) else repr(x)
+            message = f"{name}: found {shape} for a value {spell(wanted.dims)}; expected its shape."
+            raise located(ShapeError, message)
+        if x.row is not wanted.row and not x.weak:
+            message = f"{name}: found {x.row.numpy} for a value of {wanted.row.numpy}"
+            raise located(DTypeError, message)
+        values.append(convert(x.value, wanted.row))
+    return values

@@ -1,0 +1,207 @@
+"""What derivatives are built with: ops at the end of a block, zeros, loops, copies of ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+
+from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.tensor.comparison import ConvertOp, MinOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp, loop_region, yield_of
+from mlc.dialects.tensor.create import ConstantOp, SizeOp, full
+from mlc.dialects.tensor.division import FloorDivOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
+from mlc.dialects.tensor.op import OpBuilder, as_tensor, tensor_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.dialects.tensor.shape import ReshapeOp
+
+ONE = Dim.const(1)
+Values = list[SSAValue]
+
+
+class Emitter(OpBuilder):
+    """Adds ops to the end of a block, each at the source location of what it is derived from."""
+
+    def __init__(self, block: Block, location: object = None) -> None:
+        super().__init__(self._insert)
+        self.block = block
+        self.location = location
+        self._numbers: dict[tuple[Attribute, float], SSAValue] = {}
+
+    def _insert(self, op: Operation) -> None:
+        if self.location is not None:
+            op.location = self.location  # pyright: ignore[reportAttributeAccessIssue]
+        self.block.add_op(op)
+
+    def at(self, op: Operation) -> Emitter:
+        """Ops from here on come from `op`."""
+        self.location = op.location
+        return self
+
+    def number(self, value: float, kind: Attribute) -> SSAValue:
+        """One number everywhere, in a tensor's type."""
+        found = self._numbers.get((kind, value))
+        if found is None:
+            dtype = dtype_of(as_tensor(kind).element_type)
+            number = value if dtype.is_inexact else int(value)
+            found = full(self, number, dtype, shape_of(kind))
+            self._numbers[kind, value] = found
+        return found
+
+    def zeros(self, kind: Attribute) -> SSAValue:
+        """Zeros of a tensor's type."""
+        return self.number(0.0, kind)
+
+    def sum(self, values: Sequence[SSAValue]) -> SSAValue:
+        """The sum of one or more values of one type, as a balanced tree in their order."""
+        if len(values) == 1:
+            return values[0]
+        half = (len(values) + 1) // 2
+        return self(AddOp, self.sum(values[:half]), self.sum(values[half:]))
+
+    # 0-d integers
+
+    def integer(self, value: int) -> SSAValue:
+        """A constant of type i64."""
+        return self.number(value, tensor_type(i64, ()))
+
+    def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x + y"""
+        return self(AddOp, x, y)
+
+    def subtract(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x - y"""
+        return self(SubOp, x, y)
+
+    def multiply(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x * y"""
+        return self(MulOp, x, y)
+
+    def smaller(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """min(x, y)"""
+        return self(MinOp, x, y)
+
+    def divide_up(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """ceil(x / y), for y > 0."""
+        return self(FloorDivOp, self.add(x, self.subtract(y, self.integer(1))), y)
+
+    # one of many along a first axis
+
+    def read(self, stack: SSAValue, at: SSAValue) -> SSAValue:
+        """stack[at]"""
+        kind = tensor_of(stack)
+        dims = shape_of(kind)[1:]
+        row = tensor_type(kind.element_type, (ONE, *dims))
+        found = self(DynamicSliceOp, stack, *self._offsets(at, dims), declared=row)
+        return self(ReshapeOp, found, declared=tensor_type(kind.element_type, dims))
+
+    def write(self, stack: SSAValue, value: SSAValue, at: SSAValue) -> SSAValue:
+        """`stack` with stack[at] = value"""
+        kind = tensor_of(value)
+        dims = shape_of(kind)
+        row = self(ReshapeOp, value, declared=tensor_type(kind.element_type, (ONE, *dims)))
+        return self(DynamicUpdateOp, stack, row, *self._offsets(at, dims))
+
+    def _offsets(self, at: SSAValue, dims: Shape) -> Values:
+        return [at, *(self.integer(0) for _ in dims)]
+
+    def stack(self, count: Dim, kind: Attribute) -> SSAValue:
+        """Room for `count` values of a type."""
+        found = as_tensor(kind)
+        return self.zeros(tensor_type(found.element_type, (count, *shape_of(found))))
+
+    # ops with regions
+
+    def loop(
+        self,
+        count: SSAValue,
+        starts: Sequence[SSAValue],
+        body: Callable[[Emitter, SSAValue, Values], Sequence[SSAValue]],
+    ) -> Values:
+        """`mlc.for` with a body that gets (emitter, trip number, carried values)."""
+        region = loop_region([x.type for x in starts])
+        inner = Emitter(region.block, self.location)
+        index, *carried = region.block.args
+        outcome = body(inner, index, list(carried))
+        region.block.add_op(YieldOp.create(operands=outcome))
+        loop = ForOp(count, starts, region)
+        self.insert(loop)
+        return list(loop.outs)
+
+    def copies(
+        self, ops: Iterable[Operation], renamed: dict[SSAValue, SSAValue]
+    ) -> list[Operation]:
+        """Copies of ops, whose results are added to `renamed`."""
+        found: list[Operation] = []
+        for op in ops:
+            new = op.clone(renamed)
+            self.block.add_op(new)
+            found.append(new)
+        return found
+
+
+def body_ops(block: Block) -> list[Operation]:
+    """The ops of a region's block before its `mlc.yield`."""
+    return [op for op in block.ops if not isinstance(op, YieldOp)]
+
+
+def trips_of(count: SSAValue) -> Dim | None:
+    """How often a loop runs, where sizes and constants say it."""
+    owner = count.owner
+    match owner:
+        case SizeOp():
+            return owner.dim
+        case ConstantOp():
+            return Dim.const(max(int(owner.array()[()]), 0))
+        case ConvertOp():
+            return trips_of(owner.x)
+        case AddOp() | SubOp():
+            left, right = trips_of(owner.lhs), trips_of(owner.rhs)
+            if left is None or right is None:
+                return None
+            return left + right if isinstance(owner, AddOp) else left - right
+        case _:
+            return None
+
+
+def extend_results(op: Operation, kinds: Sequence[Attribute]) -> Values:
+    """New last results of an op; those it has stay the same values."""
+    first = len(op.results)
+    new = [OpResult(kind, op, first + k) for k, kind in enumerate(kinds)]  # pyright: ignore[reportArgumentType]
+    op.results = (*op.results, *new)
+    return list(new)
+
+
+def extend_yield(block: Block, values: Sequence[SSAValue]) -> None:
+    """`mlc.yield` of more values."""
+    last = yield_of(block)
+    last.operands = [*last.operands, *values]
+
+
+def extend_carried(op: ControlOp, starts: Sequence[SSAValue]) -> list[Values]:
+    """
+    More carried values of a loop, which begin as `starts`; for each block the new arguments. The
+    blocks do not yield them yet; the results are there.
+    """
+    extend_results(op, [x.type for x in starts])
+    return extend_arguments(op, starts)
+
+
+def extend_arguments(op: ControlOp, starts: Sequence[SSAValue]) -> list[Values]:
+    """More values that go into an op's regions: for each block the new arguments."""
+    op.operands = [*op.operands, *starts]
+    return [[b.insert_arg(x.type, len(b.args)) for x in starts] for b in op.blocks]
+
+
+def discard(block: Block) -> None:
+    """Forgets a block that nothing uses any more."""
+    for op in reversed(list(block.ops)):
+        block.erase_op(op, safe_erase=False)
+
+
+def is_differentiable(value: SSAValue) -> bool:
+    """Whether the dtype has derivatives: floats that compute, and complex numbers."""
+    return dtype_of(tensor_of(value).element_type).is_inexact

@@ -1,0 +1,245 @@
+"""
+Reverse mode through loops whose number of trips is a value: the loop runs again, and again.
+
+Where the number of trips is not known when the program is compiled, no stack has a size. So a stack
+of `SLOTS` states is filled at equal distances while the loop runs once more; then each part, last
+part first, fills a second stack in the same way, and each of its parts runs again up to the trip
+that is due (Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse
+automatic differentiation", 1992: checkpoints in levels). Up to SLOTS**2 trips run three times
+forward in all; memory does not grow with the trips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.tensor.comparison import MaxOp
+from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, yield_of
+from mlc.dialects.tensor.op import bytes_of
+from mlc.passes.tensor.derivative.emit import (
+    Emitter,
+    Values,
+    body_ops,
+    discard,
+    extend_carried,
+    extend_yield,
+    trips_of,
+)
+from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
+
+CHECKPOINT = "mlc.checkpoint"
+"""
+Attribute of a loop of which reverse mode shall keep about as many states as the square root of its
+trips.
+"""
+
+SLOTS = 128
+"""States on a stack: 16,384 trips run three times; a stack of 1 MiB states takes 128 MiB."""
+
+STACK_BYTES = 1 << 28
+"""Stacks of large states get fewer slots, but at least `FEWEST`."""
+
+FEWEST = 8
+
+
+def count_trips(op: WhileOp) -> SSAValue:
+    """How often the loop ran: a new result."""
+    assert op.parent is not None
+    before = Emitter(around := Block(), op.location)
+    start = before.integer(0)
+    for new in list(around.ops):
+        new.detach()
+        op.parent.insert_op_before(new, op)
+    _, (count,) = extend_carried(op, [start])
+    body = op.body.block
+    last = yield_of(body)
+    last.detach()
+    e = Emitter(body, op.location)
+    following = e.add(count, e.integer(1))
+    body.add_op(last)
+    extend_yield(body, [following])
+    return op.results[-1]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A loop to go back through: its body, and which values have cotangents."""
+
+    op: ForOp | WhileOp
+    body: Block
+    carried: Values  # block arguments that a trip gets and gives
+    sweep: Reverse
+    active: list[int]
+    outside: list[SSAValue]  # values around the loop that get cotangents
+
+    def trip(self, b: Emitter, number: SSAValue, state: Sequence[SSAValue]) -> Values:
+        """The carried values after one trip."""
+        renamed = self._renamed(number, state)
+        b.copies(body_ops(self.body), renamed)
+        return [renamed.get(x, x) for x in yield_of(self.body).values[: len(self.carried)]]
+
+    def _renamed(self, number: SSAValue, state: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
+        renamed = dict(zip(self.carried, state, strict=True))
+        if isinstance(self.op, ForOp):
+            renamed[self.body.args[0]] = number
+        return renamed
+
+    def back(
+        self, b: Emitter, number: SSAValue, state: Sequence[SSAValue], cotangents: Values
+    ) -> tuple[Reverse, list[SSAValue | None]]:
+        """The way back through one trip; the sweep holds contributions to values outside."""
+        renamed = self._renamed(number, state)
+        varied = self.sweep.varied
+        varied.values |= {new for old, new in renamed.items() if old in varied.values}
+        ops = b.copies(body_ops(self.body), renamed)
+        varied.mark(ops)
+        inner = Reverse(b, varied)
+        for k, cotangent in zip(self.active, cotangents, strict=True):
+            value = yield_of(self.body).values[k]
+            inner.add(renamed.get(value, value), cotangent)
+        inner.run(ops)
+        b.location = self.op.location
+        return inner, [inner.take(x) for x in state]
+
+
+def pull_by_replay(
+    sweep: Reverse, op: ForOp | WhileOp, count: SSAValue, cotangents: Sequence[SSAValue | None]
+) -> None:
+    """Brings cotangents of the loop's results back to its initial values and to values around."""
+    active = [k for k, c in enumerate(cotangents) if c is not None]
+    carried: Values = list(op.carried if isinstance(op, ForOp) else op.body.block.args)
+    replay = _explored(Replay(op, op.body.block, carried, sweep, active, []))
+    b = sweep.b
+    first = [cotangents[k] for k in replay.active]
+    starts = [
+        b.zeros(op.inits[k].type) if x is None else x
+        for k, x in zip(replay.active, first, strict=True)
+    ]
+    starts += [b.zeros(x.type) for x in replay.outside]
+    slots = _slots(op, count)
+    found = _range_back(replay, b, slots, 2, b.integer(0), count, list(op.inits), starts)
+    sources = [op.inits[k] for k in replay.active] + replay.outside
+    for value, cotangent in zip(sources, found, strict=True):
+        sweep.add(value, cotangent)
+
+
+def _slots(op: ForOp | WhileOp, count: SSAValue) -> int:
+    """Of each stack: the square root of the trips where they are known, or few for large states."""
+    trips = trips_of(count)
+    if trips is not None and trips.constant is not None:
+        return max(1, math.ceil(math.sqrt(trips.constant)))
+    state = sum((bytes_of(x.type) for x in op.inits), Dim.const(0)).constant
+    if not state:
+        return SLOTS
+    return max(FEWEST, min(SLOTS, STACK_BYTES // state))
+
+
+def _explored(replay: Replay) -> Replay:
+    """With all the values that get cotangents, found by going back through one trip."""
+    active = replay.active
+    while True:
+        kinds = [x.type for x in replay.carried]
+        block = Block(arg_types=[INDEX, *kinds, *(kinds[k] for k in active)])
+        found = Replay(replay.op, replay.body, replay.carried, replay.sweep, active, [])
+        number, *rest = block.args
+        state, cotangents = rest[: len(kinds)], rest[len(kinds) :]
+        inner, before = found.back(Emitter(block), number, state, list(cotangents))
+        new = [k for k, x in enumerate(before) if x is not None and k not in active]
+        outside = list(inner.pending)
+        discard(block)
+        if not new:
+            return Replay(replay.op, replay.body, replay.carried, replay.sweep, active, outside)
+        active = sorted([*active, *new])
+
+
+def _range_back(
+    replay: Replay,
+    b: Emitter,
+    slots: int,
+    levels: int,
+    first: SSAValue,
+    count: SSAValue,
+    state: Values,
+    cotangents: Values,
+) -> Values:
+    """
+    The way back through trips first, first + 1, … (`count` of them), of which the first one starts
+    with `state`.
+    """
+    if levels == 0:
+        return _one_by_one(replay, b, first, count, state, cotangents)
+    one = b.integer(1)
+    stride = b(MaxOp, b.divide_up(count, b.integer(slots)), one)
+    parts = b.divide_up(count, stride)
+    room = Dim.const(slots)
+
+    def forward(e: Emitter, part: SSAValue, values: Values) -> Values:
+        stacks, now = values[: len(state)], values[len(state) :]
+        written = [e.write(s, x, part) for s, x in zip(stacks, now, strict=True)]
+        begin, length = _part(e, part, stride, count)
+        after = _run(replay, e, e.add(first, begin), length, now)
+        return [*written, *after]
+
+    starts = [b.stack(room, x.type) for x in state]
+    stacks = b.loop(parts, [*starts, *state], forward)[: len(state)]
+
+    def back(e: Emitter, number: SSAValue, values: Values) -> Values:
+        part = e.subtract(e.subtract(parts, one), number)
+        begin, length = _part(e, part, stride, count)
+        there = [e.read(s, part) for s in stacks]
+        return _range_back(replay, e, slots, levels - 1, e.add(first, begin), length, there, values)
+
+    return b.loop(parts, cotangents, back)
+
+
+def _part(
+    e: Emitter, part: SSAValue, stride: SSAValue, count: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """Where a part begins, and how many trips it has."""
+    begin = e.multiply(part, stride)
+    return begin, e.smaller(stride, e.subtract(count, begin))
+
+
+def _run(
+    replay: Replay, e: Emitter, first: SSAValue, count: SSAValue, state: Sequence[SSAValue]
+) -> Values:
+    """The carried values after `count` trips from `first` on."""
+
+    def trip(inner: Emitter, number: SSAValue, values: Values) -> Values:
+        return replay.trip(inner, inner.add(first, number), values)
+
+    return e.loop(count, state, trip)
+
+
+def _one_by_one(
+    replay: Replay,
+    b: Emitter,
+    first: SSAValue,
+    count: SSAValue,
+    state: Values,
+    cotangents: Values,
+) -> Values:
+    """Each trip after running again up to it."""
+
+    def back(e: Emitter, number: SSAValue, values: Values) -> Values:
+        steps = e.subtract(e.subtract(count, e.integer(1)), number)
+        there = _run(replay, e, first, steps, state)
+        known = len(replay.active)
+        inner, before = replay.back(e, e.add(first, steps), there, values[:known])
+        following = [
+            e.zeros(x.type) if c is None else c
+            for c, x in zip([before[k] for k in replay.active], values, strict=False)
+        ]
+        for value, total in zip(replay.outside, values[known:], strict=True):
+            contributions: list[Contribution] = inner.pending.get(value, [])
+            found = inner.total(contributions, total)
+            assert found is not None
+            following.append(found)
+        return following
+
+    return b.loop(count, cotangents, back)

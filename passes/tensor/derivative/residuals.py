@@ -1,0 +1,85 @@
+"""What reverse mode keeps of a region: as little as what is cheap to compute again allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.tensor.control import INDEX
+from mlc.dialects.tensor.create import IotaOp, SizeOp
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+
+CHEAP_WEIGHT = 4.0
+"""
+An elementwise op up to this weight (of additions) is computed again rather than kept: reading a
+value back takes about as long as four additions per element at the bandwidth of memory.
+"""
+
+MOVING = (BroadcastOp, ReshapeOp, SliceOp, TransposeOp, PadOp, DynamicSliceOp, IotaOp, SizeOp)
+"""Ops that only say where an element lies."""
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """Values that are kept, and ops that give the other needed ones from these, in order."""
+
+    stored: list[SSAValue]
+    computed: list[Operation]
+
+
+def residuals_of(body: Block, user: Block) -> Residuals:
+    """For the values of `body` that `user` uses. The trip number of a loop need not be kept."""
+    inside: set[SSAValue] = {*body.args, *(x for op in body.ops for x in op.results)}
+    index = body.args[0] if body.args and body.args[0].type == INDEX else None
+    used = {x for op in user.walk() for x in op.operands if x in inside}
+    free = {x for x in body.args if x is index and _is_trip(body)}
+    stored = used - free
+    computed: set[SSAValue] = set()
+
+    def available(value: SSAValue) -> bool:
+        return value not in inside or value in free or value in stored or value in computed
+
+    def recipe(value: SSAValue) -> list[SSAValue] | None:
+        """The values to compute on the way to this one; None where that is dear."""
+        found: list[SSAValue] = []
+        waiting = [value]
+        while waiting:
+            x = waiting.pop()
+            owner = x.owner
+            if not isinstance(owner, TensorOp) or not is_cheap(owner) or len(found) > 16:
+                return None
+            found.append(x)
+            waiting += [y for y in owner.operands if not available(y) and y not in found]
+        return found
+
+    for op in reversed(list(body.ops)):
+        for value in op.results:
+            if value in stored:
+                stored.discard(value)
+                steps = recipe(value)
+                if steps is None:
+                    stored.add(value)
+                else:
+                    computed.update(steps)
+    kept = [x for x in (*body.args, *(x for op in body.ops for x in op.results)) if x in stored]
+    again = [op for op in body.ops if any(x in computed for x in op.results)]
+    return Residuals(kept, again)
+
+
+def _is_trip(body: Block) -> bool:
+    from mlc.dialects.tensor.control import ForOp
+
+    return isinstance(body.parent_op(), ForOp)
+
+
+def is_cheap(op: TensorOp) -> bool:
+    """Whether computing its result again costs no more than reading it."""
+    if isinstance(op, Elementwise):
+        return op.WEIGHT <= CHEAP_WEIGHT
+    from mlc.dialects.tensor.create import ConstantOp
+
+    return isinstance(op, (*MOVING, ConstantOp))

@@ -1,0 +1,252 @@
+"""
+Reverse mode: cotangents from results back to inputs (Griewank and Walther, Evaluating Derivatives,
+2nd ed., 2008, chapter 3).
+
+What one op does to a cotangent follows from the facts it states: the transpose of a linear op, the
+partials of an elementwise op, and for the others the transpose of the linear program that their
+`jvp` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.tensor.comparison import SelectOp
+from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.elementwise import Elementwise, MulOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.passes.tensor.derivative.emit import Emitter, Values, discard
+from mlc.passes.tensor.derivative.varied import Varied
+
+
+@dataclass(frozen=True)
+class Masked:
+    """
+    `value` where `where` is `kept`, zero elsewhere. It stays in two parts through elementwise ops:
+    what they make of elements that were not selected, NaN perhaps, never reaches the gradient.
+    """
+
+    where: SSAValue
+    value: SSAValue
+    kept: bool
+
+    def of(self, value: SSAValue) -> Masked:
+        """Another value under the same mask."""
+        return Masked(self.where, value, self.kept)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A contribution to few elements of a large cotangent: `onto` adds it to a total, in place."""
+
+    alone: Callable[[], SSAValue]
+    onto: Callable[[SSAValue], SSAValue]
+
+
+Contribution = SSAValue | Masked | Part
+Rule = Callable[["Reverse", ControlOp], None]
+
+
+class Reverse:
+    """The cotangents of values, while ops are visited in reverse order."""
+
+    def __init__(self, b: Emitter, varied: Varied) -> None:
+        self.b = b
+        self.varied = varied
+        self.pending: dict[SSAValue, list[Contribution]] = {}
+
+    # cotangents
+
+    def add(self, value: SSAValue, contribution: Contribution | None) -> None:
+        """One consumer's contribution to a value's cotangent."""
+        if contribution is not None and value in self.varied:
+            self.pending.setdefault(value, []).append(contribution)
+
+    def take(self, value: SSAValue) -> SSAValue | None:
+        """The cotangent of a value, all of whose consumers were visited; None for zero."""
+        found = self._taken(value)
+        return self._whole(found) if isinstance(found, Masked) else found
+
+    def _taken(self, value: SSAValue) -> SSAValue | Masked | None:
+        parts = self.pending.pop(value, [])
+        if len(parts) == 1 and isinstance(parts[0], Masked):
+            return parts[0]
+        return self.total(parts, None)
+
+    def total(
+        self, contributions: Sequence[Contribution], start: SSAValue | None
+    ) -> SSAValue | None:
+        """The sum of contributions and `start`; those to few elements last."""
+        dense = [self._whole(c) for c in contributions if not isinstance(c, Part)]
+        dense = dense if start is None else [start, *dense]
+        found = self.b.sum(dense) if dense else None
+        for part in contributions:
+            if isinstance(part, Part):
+                found = part.alone() if found is None else part.onto(found)
+        return found
+
+    def _whole(self, found: SSAValue | Masked) -> SSAValue:
+        if not isinstance(found, Masked):
+            return found
+        pair = (found.value, self.b.zeros(found.value.type))
+        return self.b(SelectOp, found.where, *(pair if found.kept else pair[::-1]))
+
+    # ops
+
+    def run(self, ops: Iterable[Operation]) -> None:
+        """Visits the ops, last first."""
+        for op in reversed(list(ops)):
+            if isinstance(op, ControlOp):
+                from mlc.passes.tensor.derivative.reverse_control import pull_control
+
+                pull_control(self, op)
+            elif isinstance(op, TensorOp):
+                self._pull(op)
+
+    def _pull(self, op: TensorOp) -> None:
+        found = self._taken(op.results[0])
+        wanted = [k for k, x in enumerate(op.operands) if x in self.varied]
+        if found is None or not wanted:
+            return
+        self.b.at(op)
+        if isinstance(op, Elementwise):
+            self._elementwise(op, found, wanted)
+            return
+        cotangent = self._whole(found) if isinstance(found, Masked) else found
+        linear = op.jointly_linear()
+        for k in wanted:
+            if k in linear:
+                self.add(op.operands[k], self._transposed(op, cotangent, k))
+        rest = [k for k in wanted if k not in linear]
+        if rest:
+            self._by_tangents(op, cotangent, rest)
+
+    def _elementwise(self, op: Elementwise, found: SSAValue | Masked, wanted: list[int]) -> None:
+        if isinstance(op, SelectOp):
+            self._select(op, found, wanted)
+            return
+        cotangent = found.value if isinstance(found, Masked) else found
+        linear = op.jointly_linear()
+        partials = op.partials(self.b) if any(k not in linear for k in wanted) else ()
+        for k in wanted:
+            if k in linear:
+                value = op.transpose(self.b, cotangent, k)
+            else:
+                partial = partials[k]
+                if partial is None:
+                    continue
+                value = self.b(MulOp, cotangent, partial)
+            self.add(op.operands[k], found.of(value) if isinstance(found, Masked) else value)
+
+    def _select(self, op: SelectOp, found: SSAValue | Masked, wanted: list[int]) -> None:
+        for k in wanted:
+            where, kept = op.condition, k == 1
+            if isinstance(found, Masked):
+                # both conditions: where ours does not hold, the outer one counts for nothing
+                no = self.b.zeros(op.condition.type)
+                yes = self.b.number(1.0, op.condition.type)
+                ours = (yes, no) if found.kept else (no, yes)
+                outer = self.b(SelectOp, found.where, *ours)
+                pair = (outer, no) if kept else (no, outer)
+                where, kept = self.b(SelectOp, op.condition, *pair), True
+            value = found.value if isinstance(found, Masked) else found
+            self.add(op.operands[k], Masked(where, value, kept))
+
+    def _transposed(self, op: TensorOp, cotangent: SSAValue, operand: int) -> Contribution:
+        if type(op).accumulate is TensorOp.accumulate:
+            return op.transpose(self.b, cotangent, operand)
+        b, location = self.b, op.location
+
+        def alone() -> SSAValue:
+            b.location = location
+            return op.transpose(b, cotangent, operand)
+
+        def onto(total: SSAValue) -> SSAValue:
+            b.location = location
+            return op.accumulate(b, total, cotangent, operand)
+
+        return Part(alone, onto)
+
+    def _by_tangents(self, op: TensorOp, cotangent: SSAValue, operands: list[int]) -> None:
+        def emit(b: Emitter, tangents: Values) -> list[SSAValue | None]:
+            given: list[SSAValue | None] = [None] * len(op.operands)
+            for k, tangent in zip(operands, tangents, strict=True):
+                given[k] = tangent
+            return [op.jvp(b, given)]
+
+        kinds = [op.operands[k] for k in operands]
+        for x, found in zip(kinds, self.transposed(emit, kinds, [cotangent]), strict=True):
+            self.add(x, found)
+
+    def transposed(
+        self,
+        emit: Callable[[Emitter, Values], Sequence[SSAValue | None]],
+        like: Sequence[SSAValue],
+        cotangents: Sequence[SSAValue | None],
+    ) -> list[SSAValue | None]:
+        """
+        The transpose of a linear program, which `emit` writes for arguments typed as `like`: for
+        cotangents of its results those of its arguments. What is not linear in it stays.
+        """
+        scratch = Block(arg_types=[x.type for x in like])
+        results = emit(Emitter(scratch, self.b.location), list(scratch.args))
+        linear = Varied(scratch.args).mark(scratch.ops)
+        tape: list[Operation] = []
+        for op in list(scratch.ops):
+            if any(x in linear for x in op.results):
+                tape.append(op)
+            else:
+                op.detach()
+                self.b.block.add_op(op)
+        after = Emitter(Block(), self.b.location)
+        inner = Reverse(after, linear)
+        for result, cotangent in zip(results, cotangents, strict=True):
+            if result is not None and cotangent is not None:
+                inner.add(result, cotangent)
+        inner.run(tape)
+        found = [inner.take(x) for x in scratch.args]
+        self._keep_used(scratch)
+        for op in list(after.block.ops):
+            op.detach()
+            self.b.block.add_op(op)
+        return found
+
+    def _keep_used(self, scratch: Block) -> None:
+        """Loops of a linear program may have saved values: these stay, the rest is forgotten."""
+        used = any(
+            scratch.find_ancestor_op_in_block(use.operation) is None
+            for op in scratch.ops
+            for result in op.results
+            for use in result.uses
+        )
+        if used:
+            for argument in scratch.args:
+                argument.replace_all_uses_with(self.b.zeros(argument.type))
+            for op in list(scratch.ops):
+                op.detach()
+                self.b.block.add_op(op)
+        else:
+            discard(scratch)
+
+
+def pull_back(
+    ops: Iterable[Operation],
+    outputs: Sequence[SSAValue],
+    inputs: Sequence[SSAValue],
+    into: Block,
+    cotangents: Sequence[SSAValue | None],
+) -> list[SSAValue | None]:
+    """
+    Adds to `into` the ops that bring cotangents of `outputs` (None: zero) back through `ops`; gives
+    those of `inputs`, None for zero. Loops among the ops may be rewritten in place, so that they
+    save what the way back needs.
+    """
+    ops = list(ops)
+    sweep = Reverse(Emitter(into), Varied(inputs).mark(ops))
+    for value, cotangent in zip(outputs, cotangents, strict=True):
+        sweep.add(value, cotangent)
+    sweep.run(ops)
+    return [sweep.take(x) for x in inputs]
