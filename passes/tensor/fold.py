@@ -31,8 +31,8 @@ def fold_rules(max_elements: int, max_work: int) -> Rules:
         known = [v for v in values if v is not None]
         if len(known) < len(values):
             return None
-        with np.errstate(all="ignore"):
-            return splat_constant(b, op.reference(*known), op.dtype, op.shape)
+        value = evaluate(op, known)
+        return None if value is None else splat_constant(b, value, op.dtype, op.shape)
 
     @rules.on(ConstantOp)
     def store_once(op: ConstantOp, b: Rewrite) -> SSAValue | None:
@@ -67,10 +67,15 @@ def fold_rules(max_elements: int, max_work: int) -> Rules:
 
 
 def evaluate(op: TensorOp, operands: list[Array]) -> Array | None:
-    """The op's reference on static shapes; None where it raises, which is left to run time."""
-    shape = tuple(dim.evaluate({}) for dim in op.shape)
+    """
+    The op's reference on static shapes (elementwise: any); None where it raises, which is left to
+    run time.
+    """
     try:
         with np.errstate(all="ignore"):
+            if isinstance(op, Elementwise):
+                return op.reference(*operands)
+            shape = tuple(dim.evaluate({}) for dim in op.shape)
             if isinstance(op, ReshapeOp):
                 return op.reference_at(operands[0], shape)
             if isinstance(op, SliceOp):

@@ -155,3 +155,12 @@ def test_ufuncs_and_functions_of_numpy_can_be_compiled() -> None:
     same(compiled(mnp.exp)(x), mnp.exp(x))
     with pytest.raises(TypeError, match="too many positional arguments"):
         compiled(np.add)(x, y, x)
+
+
+def test_an_error_among_constants_is_raised_when_the_line_runs() -> None:
+    def powers(x: Any) -> Any:
+        return np.power(np.full(3, 2), np.full(3, -1)) + x
+
+    with pytest.raises(ValueError, match="negative integer powers") as error:
+        mlc.compile(powers)(np.arange(3))
+    assert "test_numpy_edges.py:" in str(error.value)
