@@ -10,13 +10,14 @@ IPDPS 2009; where a block's part of two runs begins: Green, McColl and Bader, "G
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from xdsl.dialects import arith
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import BOOL, I64, DType
@@ -35,6 +36,7 @@ from mlc.lowering.loops.sort import as_integer, keys_of, position_dtype, unsigne
 THREADS = 256
 ITEMS = 4  # elements of a thread, THREADS apart
 TILE = THREADS * ITEMS  # keys and positions of 8 bytes: 16 of the 48 KiB that a block has
+NOT_UNROLLED: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
 MOST_MERGES = 40  # of runs whose length is known only at run time
 
 
@@ -102,8 +104,32 @@ class Order:
 
 
 Place = tuple[Index, Index]
+Element = tuple[SSAValue, SSAValue | None]
+"""A key and its position."""
 Write = Callable[[KernelScope, Index, Index, SSAValue, SSAValue | None], None]
 """(scope, row, place in the row, key, position)"""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Among the `length` sorted keys from slot `first` on: which come before `key`.
+
+    `equal`: whether those that are equal to it do.
+    """
+
+    first: Index
+    length: Index
+    key: SSAValue
+    equal: SSAValue
+
+
+def bisected(
+    b: GpuBuilder, goes: SSAValue | bool, low: SSAValue, middle: Index, high: SSAValue
+) -> list[SSAValue]:
+    """The bounds behind the middle, or those up to it; none are left where low = high."""
+    following = b.choose(goes, b.add(middle, 1), low)
+    end = b.choose(goes, high, b.min(middle, high))
+    return [b.index(following), b.index(end)]
 
 
 class _Tile:
@@ -124,7 +150,7 @@ class _Tile:
         if self.positions is not None and position is not None:
             self.b.store(position, self.positions, [slot])
 
-    def get(self, slot: Index) -> tuple[SSAValue, SSAValue | None]:
+    def get(self, slot: Index) -> Element:
         """An element."""
         key = self.b.load(self.keys, [slot])
         return key, None if self.positions is None else self.b.load(self.positions, [slot])
@@ -134,27 +160,28 @@ class _Tile:
         positions = self.order.positions
         return None if positions is None else as_integer(self.s.lanes(1), i, positions)
 
-    def count(
-        self, first: Index, length: Index, key: SSAValue, equal: SSAValue, steps: Index
-    ) -> Index:
-        """How many of the `length` keys from slot `first` on come before `key`.
+    def counts(self, searches: Sequence[Search], steps: Index) -> list[Index]:
+        """For each search how many of its keys come before its own. `steps`: log2 of a length,
+        and one more.
 
-        `equal`: whether keys that are equal to it do. `steps`: at least log2(length + 1).
+        All go on at once: each step waits for memory.
         """
         b = self.b
 
-        def step(_: Index, *carried: SSAValue) -> list[SSAValue]:
-            low, high = carried
+        def one(search: Search, low: SSAValue, high: SSAValue) -> list[SSAValue]:
             more = b.compare("lt", low, high)
             middle = b.div(b.add(low, high), 2)
-            slot = b.min(b.add(first, middle), TILE - 1)
-            goes = b.both(more, self.before(b.load(self.keys, [slot]), key, equal))
-            following = b.choose(goes, b.add(middle, 1), low)
-            end = b.choose(goes, high, b.min(middle, high))
-            return [b.index(following), b.index(end)]
+            slot = b.min(b.add(search.first, middle), TILE - 1)
+            other = b.load(self.keys, [slot])
+            goes = b.both(more, self.before(other, search.key, search.equal))
+            return bisected(b, goes, low, middle, high)
 
-        found, _ = b.loop(0, steps, 1, step, [b.index(0), b.index(length)])
-        return found
+        def step(_: Index, *carried: SSAValue) -> list[SSAValue]:
+            pairs = zip(searches, carried[::2], carried[1::2], strict=True)
+            return [x for search, low, high in pairs for x in one(search, low, high)]
+
+        inits = [b.index(x) for search in searches for x in (0, search.length)]
+        return list(b.loop(0, steps, 1, step, inits, NOT_UNROLLED)[::2])
 
     def before(self, other: SSAValue, mine: SSAValue, equal: SSAValue) -> SSAValue:
         """other < mine, or other <= mine where `equal`."""
@@ -168,20 +195,21 @@ class _Tile:
 
         def merge(level: Index) -> None:
             one = shifted(b, 1, level)
-            moved: list[tuple[Index, SSAValue, SSAValue | None]] = []
-            for slot in self.slots:
-                key, position = self.get(slot)
+            elements = [self.get(slot) for slot in self.slots]
+            searches: list[Search] = []
+            starts: list[Index] = []
+            for slot, (key, _) in zip(self.slots, elements, strict=True):
                 run = b.div(slot, one)
                 pair = b.mul(b.div(run, 2), 2)
                 is_right = b.compare("ne", run, pair)
                 assert not isinstance(is_right, bool)
                 other = b.mul(b.add(pair, b.choose(is_right, 0, 1)), one)
-                found = self.count(other, one, key, is_right, b.add(level, 1))
-                place = b.add(b.add(b.mul(pair, one), b.sub(slot, b.mul(run, one))), found)
-                moved.append((place, key, position))
+                searches.append(Search(other, one, key, is_right))
+                starts.append(b.add(b.mul(pair, one), b.sub(slot, b.mul(run, one))))
+            found = self.counts(searches, b.add(level, 1))
             b.barrier()
-            for place, key, position in moved:
-                self.put(place, key, position)
+            for start, count, element in zip(starts, found, elements, strict=True):
+                self.put(b.add(start, count), *element)
             b.barrier()
 
         b.barrier()
@@ -318,9 +346,7 @@ class MergePhase(Repeated):
 
             b.when(b.compare("lt", slot, count), read)
         b.barrier()
-        for slot in t.slots:
-            place = partial(self._place, t, slot, mine, count, b.add(b.add(target, base), low))
-            b.when(b.compare("lt", slot, count), place)
+        self._write(t, mine, count, b.add(b.add(target, base), low))
 
     def _cut(
         self, t: _Tile, left: Index, right: Index, sizes: Place, ends: Place
@@ -342,33 +368,38 @@ class MergePhase(Repeated):
             there = b.compare("gt", rights, 0)  # else nothing is searched for
             y = b.load(keys, [b.choose(there, b.add(right, other), left)])
             goes = b.both(more, t.before(x, y, always))
-            return [
-                b.index(b.choose(goes, b.add(middle, 1), low)),
-                b.index(b.choose(goes, high, b.min(middle, high))),
-            ]
+            return bisected(b, goes, low, middle, high)
 
         def step(_: Index, *carried: SSAValue) -> list[SSAValue]:
             return [*one(ends[0], *carried[:2]), *one(ends[1], *carried[2:])]
 
         bounds = [(b.max(b.sub(end, rights), 0), b.min(end, lefts)) for end in ends]
         steps = b.add(t.s.number, TILE.bit_length())
-        found = b.loop(0, steps, 1, step, [b.index(x) for pair in bounds for x in pair])
+        inits = [b.index(x) for pair in bounds for x in pair]
+        found = b.loop(0, steps, 1, step, inits, NOT_UNROLLED)
         return found[0], found[2]
 
-    def _place(self, t: _Tile, slot: Index, mine: Index, count: Index, target: Index) -> None:
-        """Writes the element of a slot where it belongs."""
+    def _write(self, t: _Tile, mine: Index, count: Index, target: Index) -> None:
+        """Writes the elements of the tile, `mine` of them from the left run, where they belong."""
         b = t.b
-        key, position = t.get(slot)
-        is_right = b.compare("ge", slot, mine)
-        assert not isinstance(is_right, bool)
-        other = b.choose(is_right, 0, mine)
-        size = b.choose(is_right, mine, b.sub(count, mine))
-        found = t.count(other, size, key, is_right, TILE.bit_length())
-        own = b.choose(is_right, b.sub(slot, mine), slot)
-        at = b.add(target, b.add(own, found))
-        for memory, value in zip(t.s.scratch, (key, position), strict=False):
-            assert value is not None
-            b.store(value, memory, [at])
+        elements = [t.get(slot) for slot in t.slots]
+        searches: list[Search] = []
+        for slot, (key, _) in zip(t.slots, elements, strict=True):
+            is_right = b.compare("ge", slot, mine)
+            assert not isinstance(is_right, bool)
+            length = b.choose(is_right, mine, b.sub(count, mine))
+            searches.append(Search(b.choose(is_right, 0, mine), length, key, is_right))
+        found = t.counts(searches, TILE.bit_length())
+        for slot, search, place, element in zip(t.slots, searches, found, elements, strict=True):
+            own = b.choose(search.equal, b.sub(slot, mine), slot)
+            at = b.add(target, b.add(own, place))
+
+            def store(at: Index = at, element: Element = element) -> None:
+                for memory, value in zip(t.s.scratch, element, strict=False):
+                    assert value is not None
+                    b.store(value, memory, [at])
+
+            b.when(b.compare("lt", slot, count), store)
 
 
 # The ops
