@@ -347,7 +347,8 @@ class LibraryOp(Whole):
         return (*shape, *shape[-1:])
 
     def reference(self, *operands: Array) -> Array:
-        return packed(self.routine.data, operands, self.dtype.numpy)
+        rows = [np.asarray(x, order="C") for x in operands]  # as compiled code hands them over
+        return packed(self.routine.data, rows, self.dtype.numpy)
 
     def cores(self) -> Shapes:
         """The core shapes of the operands."""
