@@ -11,12 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, WhileOp, yield_of
 from mlc.dialects.tensor.shape import ReshapeOp
+
+DONATED = "mlc.donated"
+"""Argument attribute: the number of the result that takes the place of the argument."""
+
+
+def donations_of(function: FuncOp) -> dict[int, int]:
+    """The result that takes an argument's place, by argument."""
+    found: dict[int, int] = {}
+    for k, attributes in enumerate(function.arg_attrs or ()):
+        number = attributes.data.get(DONATED)
+        if isinstance(number, IntegerAttr):
+            found[k] = number.value.data
+    return found
 
 
 def root_of(value: SSAValue) -> SSAValue:
@@ -32,6 +46,8 @@ class Places:
     def __init__(self, function: FuncOp) -> None:
         self.live: dict[KernelOp, tuple[SSAValue, ...]] = {}
         """By kernel: what it reads, and what is read after it; in program order."""
+        self.after: dict[KernelOp, frozenset[SSAValue]] = {}
+        """By kernel: what is read after it, its own results included."""
         self.moving: set[SSAValue] = set()
         """Groups of which a value may lie in one of several slots."""
         self._parent: dict[SSAValue, SSAValue] = {}
@@ -80,6 +96,8 @@ class Places:
         """Notes what is live at each kernel, backwards; gives what is live at the beginning."""
         live = dict.fromkeys(after)
         for op in reversed(block.ops):
+            if isinstance(op, KernelOp):
+                self.after[op] = frozenset(live)
             for value in op.results:
                 live.pop(value, None)
             if isinstance(op, ControlOp):

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     TensorType,
     i64,
@@ -191,7 +192,9 @@ class KernelOp(IRDLOperation):
     """
     Tensor ops that run as one loop nest.
 
-    Operands are the buffers it reads, results the buffers it writes.
+    Operands are the buffers it reads, results the buffers it writes. `over` says of each result
+    which input may lie in the same memory, -1 for none: the kernel reads that input only at the
+    element that it is about to write.
 
     ```mlir
     %y = mlc.kernel "cell" (%a = %x, %b = %w) -> (tensor<4xf32>) {
@@ -206,6 +209,7 @@ class KernelOp(IRDLOperation):
     schedule = opt_prop_def(ScheduleAttr)
     cost = opt_prop_def(CostAttr)
     buffers = opt_prop_def(ArrayAttr[BufferAttr])
+    over = opt_prop_def(ArrayAttr[IntegerAttr[IntegerType]])
     inputs = var_operand_def(TensorType)
     outs = var_result_def(TensorType)
     body = region_def("single_block")
@@ -246,6 +250,13 @@ class KernelOp(IRDLOperation):
         place, numbers = self.buffers.data[0].data
         return numbers[0] if place == "input" else None
 
+    @property
+    def shared_inputs(self) -> tuple[int, ...]:
+        """For each result the input that may lie in its memory, or -1."""
+        if self.over is None:
+            return (-1,) * len(self.outs)
+        return tuple(number.value.data for number in self.over)
+
     def verify_(self) -> None:
         if self.template.data not in get_args(Template):
             expected = ", ".join(get_args(Template))
@@ -261,6 +272,12 @@ class KernelOp(IRDLOperation):
         if self.buffers is not None and len(self.buffers) != len(self.outs):
             raise VerifyException(
                 f"mlc.kernel: {len(self.buffers)} buffers for {len(self.outs)} results"
+            )
+        shared = self.shared_inputs
+        if len(shared) != len(self.outs) or not all(-1 <= k < len(self.inputs) for k in shared):
+            raise VerifyException(
+                f"mlc.kernel: over = {list(shared)}; expected one number for each of the"
+                f" {len(self.outs)} results, of an input or -1"
             )
 
     def print(self, printer: Printer) -> None:
@@ -279,7 +296,7 @@ class KernelOp(IRDLOperation):
         printer.print_list(self.outs, lambda x: printer.print_attribute(x.type))
         printer.print_string(") ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
-        order = ("schedule", "cost", "buffers")
+        order = ("schedule", "cost", "over", "buffers")
         rest = {k: self.properties[k] for k in order if k in self.properties} | self.attributes
         if rest:
             printer.print_string(" ")
@@ -302,7 +319,7 @@ class KernelOp(IRDLOperation):
         operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)
         body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs, strict=True)])
         rest = parser.parse_optional_attr_dict()
-        known = {k: rest.pop(k) for k in ("schedule", "cost", "buffers") if k in rest}
+        known = {k: rest.pop(k) for k in ("schedule", "cost", "over", "buffers") if k in rest}
         op = cls.create(
             operands=operands,
             result_types=results,

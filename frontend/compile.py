@@ -29,6 +29,7 @@ class Settings:
     numerics: Numerics = "standard"
     dynamic: Dynamic = False
     static: tuple[str, ...] = ()
+    donate: tuple[str, ...] = ()
 
 
 class Compiled(Generic[P, R]):
@@ -126,6 +127,13 @@ def compile(  # noqa: A001 - mlc.compile
     `target`: "host" (default), a machine's name, "cuda". `threads`: of its parallel loops.
     `numerics`: "standard" or "fast" ("strict" is to come). `dynamic`: ``{"x": {0: "B"}}`` names
     sizes that vary, True means all. `static`: parameters whose values are part of the program.
+
+    `donate`: parameters whose arrays, in containers too, are updated in place: a result that takes
+    the place of one is written into its memory, and the same ndarray comes back. The places are
+    found by structure, as in ``return params, state``, then by dtype and shape; an array whose
+    place no result takes is a remark in `stats()`. Donated arrays are writeable and C-contiguous
+    and share no memory with other arguments, else ValueError or NotSupportedError. An error or
+    Ctrl-C on the way leaves them partly updated, and two threads must not donate the same array.
     """
     settings = _settings(options)
     if function is None:
@@ -152,7 +160,6 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
 
 
 _NOT_YET = {
-    "donate": "arguments are not reused for results yet; leave donate= away",
     "contract": "performance contracts are not checked yet; leave contract= away",
 }
 
@@ -163,9 +170,10 @@ def _settings(options: dict[str, Any]) -> Settings:
             from mlc.frontend.errors import NotSupportedError
 
             raise NotSupportedError(f"mlc.compile: {name}= is not supported yet: {text}")
-    static = options.pop("static", ())
-    options["static"] = (static,) if isinstance(static, str) else tuple(static)
-    known = ("target", "threads", "numerics", "dynamic", "static")
+    for name in ("static", "donate"):
+        names = options.pop(name, ())
+        options[name] = (names,) if isinstance(names, str) else tuple(names)
+    known = ("target", "threads", "numerics", "dynamic", "static", "donate")
     if unknown := sorted(options.keys() - set(known)):
         accepted = ", ".join((*known, *_NOT_YET))
         raise TypeError(f"mlc.compile has no option {unknown[0]!r}; expected one of {accepted}")

@@ -43,6 +43,11 @@ def children_of(value: Any) -> tuple[type[Any], tuple[Hashable, ...], Sequence[A
     return None
 
 
+def leaf_count(structure: Structure) -> int:
+    """How many leaves a structure has."""
+    return 1 if isinstance(structure, Leaf) else sum(map(leaf_count, structure.children))
+
+
 def flatten(value: object) -> tuple[list[Any], Structure]:
     """The leaves in order, and the structure around them."""
     leaves: list[Any] = []

@@ -10,6 +10,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.frontend import access
 from mlc.frontend.arguments import Call, Parameters
+from mlc.frontend.donation import check_donated, donated_leaves
 from mlc.frontend.errors import ConcretizationError, SpecialiseSignal
 from mlc.frontend.lowered import Lowered, is_gpu
 from mlc.frontend.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
@@ -43,7 +44,9 @@ class Dispatcher:
         self.function = function
         self.settings = settings
         on_gpu = is_gpu(settings)
-        self.parameters: Parameters = Parameters(function, settings.static, on_gpu=on_gpu)
+        self.parameters: Parameters = Parameters(
+            function, settings.static, settings.donate, on_gpu=on_gpu
+        )
         self.policy: Policy = Policy(_with_annotations(self.parameters, settings.dynamic))
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}
@@ -80,6 +83,7 @@ class Dispatcher:
         self.calls += 1
         values = self.parameters.bind(args, kwargs)
         call = self.parameters.call(values, self.forced_static)
+        self.check(call)
         self.count_copies(call)
         found = self.find(call)
         if found is None:
@@ -96,6 +100,12 @@ class Dispatcher:
                 remark = f"argument {leaf.name} is copied at each call: {because}"
                 if remark not in self.remarks:
                     self.remarks.append(remark)
+
+    def check(self, call: Call) -> None:
+        """Raises where a donated argument cannot be updated in place."""
+        if self.settings.donate:
+            groups = donated_leaves(call, self.settings.donate, self.parameters.names)
+            check_donated(call, [k for group in groups for k in group], self.function.__name__)
 
     def find(self, call: Call) -> tuple[Ready, Call] | None:
         """The program that serves the call, if there is one."""
@@ -126,6 +136,10 @@ class Dispatcher:
                 from_cache=ready.from_cache,
             )
         )
+        for unused in program.unused:
+            remark = f"donated argument {unused}: no result of its type is left to take its place"
+            if remark not in self.remarks:
+                self.remarks.append(remark)
         self.install(ready, call)
         return ready, call
 
@@ -178,9 +192,15 @@ class Dispatcher:
 
     def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
         """The program for given shapes."""
-        name = self.function.__name__
-        numerics = self.settings.numerics
-        return trace_program(self.function, name, self.parameters, call, shapes, numerics=numerics)
+        return trace_program(
+            self.function,
+            self.function.__name__,
+            self.parameters,
+            call,
+            shapes,
+            numerics=self.settings.numerics,
+            donated=self.settings.donate,
+        )
 
     def chosen_symbols(self, call: Call, shapes: Sequence[Any]) -> bool:
         """Whether a size is symbolic by the policy and not by the user's wish."""
@@ -240,6 +260,7 @@ class Dispatcher:
         """The call by the interpreter."""
         values = self.parameters.bind(args, kwargs)
         call, program, shapes, _ = self.traced_static(values)
+        self.check(call)
         ready = Ready(program, tuple(shapes))
         ready.interpret()
         return ready.run(call)
@@ -261,6 +282,7 @@ class Dispatcher:
         """The traced program with the sizes the user gives."""
         values = self.parameters.bind_specs(args, kwargs)
         call = self.parameters.call(values, self.forced_static)
+        self.check(call)
         explicit = (
             any(leaf.kind == "spec" for leaf in call.leaves) or self.settings.dynamic is False
         )

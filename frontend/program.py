@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
@@ -18,7 +19,8 @@ from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.access import Paths
 from mlc.frontend.arguments import Call, Parameters, row_of
 from mlc.frontend.containers import Leaf as StructureLeaf
-from mlc.frontend.containers import Structure, flatten, unflatten
+from mlc.frontend.containers import Structure, flatten, leaf_count, unflatten
+from mlc.frontend.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_array, is_scalar
 from mlc.frontend.numpy.values import lift
@@ -53,7 +55,9 @@ class Program:
     assumptions: tuple[Assumption, ...]
     structure: Structure
     results: tuple[ResultLeaf, ...]
-    written: tuple[int, ...]  # argument leaves that the function writes to
+    written: tuple[int, ...]  # argument leaves that the function writes to: the last results
+    in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
+    unused: tuple[str, ...]  # donated arguments whose place no result takes
     trace_s: float
 
     @property
@@ -117,6 +121,7 @@ def trace_program(
     shapes: Sequence[Shape],
     *,
     numerics: str,
+    donated: Sequence[str] = (),
 ) -> Program:
     """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
     begin = time.perf_counter()
@@ -129,24 +134,21 @@ def trace_program(
         outcome = parameters.invoke(body, values)
         returned, structure = flatten(outcome)
         results, ssa = _results(trace, returned)
-        written = tuple(k for k in inputs if leaves[k].ndim and leaves[k].version)
+        groups = donated_leaves(call, donated, parameters.names)
+        given = _donations(call, leaves, groups, structure, results, ssa)
+        written = tuple(
+            k for k in inputs if leaves[k].ndim and leaves[k].version and k not in given.result_of
+        )
         ssa += [leaves[k].value for k in written]
-        module = trace.finish(ssa, numerics=numerics)
-    specs += [
-        ArgSpec("array", *_spec_parts(value))
-        for value in (trace.arrays[id(a)] for a in trace.hidden_arrays)
-    ]
-    specs = [
-        ArgSpec(s.kind, s.dtype, s.dims, "general" if layout == "general" else "c")
-        for s, layout in zip(specs, trace.argument_layouts, strict=True)
-    ]
-    outputs = [Tracer(trace, value) for value in ssa]
-    signature = EntrySignature(
-        args=tuple(specs),
-        results=tuple(ResultSpec(*_spec_parts(value)) for value in outputs),
-        symbols=tuple(trace.symbols),
-        returns_tuple=None if not written and _is_plain(structure, results) else True,
-    )
+        in_place = {number: k for k, number in given.result_of.items()} | {
+            number: k
+            for number, k in enumerate(written, len(ssa) - len(written))
+            if call.leaves[k].layout == "c"
+        }
+        places = {inputs.index(k): number for number, k in in_place.items()}
+        module = trace.finish(ssa, numerics=numerics, donated=places)
+    returns_tuple = None if not written and _is_plain(structure, results) else True
+    signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
     return Program(
         name=trace.name,
         module=module,
@@ -159,8 +161,63 @@ def trace_program(
         structure=structure,
         results=tuple(results),
         written=written,
+        in_place=in_place,
+        unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         trace_s=time.perf_counter() - begin,
     )
+
+
+def _entry_signature(
+    trace: Trace,
+    specs: Sequence[ArgSpec],
+    results: Sequence[SSAValue],
+    places: Mapping[int, int],
+    returns_tuple: bool | None,
+) -> EntrySignature:
+    """`specs`: of the explicit inputs; `places`: the result that replaces an argument."""
+    hidden = [ArgSpec("array", *_spec_parts(trace.arrays[id(a)])) for a in trace.hidden_arrays]
+    alias_of = {result: argument for argument, result in places.items()}
+    return EntrySignature(
+        args=tuple(
+            ArgSpec(s.kind, s.dtype, s.dims, "general" if layout == "general" else "c", k in places)
+            for k, (s, layout) in enumerate(
+                zip([*specs, *hidden], trace.argument_layouts, strict=True)
+            )
+        ),
+        results=tuple(
+            ResultSpec(*_spec_parts(Tracer(trace, value)), alias_of.get(k))
+            for k, value in enumerate(results)
+        ),
+        symbols=tuple(trace.symbols),
+        returns_tuple=returns_tuple,
+    )
+
+
+def _donations(
+    call: Call,
+    leaves: Sequence[Any],
+    groups: Sequence[Sequence[int]],
+    structure: Structure,
+    results: Sequence[ResultLeaf],
+    ssa: Sequence[SSAValue],
+) -> Donations:
+    """Which results, by their number in the program, take the place of donated arguments."""
+    if not groups:
+        return Donations()
+    rest = iter(range(len(ssa)))
+    numbers = [None if leaf.kind == "constant" else next(rest) for leaf in results]
+    arrays = [n if leaf.kind == "array" else None for n, leaf in zip(numbers, results, strict=True)]
+    donated = [k for group in groups for k in group if call.leaves[k].kind in ("array", "spec")]
+    kept: dict[int, int] = {}
+    for k in donated:
+        same = (n for n, r in enumerate(arrays) if r is not None and ssa[r] is leaves[k].value)
+        if (place := next((n for n in same if n not in kept.values()), None)) is not None:
+            kept[k] = place
+    kinds = [None if n is None else ssa[n].type for n in arrays]
+    types = {k: leaves[k].value.type for k in donated}
+    found = matched(call, groups, types, structure, kinds, kept)
+    at = {k: numbers[n] for k, n in found.result_of.items()}
+    return Donations({k: n for k, n in at.items() if n is not None}, found.unused)
 
 
 def _is_plain(structure: Structure, results: Sequence[ResultLeaf]) -> bool:
@@ -212,18 +269,14 @@ def _remember_objects(trace: Trace, call: Call) -> None:
             leaf = call.leaves[position]
             if leaf.kind == "opaque":
                 memory.remember(leaf.value, Path("argument", k, (), leaf.name))
-        position += _leaf_count(structure)
-
-
-def _leaf_count(structure: Structure) -> int:
-    return 1 if isinstance(structure, StructureLeaf) else sum(map(_leaf_count, structure.children))
+        position += leaf_count(structure)
 
 
 def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:
     values: list[Any] = []
     position = 0
     for structure in call.structures:
-        count = _leaf_count(structure)
+        count = leaf_count(structure)
         values.append(unflatten(structure, leaves[position : position + count]))
         position += count
     return values

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.dialects.dims import Shape
-from mlc.frontend.arguments import Call
-from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.arguments import Call, Leaf
+from mlc.frontend.donation import check_apart
 from mlc.frontend.kinds import is_array, is_tuple
 from mlc.frontend.policy import match_sizes
 from mlc.frontend.program import Program
@@ -57,7 +57,10 @@ class Ready:
             typed = [
                 np.asarray(a, named_dtype(n).numpy) for a, n in zip(arrays, names, strict=True)
             ]
-            results = [r if r.ndim else r[()] for r in interpret(module, typed)]
+            results = [
+                _placed(r, None if spec.alias_of is None else typed[spec.alias_of])
+                for r, spec in zip(interpret(module, typed), signature.results, strict=True)
+            ]
             return tuple(results) if signature.as_tuple else results[0]
 
         self.entry = run
@@ -96,43 +99,49 @@ class Ready:
         inputs = [call.leaves[k].value for k in program.inputs]
         if program.hidden:
             inputs += program.read_hidden(call.values) or []
-        if program.written:
+        if program.in_place or program.written:
             self._refuse_aliases(call, inputs)
         assert self.entry is not None
         outcome = self.entry(*inputs)
         maker = _maker(call)
-        if program.direct_result:
+        if program.direct_result and not (maker and program.in_place):
             if maker is None:
                 return outcome
             return tuple(map(maker, outcome)) if is_tuple(outcome) else maker(outcome)
-        values: Sequence[Any] = outcome
-        if program.written:
-            values, new = outcome[: -len(program.written)], outcome[-len(program.written) :]
-            for k, array in zip(program.written, new, strict=True):
-                _write_back(call, k, array)
-        if maker is not None:
-            values = [maker(v) if is_array(v) else v for v in values]
+        values: list[Any] = list(outcome) if program.signature.as_tuple else [outcome]
+        for number, k in enumerate(program.written, len(values) - len(program.written)):
+            _write_back(call.leaves[k], values[number])
+        del values[len(values) - len(program.written) :]
+        for number, value in enumerate(values):
+            if number in program.in_place:
+                given = call.leaves[program.in_place[number]].given
+                values[number] = value if given is None or isinstance(given, np.generic) else given
+            elif maker is not None and is_array(value):
+                values[number] = maker(value)
         return program.returned(values)
 
     def _refuse_aliases(self, call: Call, inputs: Sequence[Any]) -> None:
         """Raises where an array that is written shares memory with another one that is read."""
         names = [call.leaves[k].name for k in self.program.inputs]
         names += [h.text for h in self.program.hidden]
-        for k in self.program.written:
-            number = self.program.inputs.index(k)
-            for other, array in enumerate(inputs):
-                if other != number and np.may_share_memory(inputs[number], array):
-                    raise NotSupportedError(
-                        f"{self.program.name} writes to {names[number]}, which shares memory with"
-                        f" {names[other]}; that is not supported yet. Pass a copy of one of them:"
-                        f" {names[other]}.copy()."
-                    )
+        written = {*self.program.written, *self.program.in_place.values()}
+        numbers = [n for n, k in enumerate(self.program.inputs) if k in written]
+        check_apart(self.program.name, names, inputs, numbers)
 
 
-def _write_back(call: Call, k: int, new: Any) -> None:
+def _placed(result: Any, donated: Any) -> Any:
+    """The result, in the donated array where there is one; of no axes, a NumPy scalar."""
+    if donated is None:
+        return result if result.ndim else result[()]
+    np.copyto(donated, result)
+    return donated
+
+
+def _write_back(leaf: Leaf, new: Any) -> None:
     """What the function wrote to its argument, written to the caller's array."""
-    given = call.leaves[k].given
-    np.copyto(given if is_array(given) else call.leaves[k].value, new)
+    target = leaf.given if is_array(leaf.given) else leaf.value
+    if target is not new:
+        np.copyto(target, new)
 
 
 def _maker(call: Call) -> Callable[[object], object] | None:

@@ -55,6 +55,8 @@ def make_route(
     lines += [f"h{k} = {source}" for k, source in enumerate(hidden)]
     inputs = [*(f"a{k}" for k in program.inputs), *(f"h{k}" for k in range(len(hidden)))]
     for k in program.written:
+        if k in program.in_place.values():
+            continue  # the entry looks itself
         shared = [f"share(a{k}, {other})" for other in inputs if other != f"a{k}"]
         lines += [f"if {' or '.join(shared)}: return MISS"] if shared else []
     after = [f"r = entry({', '.join(inputs)})", "if r is MISS: return MISS", *writer.result()]
@@ -148,6 +150,8 @@ class _Writer:
             return ["return r"]
         lines: list[str] = []
         for number, k in enumerate(program.written):
+            if k in program.in_place.values():
+                continue
             lines.append(f"copyto(a{k}, r[{number - len(program.written)}])")
         leaves = iter(self._leaf_expressions(program.results))
         lines.append(f"return {self._rebuilt(program.structure, leaves)}")

@@ -8,19 +8,20 @@ know (`x.T`, `x + y`, `x[1:]`) are in tracer.py, on `Tracer`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
+from mlc.dialects.places import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
@@ -144,13 +145,22 @@ class Trace:
         block = value.owner if isinstance(value.owner, Block) else value.owner.parent
         return any(block is scope for scope in self.scopes)
 
-    def finish(self, results: Sequence[SSAValue], *, numerics: str = "standard") -> ModuleOp:
-        """The module with the finished function."""
+    def finish(
+        self,
+        results: Sequence[SSAValue],
+        *,
+        numerics: str = "standard",
+        donated: Mapping[int, int] | None = None,
+    ) -> ModuleOp:
+        """The module with the finished function; `donated`: result that replaces an argument."""
+        places = donated or {}
         self.block.add_op(ReturnOp(*results))
         inputs = [argument.type for argument in self.block.args]
         attributes = [
-            _argument_attributes(name, layout)
-            for name, layout in zip(self.argument_names, self.argument_layouts, strict=True)
+            _argument_attributes(name, layout, places.get(k))
+            for k, (name, layout) in enumerate(
+                zip(self.argument_names, self.argument_layouts, strict=True)
+            )
         ]
         function = FuncOp(
             self.name,
@@ -165,10 +175,12 @@ class Trace:
         return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
 
 
-def _argument_attributes(name: str, layout: str) -> DictionaryAttr:
+def _argument_attributes(name: str, layout: str, donated: int | None) -> DictionaryAttr:
     data: dict[str, Attribute] = {"mlc.name": StringAttr(name)}
     if layout == "general":
         data["mlc.layout"] = StringAttr(layout)
+    if donated is not None:
+        data[DONATED] = IntegerAttr(donated, i64)
     return DictionaryAttr(data)
 
 

@@ -82,6 +82,7 @@ STAGES = (
         "plan",
         (
             Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",)),
+            Step("mlc-donate-arguments", "which kernels may write over arguments, or else copies"),
             Step("mlc-schedule", "how each nest is cut, for the module's target"),
             Step("mlc-plan-buffers", "lifetimes are known once kernels have an order"),
         ),

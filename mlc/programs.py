@@ -29,6 +29,7 @@ from mlc import knobs
 from mlc.dialects.dims import Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import DType, dtype_of, named_dtype
 from mlc.dialects.errors import MlcError
+from mlc.dialects.places import donations_of
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE
@@ -131,12 +132,14 @@ def signature_of(function: FuncOp) -> EntrySignature:
         tensor = as_tensor(kind)
         return dtype_of(tensor.element_type).name, shape_of(tensor)
 
+    general, donated = general_arguments(function), donations_of(function)
+    replaced = {result: argument for argument, result in donated.items()}
     return EntrySignature(
         args=tuple(
-            ArgSpec("array", *parts(t), "general" if k in general_arguments(function) else "c")
+            ArgSpec("array", *parts(t), "general" if k in general else "c", k in donated)
             for k, t in enumerate(inputs)
         ),
-        results=tuple(ResultSpec(*parts(t)) for t in outputs),
+        results=tuple(ResultSpec(*parts(t), replaced.get(k)) for k, t in enumerate(outputs)),
         symbols=symbols_of(function),
     )
 

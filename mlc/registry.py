@@ -19,6 +19,7 @@ PASSES = {
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
     "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
+    "mlc-donate-arguments": "mlc.passes.plan.donate_arguments:DonateArgumentsPass",
     "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",
     "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",

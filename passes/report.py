@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.places import donations_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.op import bytes_of, tensor_of
@@ -181,9 +182,11 @@ def memory_of(module: ModuleOp, sizes: Mapping[str, int], scratch_bytes: int = 0
         size = max(dim.evaluate(sizes) for dim in slot)
         arena += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     inputs, outputs = function.function_type.inputs, function.function_type.outputs
+    in_place = set(donations_of(function).values())
+    new = [t for k, t in enumerate(outputs) if k not in in_place]
     return Memory(
         arguments_bytes=sum(bytes_of(t).evaluate(sizes) for t in inputs),
-        results_bytes=sum(bytes_of(t).evaluate(sizes) for t in outputs),
+        results_bytes=sum(bytes_of(t).evaluate(sizes) for t in new),
         arena_bytes=arena + scratch_bytes,
     )
 

@@ -39,7 +39,9 @@ def accumulates_in_result(kernel: KernelOp) -> bool:
     op = contraction_of(kernel)
     if not isinstance(op, ContractOp) or op.summand() is not op.dtype:
         return False
-    return len(kernel.outs) == 1 and kernel.outs[0].type == op.results[0].type
+    if kernel.shared_inputs != (-1,):  # several results, or the epilogue reads what lies there
+        return False
+    return kernel.outs[0].type == op.results[0].type
 
 
 def scratch_bytes(kernel: KernelOp) -> Dim:

@@ -112,8 +112,9 @@ class _Signature:
         for buffer in self.scratch:
             count = buffer.count.constant
             found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
-        for x in self.op.outs:
-            found.append((_view_type(x, self.output_groups, strided=False), NOALIAS))
+        for x, shared in zip(self.op.outs, self.op.shared_inputs, strict=True):
+            marks = NOALIAS if shared < 0 else NOTHING
+            found.append((_view_type(x, self.output_groups, strided=False), marks))
         if self.numbered:
             found.append((INDEX, NOTHING))
         return found
@@ -225,6 +226,7 @@ def structure(op: KernelOp, strided: Sequence[int], sites: Sequence[int]) -> str
     """A text that two kernels share exactly when their code is the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
     lines = [str(op.schedule), str(list(strided)), str(list(sites)), str(op.overwritten)]
+    lines.append(str(op.shared_inputs))
     lines += [str(a.type) for a in op.block.args]
     for inner in op.block.ops:
         operands = [numbers[x] for x in inner.operands]

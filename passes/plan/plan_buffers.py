@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
@@ -12,11 +13,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.places import Places, root_of
+from mlc.dialects.places import Places, donations_of, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.passes.plan.sharing import may_write, share
 
 ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
 
@@ -46,6 +48,7 @@ def _plan(function: FuncOp) -> None:
     assert last is not None
     results = {root_of(x): k for k, x in reversed(list(enumerate(last.operands)))}
     counts = _counts(places, results)
+    _carry_in_place(places, counts)
     _write_in_place(function, places, counts, results)
     lives = _Lives(places, counts, results)
     lives.block(function.body.block)
@@ -75,6 +78,27 @@ def _counts(places: Places, results: Mapping[SSAValue, int]) -> dict[SSAValue, i
     return counts
 
 
+def _carry_in_place(places: Places, counts: dict[SSAValue, int]) -> None:
+    """
+    What goes round a loop lies in one place where every kernel that makes it reads what went round
+    before only at the element that it is about to write, and nobody reads that any more.
+    """
+    wide = {group for group, count in counts.items() if count > 1}
+    makers: dict[SSAValue, list[tuple[KernelOp, int]]] = {}
+    for op in places.live:
+        for k, value in enumerate(op.outs):
+            if (group := places.group(value)) in wide:
+                makers.setdefault(group, []).append((op, k))
+    for group, found in makers.items():
+        ops = {op for op, _ in found}
+        if len(ops) == len(found) and all(
+            op.overwritten is None and may_write(op, k, places, group) for op, k in found
+        ):
+            counts[group] = 1
+            for op, k in found:
+                share(op, k, places, group)
+
+
 def _is_outside(value: SSAValue, results: Mapping[SSAValue, int]) -> bool:
     """Whether the value never lies in the arena: it comes from outside, or is a result."""
     if value in results:
@@ -95,21 +119,64 @@ def _write_in_place(
     A value that lies in one place from beginning to end, and is copied into a result of the
     function: that place is the result, and the copy goes.
     """
-    outside = {places.group(x) for x in places.values() if _is_outside(x, results)}
+    outside: dict[SSAValue, set[SSAValue]] = {}
+    for x in places.values():
+        if _is_outside(x, results):
+            outside.setdefault(places.group(x), set()).add(x)
+    donated = {r: function.body.block.args[k] for k, r in donations_of(function).items()}
     for copy in list(function.body.block.ops):
-        if not isinstance(copy, KernelOp) or len(copy.outs) != 1 or copy.outs[0] not in results:
+        if not _is_plain_copy(copy) or copy.outs[0] not in results:
             continue
-        if list(copy.yielded.values) != list(copy.block.args[:1]) or len(copy.inputs) != 1:
-            continue
-        value = copy.inputs[0]
+        value, number = copy.inputs[0], results[copy.outs[0]]
         group = places.group(value)
-        if counts.get(group) != 1 or group in outside or value.type != copy.outs[0].type:
+        if counts.get(group) != 1 or value.type != copy.outs[0].type:
             continue
-        number = results.pop(copy.outs[0])
+        argument = donated.get(number)
+        if outside.get(group, set()) - {argument} or group in results:
+            continue
+        if argument is not None and not _may_replace(argument, group, places):
+            continue
+        del results[copy.outs[0]]
         copy.outs[0].replace_all_uses_with(value)
         function.body.block.erase_op(copy)
-        outside.add(group)
         results[group] = number
+        if argument is not None:
+            _start_in_place(argument, group, places)
+
+
+def _is_plain_copy(op: Operation) -> TypeGuard[KernelOp]:
+    return (
+        isinstance(op, KernelOp)
+        and len(op.inputs) == len(op.outs) == 1
+        and list(op.yielded.values) == list(op.block.args)
+    )
+
+
+def _may_replace(argument: SSAValue, group: SSAValue, places: Places) -> bool:
+    """Whether all kernels that make a group's values may write where the argument lies."""
+    old = places.group(argument)
+    found = [
+        (op, k) for op in places.live for k, x in enumerate(op.outs) if places.group(x) is group
+    ]
+    if not all(op.overwritten is not None or may_write(op, k, places, old) for op, k in found):
+        return False
+    if any(op.overwritten is not None and argument in places.live[op] for op, _ in found):
+        return False
+    for op, k in found:
+        if op.overwritten is None:
+            share(op, k, places, old)
+    return True
+
+
+def _start_in_place(argument: SSAValue, group: SSAValue, places: Places) -> None:
+    """What starts as a copy of the argument, in the argument's memory, starts as the argument."""
+    for op in list(places.live):
+        block = op.parent
+        if block is None or not _is_plain_copy(op) or op.inputs[0].type != op.outs[0].type:
+            continue
+        if root_of(op.inputs[0]) is argument and places.group(op.outs[0]) is group:
+            op.outs[0].replace_all_uses_with(op.inputs[0])
+            block.erase_op(op)
 
 
 @dataclass(eq=False)

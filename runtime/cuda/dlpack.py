@@ -91,6 +91,17 @@ class DeviceArray:
         pairs = zip(self.shape, self.strides, plain, strict=True)
         return all(n == 1 or have == want for n, have, want in pairs)
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The addresses of its first byte and of the one behind its last."""
+        if 0 in self.shape:
+            return self.pointer, self.pointer
+        reaches = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        low = sum(reach for reach in reaches if reach < 0)
+        high = sum(reach for reach in reaches if reach > 0)
+        size = self.row.bytes
+        return self.pointer + low * size, self.pointer + (high + 1) * size
+
 
 @lru_cache(maxsize=1024)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

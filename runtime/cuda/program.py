@@ -52,13 +52,22 @@ class _Argument:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
+    def bounds(self) -> tuple[int, int]:
+        """The addresses of its first byte and of the one behind its last."""
+        import numpy as np
+
+        if self.device is not None:
+            return self.device.bounds
+        assert self.host is not None
+        return np.lib.array_utils.byte_bounds(self.host)
+
 
 @dataclass(frozen=True)
 class _Out:
     """A result's memory."""
 
-    block: Block
-    offset: int  # bytes
+    block: Block | None  # None: it lies where a donated argument does
+    pointer: int
     dtype: DType
     shape: tuple[int, ...]
 
@@ -149,9 +158,22 @@ class LoadedProgram:
             raise _NotTakenError
         found = [_argument(s, x, k) for k, (s, x) in enumerate(zip(specs, args, strict=True))]
         symbols = solved(self._solution, [x.shape for x in found])
-        if symbols is None:
+        if symbols is None or not self._are_apart(found):
             raise _NotTakenError
         return found, symbols
+
+    def _are_apart(self, arguments: list[_Argument]) -> bool:
+        """Whether no donated array overlaps another one."""
+        donated = [k for k, spec in enumerate(self._signature.args) if spec.donated]
+        if not donated:
+            return True
+        bounds = [argument.bounds() for argument in arguments]
+        return all(
+            bounds[k][1] <= other[0] or bounds[k][0] >= other[1]
+            for k in donated
+            for n, other in enumerate(bounds)
+            if n != k and (arguments[k].device is None) == (arguments[n].device is None)
+        )
 
     def _placed(self, arguments: list[_Argument], keep: list[Block]) -> list[int]:
         """Where the arguments are on the device; copied there if they must be."""
@@ -187,9 +209,9 @@ class LoadedProgram:
         registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
         inputs = self._placed(arguments, keep)
         registers[plan.first_input : plan.first_input + len(inputs)] = inputs
-        outs = self._places(symbols, on_device=any(a.device for a in arguments))
+        outs = self._places(symbols, inputs, on_device=any(a.device for a in arguments))
         for k, out in enumerate(outs):
-            registers[plan.first_output + k] = out.block.pointer + out.offset
+            registers[plan.first_output + k] = out.pointer
         for k, block in enumerate(self._constants):
             registers[plan.first_constant + k] = block.pointer
         registers[ERROR_WORD] = self._error_word.pointer
@@ -202,19 +224,32 @@ class LoadedProgram:
         self._check_error_word()
         return self._results(args, arguments, outs)
 
-    def _places(self, symbols: dict[str, int], *, on_device: bool) -> list[_Out]:
-        """Memory for the results: a block each where they stay on the device, else one for all."""
-        kinds = [named_dtype(spec.dtype) for spec in self._signature.results]
-        shapes = [
-            tuple(dim.evaluate(symbols) for dim in spec.shape) for spec in self._signature.results
+    def _places(
+        self, symbols: dict[str, int], inputs: Sequence[int], *, on_device: bool
+    ) -> list[_Out]:
+        """
+        Memory for the results: that of donated arguments, else a block each where they stay on the
+        device, else one for all.
+        """
+        specs = self._signature.results
+        kinds = [named_dtype(spec.dtype) for spec in specs]
+        shapes = [tuple(dim.evaluate(symbols) for dim in spec.shape) for spec in specs]
+        sizes = [
+            0 if spec.alias_of is not None else d.bytes * math.prod(shape)
+            for spec, d, shape in zip(specs, kinds, shapes, strict=True)
         ]
-        sizes = [d.bytes * math.prod(shape) for d, shape in zip(kinds, shapes, strict=True)]
-        take = self._device.pool.take
-        if on_device:
-            return [_Out(take(n), 0, d, s) for n, d, s in zip(sizes, kinds, shapes, strict=True)]
         offsets, total = packed(sizes)
-        block = take(total)
-        return [_Out(block, at, d, s) for at, d, s in zip(offsets, kinds, shapes, strict=True)]
+        together = None if on_device else self._device.pool.take(total)
+        outs: list[_Out] = []
+        for k, spec in enumerate(specs):
+            if spec.alias_of is not None:
+                outs.append(_Out(None, inputs[spec.alias_of], kinds[k], shapes[k]))
+            elif together is not None:
+                outs.append(_Out(together, together.pointer + offsets[k], kinds[k], shapes[k]))
+            else:
+                block = self._device.pool.take(sizes[k])
+                outs.append(_Out(block, block.pointer, kinds[k], shapes[k]))
+        return outs
 
     def _check_error_word(self) -> None:
         """Raises for the first run-time error that a kernel has recorded."""
@@ -234,13 +269,18 @@ class LoadedProgram:
         origin = next((a for a, x in zip(args, arguments, strict=True) if x.device), None)
         if origin is not None:
             make = exporter(origin)
-            results = [make(Result(self._device, o.block, o.dtype, o.shape)) for o in outs]
+            blocks = [(o, o.block) for o in outs if o.block is not None]
+            made = [make(Result(self._device, block, o.dtype, o.shape)) for o, block in blocks]
         else:
-            results = self._to_host(outs)
-        for k, (spec, out) in enumerate(zip(self._signature.results, outs, strict=True)):
-            if spec.alias_of is not None:
+            made = self._to_host([out for out in outs if out.block is not None])
+        rest = iter(made)
+        results: list[object] = []
+        for spec, out in zip(self._signature.results, outs, strict=True):
+            if spec.alias_of is None:
+                results.append(next(rest))
+            else:
                 self._write_back(arguments[spec.alias_of], out)
-                results[k] = args[spec.alias_of]
+                results.append(args[spec.alias_of])
         if self._signature.as_tuple:
             return tuple(results)
         return results[0] if results else None
@@ -250,18 +290,18 @@ class LoadedProgram:
 
         arrays = [np.empty(out.shape, out.dtype.numpy) for out in outs]
         if outs:
-            offsets = [out.offset for out in outs]
-            self._staging.download(outs[0].block.pointer, offsets, arrays)
+            first = outs[0].pointer
+            self._staging.download(first, [out.pointer - first for out in outs], arrays)
         return [array if array.ndim else array[()] for array in arrays]
 
     def _write_back(self, argument: _Argument, out: _Out) -> None:
-        """A donated argument gets its result."""
-        place = out.block.pointer + out.offset
+        """A donated argument gets its result, where that was made in a copy on the device."""
         size_bytes = out.dtype.bytes * math.prod(out.shape)
         if argument.device is not None:
-            self._device.copy(argument.device.pointer, place, size_bytes)
+            if argument.device.pointer != out.pointer:
+                self._device.copy(argument.device.pointer, out.pointer, size_bytes)
         elif argument.host is not None and size_bytes:
-            self._device.to_host(argument.host, place)
+            self._device.to_host(argument.host, out.pointer)
 
     # what the launch plan asks for --------------------------------------------------------------
 

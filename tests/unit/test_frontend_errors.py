@@ -139,9 +139,41 @@ def unknown_option() -> object:
     return mlc.compile(traget="cuda")(run)  # pyright: ignore[reportCallIssue]
 
 
-@mistake(NotImplementedError)
+@mistake(TypeError)
 def donation() -> object:
-    return mlc.compile(donate="x")(run)
+    return mlc.compile(donate="weights")(lambda w, x: w + x)(X, X)
+
+
+@mistake(TypeError)
+def static_donation() -> object:
+    return mlc.compile(donate="w", static="w")(lambda w, x: w + x)(X, X)
+
+
+@mistake(ValueError)
+def donated_read_only() -> object:
+    w = X.copy()
+    w.flags.writeable = False
+    return mlc.compile(donate="p")(lambda p: {"w": p["w"] + 1})({"w": w})
+
+
+@mistake(ValueError)
+def donated_columns() -> object:
+    return mlc.compile(donate="w")(lambda w: w + 1)(X[:, ::2])
+
+
+@mistake(ValueError)
+def donated_bytes() -> object:
+    return mlc.compile(donate="w")(lambda w: w + 1)(N.astype(">i8"))
+
+
+@mistake(NotImplementedError)
+def donated_twice() -> object:
+    w = X.copy()
+    return mlc.compile(donate="p")(update)({"w": w, "v": w[1:]})
+
+
+def update(p: Any) -> Any:
+    return {"w": p["w"] + 1, "v": p["v"] * 2}
 
 
 @mistake(TypeError)

@@ -27,7 +27,8 @@ func.func @doubling(%x: tensor<4xf32>) -> tensor<4xf32> {
     mlc.yield %go : tensor<i1>
   } do {
   ^bb0(%b : tensor<4xf32>):
-    %d = mlc.add %b, %b : tensor<4xf32>
+    %c = mlc.slice %b[<3>, <-1>] : tensor<4xf32> -> tensor<4xf32>
+    %d = mlc.add %b, %c : tensor<4xf32>
     mlc.yield %d : tensor<4xf32>
   }
   func.return %r : tensor<4xf32>

@@ -7,7 +7,7 @@
 // CHECK:         %[[YS:.*]] = mlc.kernel "copy" ()
 // CHECK:         buffers = [#mlc.buffer<out 1>]
 // CHECK:         mlc.for %{{.*}} iter({{.*}}, %[[STACK:[0-9a-z]+]] = %[[YS]])
-// CHECK:           buffers = [#mlc.buffer<arena 0, 1>]
+// CHECK:           over = [2 : i64], buffers = [#mlc.buffer<arena 0>]
 // CHECK:           mlc.kernel "cell" ({{.*}} = %[[STACK]]
 // CHECK:             mlc.dynamic_update
 // CHECK:           buffers = [#mlc.buffer<input
