@@ -444,8 +444,8 @@ class Lanes:
                     term = self._times(lanes, inner)
                     total = term if total is None else self.apply(arith.AddiOp, total, term)
                 inner = self.b.mul(inner, buffer.sizes[axis])
-        assert total is not None
-        return total
+        # no lane moves where there is nothing: a stride is the product of sizes
+        return self.spread(self.b.index(0)) if total is None else total
 
     def _times(self, lanes: SSAValue, factor: Index) -> SSAValue:
         if factor == 1:
