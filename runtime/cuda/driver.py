@@ -133,7 +133,8 @@ class Device:
         """The kernel `name` of a module of PTX."""
         try:
             module = self.driver.module_from_buffer(ptx.encode() + b"\0")
-        except self.driver.Error as error:
+        except (self.driver.Error, UnicodeDecodeError) as error:
+            # PyCUDA reads a log that the driver has not written when the context is lost
             raise GpuError(
                 f"the driver refuses the code of kernel {name} on {self.name} "
                 f"(compute capability {self.compute_capability}): {error}"
