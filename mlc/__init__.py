@@ -16,7 +16,7 @@ from mlc.version import __version__
 
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
-    from mlc.frontend import nn, numpy, random
+    from mlc.frontend import nn, numpy, optim, random
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.control import cond
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
@@ -37,6 +37,7 @@ _PLACES = {
     "TensorSpec": "mlc.frontend.spec",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
+    "optim": "mlc.frontend.optim:",
     "random": "mlc.frontend.random:",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
@@ -68,6 +69,7 @@ __all__ = [
     "map",
     "nn",
     "numpy",
+    "optim",
     "random",
     "scan",
     "set_threads",

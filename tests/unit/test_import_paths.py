@@ -8,5 +8,5 @@ import mlc
 
 
 def test_import_statement_gives_the_module_of_the_attribute() -> None:
-    for name in ("numpy", "random"):
+    for name in ("nn", "numpy", "optim", "random"):
         assert importlib.import_module(f"mlc.{name}") is getattr(mlc, name)
