@@ -15,6 +15,7 @@ from xdsl.dialects import arith, builtin, func, math, memref, scf, vector
 from xdsl.parser import Parser
 
 from mlc.dialects.par import MlcPar
+from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.vec import MlcVec
 from mlc.lowering.emit import emit_kernel
 from mlc.passes.loop.expand_math import ExpandMathPass
@@ -77,9 +78,10 @@ def compiled(name: str, dtype: str, lanes: int) -> LoadedCode:
     for dialect in DIALECTS:
         context.load_dialect(dialect)
     module = Parser(context, text).parse_module()
+    target = host_target()
+    module.attributes[ATTRIBUTE] = TargetAttr(target)
     ExpandMathPass().apply(context, module)
     kernel = next(op for op in module.ops if isinstance(op, func.FuncOp))
-    target = host_target()
     image = compile_object(emit_kernel(kernel, target), target)
     return load([image], imports={}, exports=["k"])
 

@@ -1,6 +1,7 @@
 """
 Dialect `mlc_math`: functions of floats that upstream's `math` lacks. Scalars and vectors alike;
-the pass mlc-expand-math replaces every one of them, as it does upstream's.
+the pass mlc-expand-math replaces every one of them, as it does upstream's, by arithmetic and, where
+the target has instructions for them (`CpuTarget.has_lane_tables`), the four ops at the end.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
-from xdsl.ir import Dialect
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, Float64Type, IntegerType, f64
+from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
@@ -23,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.lanes import element_of
+from mlc.dialects.lanes import element_of, like
 
 
 class FloatFunction(IRDLOperation):
@@ -98,4 +99,79 @@ class NextAfterOp(BinaryFunction):
     name = "mlc_math.nextafter"
 
 
-MlcMath = Dialect("mlc_math", [ErfcOp, LgammaOp, SigmoidOp, HypotOp, RemainderOp, NextAfterOp], [])
+@irdl_op_definition
+class ScaleOp(BinaryFunction):
+    """x 2^floor(y), rounded once."""
+
+    name = "mlc_math.scale"
+
+
+@irdl_op_definition
+class ExponentOp(UnaryFunction):
+    """floor(log2 |x|) as a float, subnormal x included; -inf at 0, inf at ±inf."""
+
+    name = "mlc_math.exponent"
+
+
+@irdl_op_definition
+class SignificandOp(UnaryFunction):
+    """x 2^-k in [3/4, 3/2) for the whole k that puts it there; 1 at ±0 and inf, NaN below 0."""
+
+    name = "mlc_math.significand"
+
+
+TABLE_BYTES = 128
+"""A table is two vectors of AVX-512: 32 f32 or 16 f64."""
+
+
+@irdl_op_definition
+class LookupOp(IRDLOperation):
+    """
+    result[i] = table[index[i] mod the table's length], 32 entries for f32 and 16 for f64, which are
+    spelled in f64.
+
+    ```mlir
+    %t = mlc_math.lookup %i [1.0, 1.5, …] : vector<16xi32> to vector<16xf32>
+    ```
+    """
+
+    name = "mlc_math.lookup"
+    index = operand_def()
+    table = prop_def(DenseArrayBase.constr(Float64Type()))
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$index $table attr-dict `:` type($index) `to` type($result)"
+
+    @staticmethod
+    def of(index: SSAValue, table: tuple[float, ...], result_type: Attribute) -> LookupOp:
+        """The op."""
+        return LookupOp.create(
+            operands=(index,),
+            result_types=(result_type,),
+            properties={"table": DenseArrayBase.from_list(f64, list(table))},
+        )
+
+    def verify_(self) -> None:
+        element = element_of(self.result.type)
+        if not isinstance(element, AnyFloat) or element.bitwidth not in (32, 64):
+            raise VerifyException(f"{self.name} gives f32 or f64, got {self.result.type}")
+        expected = like(self.result.type, IntegerType(element.bitwidth))
+        if self.index.type != expected:
+            raise VerifyException(
+                f"{self.name}: index {self.index.type}, expected {expected} for {self.result.type}"
+            )
+        entries = TABLE_BYTES * 8 // element.bitwidth
+        if len(self.table) != entries:
+            raise VerifyException(
+                f"{self.name}: {len(self.table)} entries, expected {entries} of {element}"
+            )
+
+
+MlcMath = Dialect(
+    "mlc_math",
+    [
+        *(ErfcOp, LgammaOp, SigmoidOp, HypotOp, RemainderOp, NextAfterOp),
+        *(ScaleOp, ExponentOp, SignificandOp, LookupOp),
+    ],
+    [],
+)

@@ -126,6 +126,14 @@ class CpuTarget:
         """Peak of one core in float64 FMA: half as many lanes as float32."""
         return self.f32_flops_per_s / 2
 
+    @property
+    def has_lane_tables(self) -> bool:
+        """
+        Whether a register can be a table that lanes index (vpermi2), and exponents are read and set
+        by one instruction (vgetexp, vgetmant, vscalef): AVX-512.
+        """
+        return self.vector_bits == 512 and self.triple.startswith("x86_64")
+
     def isa(self) -> str:
         """The instruction set an object was made for; part of every cache key."""
         return f"{self.triple}:{self.cpu_name}:{self.features}:{self.vector_bits}"

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.par import ContextType
-from mlc.lowering.emit import arith, complex_parts, math, memref, par, scf, vector
+from mlc.lowering.emit import arith, complex_parts, lane_tables, math, memref, par, scf, vector
 from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
 from mlc.lowering.emit.types import EmitError, symbol
 
@@ -92,6 +92,7 @@ CPU_RULES = Rules()
 for _table in (
     arith.RULES,
     math.RULES,
+    lane_tables.RULES,
     memref.RULES,
     vector.RULES,
     complex_parts.RULES,

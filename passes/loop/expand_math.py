@@ -16,10 +16,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import functions
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.attribute import target_of
 from mlc.passes.loop import (
     exponential,
     hyperbolic,
     inverse_trigonometric,
+    lane_tables,
     logarithm,
     power,
     special,
@@ -64,9 +67,19 @@ FUNCTIONS: Mapping[type[Operation], LaneFunction] = {
     functions.NextAfterOp: stepping.nextafter,
 }
 
+BY_TABLE: Mapping[type[Operation], LaneFunction] = {
+    math.ExpOp: lane_tables.exp,
+    math.Exp2Op: lane_tables.exp2,
+    math.LogOp: lane_tables.log,
+    math.Log2Op: lane_tables.log2,
+    math.Log10Op: lane_tables.log10,
+}
+"""What takes the place of `FUNCTIONS` where the target looks up tables in registers."""
 
-def expand(function: func.FuncOp) -> None:
+
+def expand(function: func.FuncOp, *, has_lane_tables: bool = False) -> None:
     """Replaces every op of `FUNCTIONS` in the function, in place."""
+    chosen = {**FUNCTIONS, **BY_TABLE} if has_lane_tables else FUNCTIONS
     found = [op for op in function.walk() if type(op) in FUNCTIONS]
     if not found:
         return
@@ -74,7 +87,7 @@ def expand(function: func.FuncOp) -> None:
     for op in found:
         result = op.results[0]
         b = LaneBuilder(result.type, op, constants)
-        value = FUNCTIONS[type(op)](b, *(b.widen(x) for x in op.operands))
+        value = chosen[type(op)](b, *(b.widen(x) for x in op.operands))
         result.replace_all_uses_with(b.narrow(value, result.type))
         op.detach()
         op.erase()
@@ -90,7 +103,9 @@ class ExpandMathPass(ModulePass):
     name = "mlc-expand-math"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Expands in every function."""
+        """Expands in every function, for the module's target."""
+        target = target_of(op)
+        has_lane_tables = isinstance(target, CpuTarget) and target.has_lane_tables
         for function in op.walk():
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                expand(function)
+                expand(function, has_lane_tables=has_lane_tables)

@@ -111,6 +111,11 @@ _POLYNOMIALS: Mapping[FloatFormat, Mapping[str, tuple[float, ...]]] = {
     BINARY64: coefficients_f64.POLYNOMIALS,
 }
 
+_TABLES: Mapping[FloatFormat, Mapping[str, tuple[float, ...]]] = {
+    BINARY32: coefficients_f32.TABLES,
+    BINARY64: coefficients_f64.TABLES,
+}
+
 
 def constants_of(b: LaneBuilder) -> FormatConstants:
     """The constants of the builder's format."""
@@ -120,6 +125,11 @@ def constants_of(b: LaneBuilder) -> FormatConstants:
 def polynomial(b: LaneBuilder, name: str, x: SSAValue, start: int = 0) -> SSAValue:
     """The minimax polynomial of that name without its first `start` terms, over x^start."""
     return b.polynomial(x, _POLYNOMIALS[b.format][name][start:])
+
+
+def table(b: LaneBuilder, name: str) -> tuple[float, ...]:
+    """The table of that name."""
+    return _TABLES[b.format][name]
 
 
 def first_coefficient(b: LaneBuilder, name: str) -> SSAValue:

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from mlc.dialects import vec
+from mlc.dialects import functions, vec
 from mlc.dialects.lanes import lanes_of, like
 
 
@@ -270,6 +270,22 @@ class LaneBuilder:
         if self.lanes is None:
             return self._add(arith.SIToFPOp.create(operands=(a,), result_types=(self.float_type,)))
         return self._add(vec.CastOp.of("sitofp", a, self.float_type))
+
+    def scale(self, a: SSAValue, n: SSAValue) -> SSAValue:
+        """a 2^floor(n), rounded once; has_lane_tables only, as the next three."""
+        return self._float(functions.ScaleOp, a, n)
+
+    def exponent(self, a: SSAValue) -> SSAValue:
+        """floor(log2 |a|)"""
+        return self._float(functions.ExponentOp, a)
+
+    def significand(self, a: SSAValue) -> SSAValue:
+        """a 2^-k in [3/4, 3/2)"""
+        return self._float(functions.SignificandOp, a)
+
+    def lookup(self, index: SSAValue, table: tuple[float, ...]) -> SSAValue:
+        """table[index modulo its length]"""
+        return self._add(functions.LookupOp.of(index, table, self.float_type))
 
     def compare(self, predicate: str, a: SSAValue, b: SSAValue) -> SSAValue:
         """The mask of lanes where `a predicate b` (olt, oge, uno, …)."""

@@ -190,10 +190,40 @@ def _special() -> Iterator[Row]:
     yield ("cbrt_start", lambda m: m ** (-one / 3), lambda m: m ** (one / 3), one, one * 2, 3, 4)
 
 
+def _by_table() -> Iterator[Row]:
+    """Around the entries of tables of 32 (f32) and 16 (f64) numbers."""
+    ln2, wide, one, factorial = mpmath.log(2), mpmath.mpf("1.01"), mpmath.mpf(1), mpmath.factorial
+    tail = _series(lambda r: (mpmath.expm1(r) - r) / r**2, lambda k: 1 / factorial(k + 2), "1e-3")
+    rise = _series(lambda r: (2**r - 1) / r, lambda k: ln2 ** (k + 1) / factorial(k + 1), "1e-3")
+
+    def logarithm(scale: Real) -> Function:
+        return _series(
+            lambda f: (mpmath.log1p(f) - f) / f**2 * scale,
+            lambda k: mpmath.mpf((-1) ** (k + 1)) / (k + 2) * scale,
+            "1e-3",
+        )
+
+    for entries, short in ((32, True), (16, False)):
+
+        def degrees(f32: int, f64: int, short: bool = short) -> tuple[int | None, int | None]:
+            return (f32, None) if short else (None, f64)
+
+        reach = wide / (2 * entries)
+        yield ("exp_by_table", tail, lambda r: r * r, -reach * ln2, reach * ln2, *degrees(1, 4))
+        yield ("exp2_by_table", rise, abs, -reach, reach, *degrees(2, 5))
+        for name, scale in (
+            ("log_by_table", one),
+            ("log2_by_table", 1 / ln2),
+            ("log10_by_table", 1 / mpmath.log(10)),
+        ):
+            weight = _away(lambda f, scale=scale: f * f / abs(mpmath.log1p(f)) / scale)
+            yield (name, logarithm(scale), weight, -reach, one / entries, *degrees(2, 8))
+
+
 def problems() -> list[Problem]:
     """All polynomials, f32 before f64 where both have one."""
     with mpmath.workdps(60):
-        rows = [*_exponential(), *_logarithm(), *_trigonometric(), *_special()]
+        rows = [*_exponential(), *_logarithm(), *_trigonometric(), *_special(), *_by_table()]
         return [
             Problem(
                 name=name, value=value, weight=weight, low=low, high=high, degree=n, dtype=dtype
@@ -202,3 +232,38 @@ def problems() -> list[Problem]:
             for dtype, n in zip((np.float32, np.float64), degrees, strict=True)
             if n is not None
         ]
+
+
+def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
+    """
+    The tables that two vectors of 512 bits hold: powers of 2, and for each interval of significands
+    in [3/4, 3/2), by their first bits, a reciprocal and its negative logarithm. The two intervals
+    at 1 have 1 and 0, so that logarithms near 0 keep their digits; the other reciprocals are those
+    near the interval's middle whose logarithm is nearest to a number of the format.
+    SOURCE: S. Gal, in Accurate Scientific Computations, LNCS 235, 1986.
+    """
+    entries = 32 if dtype is np.float32 else 16
+
+    def rounded(x: Real) -> float:
+        return float(dtype(mpmath.nstr(x, 30)))
+
+    def accurate(middle: Real, scale: Real) -> tuple[float, float]:
+        first = dtype(rounded(1 / middle))
+        near = [float(first + k * np.spacing(first)) for k in range(-100, 101)]
+        exact = [-mpmath.log(mpmath.mpf(x)) * scale for x in near]
+        lost = [abs(x - mpmath.mpf(rounded(x))) for x in exact]
+        best = min(range(len(near)), key=lambda k: lost[k])
+        return near[best], rounded(exact[best])
+
+    with mpmath.workdps(60):
+        steps = [mpmath.mpf(k) / entries for k in range(entries)]
+        found = {"exp2": tuple(rounded(mpmath.mpf(2) ** step) for step in steps)}
+        scales = {"log": mpmath.mpf(1), "log2": 1 / mpmath.log(2), "log10": 1 / mpmath.log(10)}
+        for name, scale in scales.items():
+            pairs = [(1.0, 0.0)]
+            for k in range(1, entries - 1):
+                middle = mpmath.mpf(2 * (entries + k) + 1) / (2 * entries)
+                pairs.append(accurate(middle if k < entries // 2 else middle / 2, scale))
+            pairs.append((1.0, 0.0))
+            found[f"{name}_inverse"], found[name] = (tuple(x) for x in zip(*pairs, strict=True))
+        return found

@@ -18,6 +18,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
+from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
+from mlc.dialects.target.known import named_target
 from mlc.passes.loop.expand_math import ExpandMathPass
 from tests.emitted import bound, compile_module, loops_context, parse_loops
 
@@ -88,14 +90,31 @@ FUNCTIONS: dict[str, Function] = {
 }
 """Bounds as the docstrings in passes/loop state them; all below the promised 2."""
 
+BY_TABLE: dict[str, Function] = {
+    "exp": Function("math.exp", np.exp, 1.1, 1.15),
+    "exp2": Function("math.exp2", np.exp2, 1.1, 1.1),
+    "log": Function("math.log", np.log, 1.65, 1.9),
+    "log2": Function("math.log2", np.log2, 1.6, 1.9),
+    "log10": Function("math.log10", np.log10, 1.6, 1.6),
+}
+"""As passes/loop/lane_tables.py states them, for targets that look up tables in registers."""
+
 EXACT = {"fmod": ("mlc_math.fmod", np.fmod), "nextafter": ("mlc_math.nextafter", np.nextafter)}
 """Functions without rounding."""
 
 
 @lru_cache
-def apply(op: str, dtype: str, operands: int = 1, *, vector: bool = True) -> Callable[..., Array]:
-    """The op, expanded and compiled, on arrays of one length."""
-    shape = f"vector<{LANES}x{dtype}>" if vector else dtype
+def apply(
+    op: str,
+    dtype: str,
+    operands: int = 1,
+    *,
+    vector: bool = True,
+    target: str = "avx2",
+    lanes: int = LANES,
+) -> Callable[..., Array]:
+    """The op, expanded for the target and compiled for this machine, on arrays of one length."""
+    shape = f"vector<{lanes}x{dtype}>" if vector else dtype
     load, store = (f"{'vector' if vector else 'memref'}.{x}" for x in ("load", "store"))
     types = f"memref<?x{dtype}>" + (f", {shape}" if vector else "")
     names = [f"x{k}" for k in range(operands)]
@@ -104,7 +123,7 @@ def apply(op: str, dtype: str, operands: int = 1, *, vector: bool = True) -> Cal
     text = f"""
     func.func @k(%n: index, {arguments} %out: memref<?x{dtype}> {{mlc.noalias}}) {{
       %c0 = arith.constant 0 : index
-      %step = arith.constant {LANES if vector else 1} : index
+      %step = arith.constant {lanes if vector else 1} : index
       scf.for %i = %c0 to %n step %step {{
         {loads}
         %r = {op} {", ".join(f"%v{x}" for x in names)} : {shape}
@@ -113,13 +132,14 @@ def apply(op: str, dtype: str, operands: int = 1, *, vector: bool = True) -> Cal
       return
     }}"""
     module = parse_loops(text)
+    module.attributes[ATTRIBUTE] = TargetAttr(named_target(target))
     ExpandMathPass().apply(loops_context(), module)
     module.verify()
     call = bound(compile_module(module), "k")
 
     def function(*x: Array) -> Array:
         count = len(x[0])
-        padded = [np.resize(v, -(-count // LANES) * LANES) for v in x]
+        padded = [np.resize(v, -(-count // lanes) * lanes) for v in x]
         out = np.empty_like(padded[0])
         call(len(out), *padded, out)
         return out[:count]

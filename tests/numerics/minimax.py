@@ -19,7 +19,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 
-from tests.numerics.approximations import Problem, Real, problems, value_of
+from tests.numerics.approximations import Problem, Real, problems, tables, value_of
 
 SMALLEST_WEIGHT = mpmath.mpf("1e-6")
 """Where the weight is zero any value would do; a floor keeps the linear system regular."""
@@ -125,7 +125,11 @@ def main() -> None:
             "}",
             '"""Constant term first. What each approximates: approximations.py there."""',
             "",
+            "TABLES: Mapping[str, tuple[float, ...]] = {",
         ]
+        for name, values in tables(dtype).items():
+            lines += [f'    "{name}": (', *(f"        {c!r}," for c in values), "    ),"]
+        lines += ["}", '"""What fills two vectors of 512 bits: `tables` there."""', ""]
         (folder / f"coefficients_{short}.py").write_text("\n".join(lines), encoding="utf-8")
 
 

@@ -16,20 +16,32 @@ from mlc.passes.loop.expand_math import FUNCTIONS as EXPANDED
 from mlc.passes.loop.expand_math import ExpandMathPass
 from mlc.passes.loop.formats import CONSTANTS
 from mlc.passes.loop.lane_builder import BINARY32, BINARY64
+from mlc.runtime.probe import host_target
 from tests.emitted import loops_context, parse_loops
 from tests.numerics import minimax
-from tests.numerics.approximations import problems
-from tests.numerics.judges import EXACT, FORMATS, FUNCTIONS, Array, apply, errors_ulp
+from tests.numerics.approximations import problems, tables
+from tests.numerics.judges import BY_TABLE, EXACT, FORMATS, FUNCTIONS, Array, apply, errors_ulp
 from tests.numerics.points import Points, pairs, samples
 
 POINTS = 1 << 20
 CHUNK = 1 << 18  # long doubles of a chunk stay in the cache
 
 
-def judged(name: str, dtype: str, arguments: tuple[Array, ...]) -> None:
+BOUNDS = {"avx2": FUNCTIONS, "avx512": BY_TABLE}
+"""The functions of each target that has its own."""
+CASES = [pytest.param(t, name, id=f"{t}-{name}") for t, some in BOUNDS.items() for name in some]
+
+
+def only_where_it_runs(target: str) -> None:
+    """Skips the test where this machine lacks the target's instructions."""
+    if target == "avx512" and not host_target().has_lane_tables:
+        pytest.skip("no AVX-512 here")
+
+
+def judged(target: str, name: str, dtype: str, arguments: tuple[Array, ...]) -> None:
     """Fails where the function leaves its bound."""
-    function = FUNCTIONS[name]
-    got = apply(function.op, dtype, function.operands)(*arguments)
+    function = BOUNDS[target][name]
+    got = apply(function.op, dtype, function.operands, target=target)(*arguments)
     error = errors_ulp(got, function.exact(*arguments))
     worst = int(np.argmax(error))
     limit = function.bound(dtype)
@@ -37,33 +49,34 @@ def judged(name: str, dtype: str, arguments: tuple[Array, ...]) -> None:
     assert error[worst] <= limit, f"{name}({found}): {error[worst]:.3f} ulp, bound {limit}"
 
 
-def judge_many(name: str, dtype: str, count: int) -> None:
+def judge_many(target: str, name: str, dtype: str, count: int) -> None:
     """About `count` points over all samplers."""
+    only_where_it_runs(target)
     points = Points(FORMATS[dtype], 7)
     if FUNCTIONS[name].operands == 2:
         each = max(count // 4, 1)
         for start in range(0, each, CHUNK):
             for pair in pairs(name, points, min(CHUNK, each - start)):
-                judged(name, dtype, pair)
+                judged(target, name, dtype, pair)
         return
     chosen = samples(name, points)
     each = -(-count // len(chosen))
     for sample in chosen:
         for start in range(0, each, CHUNK):
-            judged(name, dtype, (sample(min(CHUNK, each - start)),))
+            judged(target, name, dtype, (sample(min(CHUNK, each - start)),))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_bound(name: str, dtype: str) -> None:
-    judge_many(name, dtype, POINTS)
+@pytest.mark.parametrize(("target", "name"), CASES)
+def test_bound(target: str, name: str, dtype: str) -> None:
+    judge_many(target, name, dtype, POINTS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", FORMATS)
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_bound_over_ten_million_points(name: str, dtype: str) -> None:
-    judge_many(name, dtype, 10_000_000)
+@pytest.mark.parametrize(("target", "name"), CASES)
+def test_bound_over_ten_million_points(target: str, name: str, dtype: str) -> None:
+    judge_many(target, name, dtype, 10_000_000)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -138,6 +151,35 @@ def test_sine_of_the_hardest_arguments() -> None:
                 assert abs(result / true - 1) < 2.0**-52
 
 
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("name", BY_TABLE)
+def test_lane_tables_do_not_depend_on_the_number_of_lanes(name: str, dtype: str) -> None:
+    only_where_it_runs("avx512")
+    function = BY_TABLE[name]
+    x = [Points(FORMATS[dtype], seed).bits(4096) for seed in range(function.operands)]
+    expected = apply(function.op, dtype, function.operands, vector=False, target="avx512")(*x)
+    for lanes in (2, 4, 8, 16, 32):
+        got = apply(function.op, dtype, function.operands, target="avx512", lanes=lanes)(*x)
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("name", BY_TABLE)
+def test_lane_tables_at_the_ends(name: str) -> None:
+    """Infinities, NaN, zeros and the smallest numbers: as NumPy."""
+    only_where_it_runs("avx512")
+    function = BY_TABLE[name]
+    for dtype, form in FORMATS.items():
+        tiny = np.finfo(form).smallest_subnormal
+        x = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, tiny, -tiny, 1.0, -1.0, 1e4, -1e4], form)
+        with np.errstate(all="ignore"):
+            expected = function.exact(x).astype(form)
+        got = apply(function.op, dtype, target="avx512")(x)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+        np.testing.assert_array_max_ulp(got[~np.isnan(got)], expected[~np.isnan(got)], 2)
+        zeros = expected == 0
+        np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(expected[zeros]))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_scalar_equals_vector(name: str) -> None:
     function = FUNCTIONS[name]
@@ -184,6 +226,13 @@ def test_coefficients_are_minimax(problem: minimax.Problem) -> None:
     """What stands in coefficients_*.py is what the exchange algorithm gives."""
     short = coefficients_f32 if problem.dtype is np.float32 else coefficients_f64
     assert list(short.POLYNOMIALS[problem.name]) == minimax.coefficients(problem)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_tables(dtype: str) -> None:
+    """The tables that registers hold are what their definition says."""
+    short = coefficients_f32 if dtype == "f32" else coefficients_f64
+    assert tables(FORMATS[dtype]) == short.TABLES
 
 
 def test_pairs_of_constants() -> None:
