@@ -1,6 +1,7 @@
 """Donated arguments of GPU programs: arrays on the device stay in place, host arrays come back."""
 
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
