@@ -104,7 +104,7 @@ class Ready:
         assert self.entry is not None
         outcome = self.entry(*inputs)
         maker = _maker(call)
-        if program.direct_result and not (maker and program.in_place):
+        if program.direct_result and not program.in_place:
             if maker is None:
                 return outcome
             return tuple(map(maker, outcome)) if is_tuple(outcome) else maker(outcome)

@@ -12,10 +12,13 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.places import Places, donations_of, root_of, values_from_outside
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.cost import kernel_cost
 from mlc.passes.plan.sharing import inputs_in, may_write, share
+from mlc.passes.plan.splitting import deep_contraction, split_epilogue
 from mlc.passes.remarks import remark
 
 
@@ -28,7 +31,8 @@ class DonateArgumentsPass(ModulePass):
     itself only at the element that it is about to write: then `over` says so. A kernel that runs
     too early moves behind the last reader where its own readers permit. What remains is computed
     elsewhere and copied at the end, with a remark. An argument that is returned as it came is not
-    copied.
+    copied. On a CPU, long sums leave what follows them to a kernel of its own: their parts wait in
+    memory between blocks, and could not where the epilogue still has to read.
     """
 
     name = "mlc-donate-arguments"
@@ -38,13 +42,16 @@ class DonateArgumentsPass(ModulePass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 donations = donations_of(function)
                 if donations:
-                    _Donations(function, donations).run()
+                    _Donations(
+                        function, donations, splits=not isinstance(target_of(op), GpuTarget)
+                    ).run()
 
 
 class _Donations:
     """The donated arguments of one function."""
 
-    def __init__(self, function: FuncOp, donations: dict[int, int]) -> None:
+    def __init__(self, function: FuncOp, donations: dict[int, int], *, splits: bool) -> None:
+        self.splits = splits
         self.function = function
         self.block: Block = function.body.block
         last = self.block.last_op
@@ -67,16 +74,27 @@ class _Donations:
         wrong = {x: r for x, r in pending.items() if not self._is_right(x, r)}
         for argument, result in wrong.items():
             self._copy(argument, result)
-        places = Places(self.function)
         for argument, result in pending.items():
-            kernel, k = self._writer(result)
-            share(kernel, k, places, places.group(argument))
+            self._share(argument, result)
 
     def _writer(self, result: int) -> tuple[KernelOp, int]:
         """The kernel that makes a result of the function, and its number there."""
         value = root_of(self.terminator.operands[result])
         assert isinstance(value.owner, KernelOp)
         return value.owner, list[SSAValue](value.owner.outs).index(value)
+
+    def _share(self, argument: SSAValue, result: int) -> None:
+        """Says what the writer may write over; long sums then need a kernel of their own."""
+        kernel, k = self._writer(result)
+        places = Places(self.function)
+        group = places.group(argument)
+        if next(inputs_in(kernel, places, group), None) is None:
+            return
+        if self.splits and (contraction := deep_contraction(kernel)) is not None:
+            kernel = split_epilogue(kernel, contraction)
+            places = Places(self.function)
+            group = places.group(argument)
+        share(kernel, k, places, group)
 
     def _returned_as_it_came(self, argument: SSAValue, result: int) -> None:
         """The copy of an argument into its own memory goes."""

@@ -39,7 +39,7 @@ def donated(function: Callable[..., Any], names: Any, *args: Any, calls: int = 3
         found = compiled(*mine)
         assert flatten(found)[1] == flatten(expected)[1]
         for x, y in zip(flatten(found)[0], flatten(expected)[0], strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-12)
+            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
     found = compiled.reference(*copy.deepcopy(args))
     for x, y in zip(flatten(found)[0], flatten(plain(*args))[0], strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9)
@@ -105,6 +105,12 @@ def test_memory_does_not_grow() -> None:
 UNSAFE: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...], int]] = {
     "factor": (lambda w: w.T @ w, "w", (RNG.standard_normal((9, 9)),), 1),
     "large factor": (lambda w: w @ w, "w", (RNG.standard_normal((130, 130)),), 1),
+    "long sums": (
+        lambda w, x: w - 0.1 * (x.T @ (x * 2)),
+        "w",
+        (RNG.standard_normal((40, 40)), RNG.standard_normal((2000, 40))),
+        0,
+    ),
     "reversed": (lambda w: w + w[::-1], "w", (np.arange(9.0),), 1),
     "transposed": (lambda w: w.T + 1, "w", (RNG.standard_normal((6, 6)),), 1),
     "row sums": (

@@ -13,6 +13,19 @@ func.func @step(%w: tensor<8x4xf32> {mlc.donated = 0 : i64}, %x: tensor<16x8xf32
   func.return %1 : tensor<8x4xf32>
 }
 
+// A long sum waits in memory between its blocks, so what follows it is a kernel of its own.
+// CHECK-LABEL: @long_sum
+// CHECK:         mlc.kernel "contraction" (%{{.*}} = %x, %{{.*}} = %g)
+// CHECK:         buffers = [#mlc.buffer<arena 0>]
+// CHECK:         mlc.kernel "cell" (%{{.*}} = %w
+// CHECK:         over = [0 : i64], buffers = [#mlc.buffer<out 0>]
+// CHECK-NOT:     mlc.kernel
+func.func @long_sum(%w: tensor<8x4xf32> {mlc.donated = 0 : i64}, %x: tensor<4096x8xf32>, %g: tensor<4096x4xf32>) -> tensor<8x4xf32> {
+  %0 = mlc.contract "ba,bc->ac" %x, %g : tensor<4096x8xf32>, tensor<4096x4xf32> -> tensor<8x4xf32>
+  %1 = mlc.sub %w, %0 : tensor<8x4xf32>
+  func.return %1 : tensor<8x4xf32>
+}
+
 // Other elements are read while one is written: made elsewhere, then copied.
 // CHECK-LABEL: @factor
 // CHECK-SAME:    mlc.arena = {"0" = #mlc.dims<36>}
