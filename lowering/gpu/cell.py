@@ -79,7 +79,7 @@ def walk(
         if isinstance(inner, int):
             every_row()  # rows begin anywhere: single accesses
             return
-        remainder = b.sub(inner, b.mul(b.div(inner, lanes), lanes))
+        remainder = b.rem(inner, lanes)
 
         def promised() -> None:
             with b.divisible(inner, lanes):

@@ -81,7 +81,7 @@ class _Tile:
         self.rhs = self.b.shared(item, (depth, self.schedule.block_n + PADDING))
         columns_of_threads = self.schedule.block_n // self.schedule.tile_n
         self.y = self.b.div(self.thread, columns_of_threads)
-        self.x = self.b.sub(self.thread, self.b.mul(self.y, columns_of_threads))
+        self.x = self.b.rem(self.thread, columns_of_threads)
 
     def rows_of(self, u: int) -> Index:
         """The first of four adjacent rows of this thread, within the tile."""
@@ -134,10 +134,10 @@ class _Tile:
             number = b.add(self.thread, part * schedule.threads)
             if along_k:
                 place = b.div(number, depth)
-                step = b.sub(number, b.mul(place, depth))
+                step = b.rem(number, depth)
             else:
                 step = b.div(number, length)
-                place = b.sub(number, b.mul(step, length))
+                place = b.rem(number, length)
             at_k, at = b.add(k, step), b.add(first, place)
             inside = b.both(b.compare("lt", at_k, self.c.size.k), b.compare("lt", at, size))
             assert not isinstance(inside, bool)

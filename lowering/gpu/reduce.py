@@ -119,7 +119,7 @@ class BlockReduction(ReductionNest):
         warps = threads // WARP
         cells = [b.shared(memory_type(dtype), (WARP,)) for dtype in self.states]
         warp = b.div(thread, WARP)
-        lane = b.sub(thread, b.mul(warp, WARP))
+        lane = b.rem(thread, WARP)
 
         def put() -> None:
             for value, dtype, cell in zip(state, self.states, cells, strict=True):
@@ -153,7 +153,7 @@ class BlockReduction(ReductionNest):
         if b.divisor(extent) % self.lanes == 0:
             body()
             return
-        remainder = b.sub(extent, b.mul(b.div(extent, self.lanes), self.lanes))
+        remainder = b.rem(extent, self.lanes)
 
         def promised() -> None:
             with b.divisible(extent, self.lanes):

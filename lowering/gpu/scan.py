@@ -174,7 +174,7 @@ class _Scan(ScanNest):
         """What the threads before this one hold together, and what all of the block hold."""
         b, neutral = self.g, self.neutral(1)
         warp = b.div(self.thread, WARP)
-        lane = b.sub(self.thread, b.mul(warp, WARP))
+        lane = b.rem(self.thread, WARP)
         distance = 1
         while distance < WARP:
             other = tuple(b.shuffle("up", x, distance) for x in mine)

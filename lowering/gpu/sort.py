@@ -92,10 +92,9 @@ class Order:
             found = b.add(found, b.choose(longer, 1, 0))
         return found
 
-    def half(self, b: LoopBuilder, number: Index) -> Index:
+    def half(self, b: GpuBuilder, number: Index) -> Index:
         """Where the half of the scratch begins that holds runs merged `number` times."""
-        odd = b.sub(number, b.mul(b.div(number, 2), 2))
-        return b.mul(odd, b.mul(b.dim(self.rows), b.dim(self.length)))
+        return b.mul(b.rem(number, 2), b.mul(b.dim(self.rows), b.dim(self.length)))
 
     def grid(self, b: LoopBuilder) -> Grid:
         """A block for each tile of each row."""
@@ -205,7 +204,7 @@ class _Tile:
                 assert not isinstance(is_right, bool)
                 other = b.mul(b.add(pair, b.choose(is_right, 0, 1)), one)
                 searches.append(Search(other, one, key, is_right))
-                starts.append(b.add(b.mul(pair, one), b.sub(slot, b.mul(run, one))))
+                starts.append(b.add(b.mul(pair, one), b.rem(slot, one)))
             found = self.counts(searches, b.add(level, 1))
             b.barrier()
             for start, count, element in zip(starts, found, elements, strict=True):
@@ -274,9 +273,8 @@ class TilePhase:
             row, tile = b.split(b.block_number(), [b.dim(self.order.rows), tiles])
             return row, b.add(b.mul(tile, TILE), slot)
         run = self.order.run
-        part = b.div(slot, run)
-        row = b.add(b.mul(b.block_number(), TILE // run), part)
-        return row, b.sub(slot, b.mul(part, run))
+        row = b.add(b.mul(b.block_number(), TILE // run), b.div(slot, run))
+        return row, b.rem(slot, run)
 
     def exists(self, b: GpuBuilder, row: Index, i: Index) -> SSAValue | bool:
         """Whether a slot stands for an element."""
