@@ -73,6 +73,11 @@ BY_TABLE: Mapping[type[Operation], LaneFunction] = {
     math.LogOp: lane_tables.log,
     math.Log2Op: lane_tables.log2,
     math.Log10Op: lane_tables.log10,
+    math.Log1pOp: lane_tables.log1p,
+    math.AtanhOp: lane_tables.atanh,
+    math.AsinhOp: lane_tables.asinh,
+    math.AcoshOp: lane_tables.acosh,
+    math.CbrtOp: lane_tables.cbrt,
 }
 """What takes the place of `FUNCTIONS` where the target looks up tables in registers."""
 
@@ -86,7 +91,7 @@ def expand(function: func.FuncOp, *, has_lane_tables: bool = False) -> None:
     constants = Constants(function.body.block)
     for op in found:
         result = op.results[0]
-        b = LaneBuilder(result.type, op, constants)
+        b = LaneBuilder(result.type, op, constants, has_lane_tables=has_lane_tables)
         value = chosen[type(op)](b, *(b.widen(x) for x in op.operands))
         result.replace_all_uses_with(b.narrow(value, result.type))
         op.detach()

@@ -108,8 +108,19 @@ _NO_OVERFLOW: Mapping[str, Attribute] = {"overflowFlags": arith.IntegerOverflowA
 class LaneBuilder:
     """Ops on values of one shape: a scalar, or vectors with the same number of lanes."""
 
-    def __init__(self, shape: Attribute, before: Operation | Block, constants: Constants) -> None:
-        """`shape`: a scalar or vector type; ops go in front of `before`, or to a block's end."""
+    def __init__(
+        self,
+        shape: Attribute,
+        before: Operation | Block,
+        constants: Constants,
+        *,
+        has_lane_tables: bool = False,
+    ) -> None:
+        """
+        `shape`: a scalar or vector type; ops go in front of `before`, or to a block's end;
+        `has_lane_tables`: the target's property.
+        """
+        self.has_lane_tables = has_lane_tables
         self._shape = shape
         self._before = before
         self._constants = constants
@@ -131,7 +142,10 @@ class LaneBuilder:
 
     def in_binary64(self) -> LaneBuilder:
         """A builder of the same lanes in f64."""
-        return LaneBuilder(like(self._shape, f64), self._before, self._constants)
+        return self._like(like(self._shape, f64), self._before)
+
+    def _like(self, shape: Attribute, before: Operation | Block) -> LaneBuilder:
+        return LaneBuilder(shape, before, self._constants, has_lane_tables=self.has_lane_tables)
 
     def _float(self, op_class: type[Operation], *operands: SSAValue) -> SSAValue:
         return self._add(
@@ -346,7 +360,7 @@ class LaneBuilder:
                 )
             )
         rare, common = Block(), Block()
-        inside = LaneBuilder(self._shape, rare, self._constants)
+        inside = self._like(self._shape, rare)
         chosen = [inside.select(mask, a, b) for a, b in zip(then(inside), otherwise, strict=True)]
         rare.add_op(scf.YieldOp.create(operands=chosen))
         common.add_op(scf.YieldOp.create(operands=otherwise))
@@ -367,7 +381,7 @@ class LaneBuilder:
         """`body` applied `count` times, as a loop."""
         index = IndexType()
         block = Block(arg_types=(index, start.type))
-        inside = LaneBuilder(self._shape, block, self._constants)
+        inside = self._like(self._shape, block)
         block.add_op(scf.YieldOp.create(operands=(body(inside, block.args[1]),)))
         bounds = [self._constants.get(n, index) for n in (0, count, 1)]
         return self._add(

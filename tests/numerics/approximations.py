@@ -203,6 +203,11 @@ def _by_table() -> Iterator[Row]:
             "1e-3",
         )
 
+    root = _series(
+        lambda f: ((1 + f) ** (-one / 3) - 1) / f,
+        lambda k: mpmath.binomial(-one / 3, k + 1),
+        "1e-3",
+    )
     for entries, short in ((32, True), (16, False)):
 
         def degrees(f32: int, f64: int, short: bool = short) -> tuple[int | None, int | None]:
@@ -211,6 +216,7 @@ def _by_table() -> Iterator[Row]:
         reach = wide / (2 * entries)
         yield ("exp_by_table", tail, lambda r: r * r, -reach * ln2, reach * ln2, *degrees(1, 4))
         yield ("exp2_by_table", rise, abs, -reach, reach, *degrees(2, 5))
+        yield ("inverse_root_by_table", root, abs, -reach, one / entries, *degrees(2, 4))
         for name, scale in (
             ("log_by_table", one),
             ("log2_by_table", 1 / ln2),
@@ -266,4 +272,6 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
                 pairs.append(accurate(middle if k < entries // 2 else middle / 2, scale))
             pairs.append((1.0, 0.0))
             found[f"{name}_inverse"], found[name] = (tuple(x) for x in zip(*pairs, strict=True))
+        first = [mpmath.mpf(x) for x in found["log_inverse"]]
+        found["inverse_root"] = tuple(rounded(mpmath.cbrt(x)) for x in first)
         return found

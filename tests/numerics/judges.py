@@ -96,6 +96,11 @@ BY_TABLE: dict[str, Function] = {
     "log": Function("math.log", np.log, 1.65, 1.9),
     "log2": Function("math.log2", np.log2, 1.6, 1.9),
     "log10": Function("math.log10", np.log10, 1.6, 1.6),
+    "log1p": Function("math.log1p", np.log1p, 1.65, 1.9),
+    "atanh": Function("math.atanh", np.arctanh, 1.75, 1.75),
+    "asinh": Function("math.asinh", np.arcsinh, 1.75, 1.75),
+    "acosh": Function("math.acosh", np.arccosh, 1.75, 1.75),
+    "cbrt": Function("math.cbrt", np.cbrt, 0.51, 0.51),
 }
 """As passes/loop/lane_tables.py states them, for targets that look up tables in registers."""
 
