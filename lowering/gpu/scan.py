@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import ComplexType, DenseArrayBase, i64
@@ -37,6 +38,7 @@ THREADS = 256
 WARPS = THREADS // WARP
 BLOCKS = 1024  # chunks of rows that are wanted: about eight for each SM of an H200
 WALKERS = 1 << 17  # chunks of columns that are wanted: about a thousand threads for each SM
+READ_AHEAD = 8  # elements of a column that are under way at once
 LEAST_ROWS = 32  # of a chunk of a column: its state is one access more for so many
 
 
@@ -344,10 +346,10 @@ class TotalPhase(_ScanPhase):
     def _column(self, r: _Scan, line: Index, chunk: Index) -> None:
         at, (first, end) = r.line(line), r.chunk(chunk)
 
-        def step(i: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            return r.fold([r.one(at, i)], carried)
+        def meet(_: tuple[Position, ...], state: State, carried: State) -> State:
+            return r.fold([state], carried)
 
-        total = r.g.loop(first, end, 1, step, r.neutral(1))
+        total = _down(r, at, (first, end), meet, r.neutral(1))
         r.store_state(r.g.add(r.g.mul(line, r.cut.chunks), chunk), total)
 
 
@@ -408,15 +410,39 @@ class FinalPhase(_ScanPhase):
     def _column(self, r: _Scan, line: Index, chunk: Index) -> None:
         at, (first, end) = r.line(line), r.chunk(chunk)
 
-        def step(i: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+        def meet(point: tuple[Position, ...], state: State, carried: State) -> State:
             e = r.s.lanes(1)
-            point, state = r.element(e, r.place(at, i))
             after = r.combine(e, carried, state)
             r.store(e, point, carried if r.op.is_exclusive else after)
             return after
 
         number = r.g.add(r.g.mul(line, r.cut.chunks), chunk)
-        r.g.loop(first, end, 1, step, r.before_chunk(number))
+        _down(r, at, (first, end), meet, r.before_chunk(number))
+
+
+def _down(
+    r: _Scan,
+    at: dict[int, Position],
+    ends: tuple[Index, Index],
+    meet: Callable[[tuple[Position, ...], State, State], State],
+    start: Sequence[SSAValue],
+) -> State:
+    """`meet(point, state, carried)` for the elements of a column, one after the other.
+
+    Several are read before the first is used: a thread waits for memory once for all of them.
+    """
+    b, (first, end) = r.g, ends
+
+    def trip(count: int, i: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+        read = [r.element(r.s.lanes(1), r.place(at, b.add(i, u))) for u in range(count)]
+        for point, state in read:
+            carried = meet(point, state, carried)
+        return carried
+
+    whole = b.mul(b.div(b.sub(end, first), READ_AHEAD), READ_AHEAD)
+    middle = b.add(first, whole)
+    carried = b.loop(first, middle, READ_AHEAD, partial(trip, READ_AHEAD), start)
+    return b.loop(middle, end, 1, partial(trip, 1), carried)
 
 
 def _each_column(r: _Scan, body: Callable[[_Scan, Index, Index], None]) -> None:

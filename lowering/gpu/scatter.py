@@ -21,8 +21,8 @@ from mlc.dialects.tensor.monoid import Monoid
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import PiecePhase, walk, walk_grid
+from mlc.lowering.gpu.merge import Order, sorting_phases
 from mlc.lowering.gpu.phase import Work, device_builder
-from mlc.lowering.gpu.sort import Order, sorting_phases
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Position

@@ -19,7 +19,7 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
-from mlc.lowering.gpu.sort import TILE
+from mlc.lowering.gpu.merge import TILE
 from mlc.runtime.ptx import emit_ptx
 from tests.every_op.native import Argument, Body, function_module, to_plan
 from tests.gpu.native import gpu_program
