@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import DType
+from mlc.dialects.lanes import vector_type
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
@@ -47,7 +48,7 @@ def accumulates_in_result(kernel: KernelOp) -> bool:
 def scratch_bytes(kernel: KernelOp) -> Dim:
     """Bytes of the packed rhs block; zero where nothing is packed."""
     op = contraction_of(kernel)
-    if op is None or kernel.schedule is None or not kernel.schedule.data.tile_m:
+    if op is None or kernel.schedule is None or not kernel.schedule.data.block_n:
         return Dim.const(0)
     schedule, roles = kernel.schedule.data, contraction_roles(op)
     assert roles is not None
@@ -140,19 +141,18 @@ class ContractionNest:
 
 
 class TiledContraction(ContractionNest):
-    """The loops of one packed contraction."""
+    """The loops of one contraction by register tiles, with its rhs packed or read in place."""
 
     def __init__(self, s: KernelScope, op: Product, roles: ContractionRoles) -> None:
         assert s.nest is not None
-        assert s.scratch
         super().__init__(s.b, s.nest, s.strided, op, roles)
         self.s = s
-        self.packed: SSAValue = s.scratch[0]
+        self.packed: SSAValue | None = s.scratch[0] if s.schedule.block_n else None
         self.rows = s.schedule.tile_m
         self.columns = s.schedule.tile_n
         self.lanes = s.schedule.lanes
         self.vectors = self.columns // self.lanes
-        self.in_result = accumulates_in_result(s.kernel)
+        self.in_result = self.packed is not None and accumulates_in_result(s.kernel)
 
     # the nest -------------------------------------------------------------------------------
 
@@ -160,7 +160,21 @@ class TiledContraction(ContractionNest):
         """The whole kernel."""
         b, s = self.b, self.s
         work = b.product([self.letter_sizes[c] for c in self.letter_sizes])
-        s.parallel(work, self.over_batches)
+        s.parallel(work, self.over_tiles if self.packed is None else self.over_batches)
+
+    def over_tiles(self, thread: Index, threads: Index) -> None:
+        """The tiles of all batches in one row, shared by the threads: there is one panel each."""
+        b = self.b
+        tiles = b.ceil_div(self.size.m, self.rows)
+        low, high = self.s.share(b.mul(self.extent(self.batch), tiles), thread, threads)
+
+        def trip(t: Index) -> None:
+            number = b.div(t, tiles)
+            batch = self.split(self.batch, Position(number)) if self.batch else {}
+            tile = b.sub(t, b.mul(number, tiles))
+            self.s.unless_cancelled(partial(self.tile, batch, tile, (0, 0), (0, self.size.k)))
+
+        b.loop(low, high, 1, trip)
 
     def over_batches(self, thread: Index, threads: Index) -> None:
         """Every thread walks all batches and blocks, and takes its share of each block's tiles."""
@@ -222,6 +236,7 @@ class TiledContraction(ContractionNest):
                 if mask is not None:
                     value = e.select(mask, value, e.constant(0, self.dtype))
                 target = b.add(start, b.add(b.mul(k, self.columns), v * self.lanes))
+                assert self.packed is not None
                 b.store_vector(value, self.packed, [target], None)
 
         b.when(
@@ -290,13 +305,12 @@ class TiledContraction(ContractionNest):
         def step(
             k: Index, k_at: dict[str, Position], sums: Sequence[SSAValue]
         ) -> Sequence[SSAValue]:
-            base = b.add(start, b.mul(k, self.columns))
-            kind = zero.type
             wide = self.s.lanes(self.lanes)
-            rhs = [
-                b.load_vector(self.packed, [b.add(base, v * self.lanes)], kind, None, None)  # pyright: ignore[reportArgumentType]
-                for v in range(self.vectors)
-            ]
+            if self.packed is None:
+                rhs = self.in_place({**batch, **k_at})
+            else:
+                base = b.add(start, b.mul(k, self.columns))
+                rhs = self.from_panel(self.packed, base)
             result: list[SSAValue] = []
             for r in range(self.rows):
                 narrow = self.s.lanes(1)
@@ -315,6 +329,24 @@ class TiledContraction(ContractionNest):
             b.when(
                 inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine)
             )
+
+    def from_panel(self, packed: SSAValue, base: Index) -> list[SSAValue]:
+        """The vectors of one row of a packed panel."""
+        kind = vector_type(self.dtype.register, self.lanes)
+        places = [self.b.add(base, v * self.lanes) for v in range(self.vectors)]
+        return [self.b.load_vector(packed, [place], kind, None, None) for place in places]
+
+    def in_place(self, at: dict[str, Position]) -> list[SSAValue]:
+        """The vectors of one row of the rhs, where it lies."""
+        found: list[SSAValue] = []
+        for v in range(self.vectors):
+            column = v * self.lanes
+            whole = isinstance(self.size.n, int) and column + self.lanes <= self.size.n
+            mask = None if whole else self.b.mask(self.b.sub(self.size.n, column), self.lanes)
+            e = self.s.lanes(self.lanes, mask)
+            n_at = self.split(self.n, Position(column, 1))
+            found.append(self.operand(e, self.rhs, {**at, **n_at}))
+        return found
 
     def along_depth(
         self, depth: tuple[Index, Index], step: DepthStep, sums: Sequence[SSAValue]
@@ -408,6 +440,9 @@ def lower_contraction(s: KernelScope) -> None:
     tiled = TiledContraction(s, op, roles)
     if isinstance(op, ContractOp) and not tiled.joined(roles.k):
         lower_reduction(s)
+        return
+    if tiled.packed is None:
+        tiled.lower()
         return
     b, size = s.b, tiled.size
     total = b.product([size.m, size.n, size.k])

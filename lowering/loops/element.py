@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import arith, math, vector
@@ -26,11 +25,12 @@ from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.parts import PairOp, PartOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp
+from mlc.lowering.loops import memory
 from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index
 from mlc.lowering.loops.buffer import ORIGIN as ORIGIN
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.buffer import buffer_of as buffer_of
-from mlc.lowering.loops.builder import EITHER_ZERO, NO_FAST_MATH, LoopBuilder, memory_type
+from mlc.lowering.loops.builder import EITHER_ZERO, NO_FAST_MATH, LoopBuilder
 from mlc.lowering.loops.complex_parts import apply_to_complex, compare_complex
 from mlc.lowering.loops.convert import convert
 
@@ -131,13 +131,13 @@ class Lanes:
         literal = self.single()._literals.get(value)
         return self.spread(value) if literal is None else self.constant(*literal)
 
-    def _any_lane(self, condition: SSAValue | None) -> SSAValue | None:
+    def any_lane(self, condition: SSAValue | None) -> SSAValue | None:
         """Whether it holds in some lane that is in use; None for yes."""
         if condition is None or self.lanes == 1:
             return condition
         if (shared := self._shared(condition)) is not None:
             return shared[0]
-        return self._reduce(_ANY_LANE, self._masked(condition) or condition, i1)
+        return self._reduce(_ANY_LANE, self.masked(condition) or condition, i1)
 
     # ElementBuilder -------------------------------------------------------------------------
 
@@ -300,14 +300,14 @@ class Lanes:
             lanes = self.apply(arith.AddiOp, a.lanes, b.lanes)
         elif lanes is not None and a.step + b.step:
             number = self.b.value(vec.StepOp.of(self.lanes))
-            lanes = self.apply(arith.AddiOp, lanes, self._times(number, a.step + b.step))
+            lanes = self.apply(arith.AddiOp, lanes, self.times(number, a.step + b.step))
         step = 0 if lanes is not None else a.step + b.step
         return Position(self.b.add(a.base, b.base), step, lanes)
 
     def check(self, ok: SSAValue, site: Operation, value: SSAValue, extent: SSAValue) -> None:
         if (shared := self._shared(ok, value, extent)) is not None:
             single = self.single()
-            single._guard = self._any_lane(self._guard)
+            single._guard = self.any_lane(self._guard)
             single.check(shared[0], site, shared[1], shared[2])
             single._guard = None
             return
@@ -353,7 +353,7 @@ class Lanes:
             return self._fetched[key]
         buffer = self.buffers.get(tensor)
         if self.lanes > 1 and not self.bound and all(map(_is_fixed, at)):
-            value = self._of_single(self.single().fetch(tensor, at, self._any_lane(guard)))
+            value = self._of_single(self.single().fetch(tensor, at, self.any_lane(guard)))
         elif buffer is not None:
             value = self.load(buffer, at, guard)
         else:
@@ -369,117 +369,23 @@ class Lanes:
 
     def load(self, buffer: Buffer, at: Point, where: SSAValue | None = None) -> SSAValue:
         """The elements at a point, in the register's type."""
-        positions = [p for p in at if isinstance(p, Position)]
-        bases, steps = buffer.indices(self.b, positions)
-        element = memory_type(buffer.dtype)
-        if self.lanes == 1:
-            value = self._load_one(buffer, bases, element, where)
-        elif any(p.lanes is not None for p in positions):
-            value = self._gather(
-                buffer, bases, self._offsets(buffer, positions, steps), element, where
-            )
-        elif not any(steps):
-            value = self.spread(self._load_one(buffer, bases, element, self._any_lane(where)))
-        elif self._unit(buffer, steps):
-            kind = vector_type(element, self.lanes)
-            mask = self._masked(where)
-            fill = self._zero(element) if mask is not None else None
-            value = self.b.load_vector(buffer.memref, bases, kind, mask, fill)
-        else:
-            value = self._gather(
-                buffer, bases, self._offsets(buffer, positions, steps), element, where
-            )
-        return self._from_memory(value, buffer.dtype)
+        return memory.load(self, buffer, at, where)
 
     def store(self, value: SSAValue, buffer: Buffer, at: Point) -> None:
         """Writes the elements of a point."""
-        positions = [p for p in at if isinstance(p, Position)]
-        bases, steps = buffer.indices(self.b, positions)
-        if buffer.dtype is BOOL:
-            value = self.cast("extui", value, memory_type(BOOL))
-        if self.lanes == 1:
-            self.b.store(value, buffer.memref, bases)
-        elif self._unit(buffer, steps):
-            self.b.store_vector(value, buffer.memref, bases, self.mask)
-        else:
-            mask = self.mask if self.mask is not None else self.constant(True, BOOL)
-            offsets = self._offsets(buffer, positions, steps)
-            indices = [self.b.index(i) for i in bases]
-            self.b.add_op(vec.ScatterOp.of(value, buffer.memref, indices, offsets, mask))
+        memory.store(self, value, buffer, at)
 
-    def _unit(self, buffer: Buffer, steps: Sequence[int]) -> bool:
-        return steps[-1] == 1 and not any(steps[:-1]) and buffer.strides[-1] == 1
-
-    def _load_one(
-        self, buffer: Buffer, bases: Sequence[Index], element: Attribute, where: SSAValue | None
-    ) -> SSAValue:
-        if where is None:
-            return self.b.load(buffer.memref, bases)
-        zero = self.b.element(0, dtype_of(element), 1)  # of bool: a byte
-        return self.b.pick(where, lambda: self.b.load(buffer.memref, bases), lambda: zero)
-
-    def _masked(self, where: SSAValue | None) -> SSAValue | None:
+    def masked(self, where: SSAValue | None) -> SSAValue | None:
         """The lanes that are in use and for which `where` holds; None for all."""
         if where is None or self.mask is None:
             return self.mask if where is None else where
         return self.apply(arith.AndIOp, where, self.mask)
 
-    def _zero(self, element: Attribute) -> SSAValue:
-        return self.constant(0, dtype_of(element))  # of bool: a byte
-
-    def _offsets(self, buffer: Buffer, at: Sequence[Position], steps: Sequence[int]) -> SSAValue:
-        """How far each lane lies from lane 0's base, in elements."""
-        delta: Index = 0
-        for step, stride in zip(steps, buffer.strides, strict=True):
-            delta = self.b.add(delta, self.b.mul(stride, step))
-        total: SSAValue | None = None
-        if delta != 0:
-            number = self.b.value(vec.StepOp.of(self.lanes))
-            total = number if delta == 1 else self._times(number, delta)
-        for group, stride in zip(buffer.groups, buffer.strides, strict=True):
-            inner: Index = stride
-            for axis in reversed(group):
-                lanes = at[axis].lanes
-                if lanes is not None:
-                    term = self._times(lanes, inner)
-                    total = term if total is None else self.apply(arith.AddiOp, total, term)
-                inner = self.b.mul(inner, buffer.sizes[axis])
-        # no lane moves where there is nothing: a stride is the product of sizes
-        return self.spread(self.b.index(0)) if total is None else total
-
-    def _times(self, lanes: SSAValue, factor: Index) -> SSAValue:
+    def times(self, lanes: SSAValue, factor: Index) -> SSAValue:
+        """Positions of lanes, times an index."""
         if factor == 1:
             return lanes
         return self.apply(arith.MuliOp, lanes, self.spread(self.b.index(factor)))
-
-    def _gather(
-        self,
-        buffer: Buffer,
-        bases: Sequence[Index],
-        offsets: SSAValue,
-        element: Attribute,
-        where: SSAValue | None,
-    ) -> SSAValue:
-        mask = self._masked(where)
-        if mask is None:
-            mask = self.constant(True, BOOL)
-        indices = [self.b.index(i) for i in bases]
-        return self.b.value(
-            vec.GatherOp.of(buffer.memref, indices, offsets, mask, self._zero(element))
-        )
-
-    def _from_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
-        if dtype is not BOOL:
-            return value
-        zero = self._zero(memory_type(BOOL))
-        if self.lanes > 1:
-            return self.b.value(vec.CmpiOp.of("ne", value, zero))
-        code = IntegerAttr(_CMPI["ne"], i64)
-        return self.b.value(
-            arith.CmpiOp.create(
-                operands=[value, zero], result_types=[i1], properties={"predicate": code}
-            )
-        )
 
 
 _SCALAR_CASTS: dict[str, type[Operation]] = {

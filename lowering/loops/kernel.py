@@ -14,8 +14,9 @@ from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
-from mlc.lowering.loops.element import ORIGIN, Buffer, Lanes, Position
+from mlc.lowering.loops.element import Lanes
 
 PointOf = Callable[..., tuple[Position, ...]]
 

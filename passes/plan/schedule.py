@@ -5,7 +5,7 @@ Chosen by pure functions of the problem and the target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from xdsl.context import Context
@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
@@ -21,7 +21,7 @@ from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.reduce import ContractOp, Product
 
 GRAIN_SECONDS = 2.5e-5
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
@@ -48,7 +48,9 @@ LEAST_DEPTH = 64
 
 
 @cache
-def choose_register_tile(target: CpuTarget, element_bytes: int) -> tuple[int, int]:
+def choose_register_tile(
+    target: CpuTarget, element_bytes: int, most_vectors: int = 4
+) -> tuple[int, int]:
     """(rows, vectors per row) of the accumulator tile: fewest loads per FMA.
 
     The registers hold rows x vectors accumulators, one rhs vector per column and one broadcast lhs
@@ -56,7 +58,7 @@ def choose_register_tile(target: CpuTarget, element_bytes: int) -> tuple[int, in
     instead of scalars.
     """
     best, best_loads = (1, 1), float("inf")
-    for vectors in (1, 2, 3, 4):
+    for vectors in range(1, min(most_vectors, 4) + 1):
         for rows in range(1, 17):
             if rows * vectors + vectors + 1 > target.num_vector_registers:
                 continue
@@ -103,6 +105,9 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
         unroll = 2  # each state holds two vectors
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
+    if isinstance(nest.reduction, Product) and (found := _panel(nest, lanes, target)):
+        grain = int(GRAIN_SECONDS / multiply_add_s(nest.reduction.summand().bytes, target))
+        return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
     if isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes):
         item = nest.reduction.summand().bytes
         rows, vectors = choose_register_tile(target, item)
@@ -134,6 +139,32 @@ def _vector_axis(nest: Nest) -> int:
     if not useful:
         return len(nest.sizes) - 1
     return max(useful, key=lambda axis: (votes[axis], axis))
+
+
+def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
+    """
+    (rows, vectors) of the register tile where the rhs is one panel that can be read where it lies:
+    as wide as the tile at most, with unit stride, and no larger than a quarter of L2.
+    """
+    op = nest.reduction
+    if not isinstance(op, ContractOp) or op.dtype.kind in ("bool", "complex"):
+        return None
+    roles, sizes = contraction_roles(op), op.sizes()
+    if roles is None:
+        return None
+    m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n, roles.k))
+    # a whole tile of rows, and several columns: with one, lanes run along the summed axis
+    if m is None or n is None or k is None or min(m, k) < 4 or n < 2:
+        return None
+    item = op.summand().bytes
+    vectors = -(-n // lanes)
+    if contiguous_votes(nest)[nest.rank - 1] < 1 or vectors > 4:
+        return None
+    if n * k * item > target.l2_bytes // 4:
+        return None
+    rows, vectors = choose_register_tile(target, item, vectors)
+    # as many rows in each tile: of 16 rows 8 and 8, not 14 and 2
+    return (-(-m // -(-m // rows)), vectors) if n <= vectors * lanes else None
 
 
 def _repays_packing(op: Product, lanes: int) -> bool:

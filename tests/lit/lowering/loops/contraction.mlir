@@ -1,16 +1,16 @@
-// Contractions: small ones in place, large ones from a packed rhs through a tile of registers.
+// Contractions: narrow ones in place, large ones from a packed rhs, through a tile of registers.
 // RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
 
-// 8 * 16 * 24 multiplications: nothing is packed, lanes run along n, one fused multiply-add each.
+// The rhs is one panel of 24 columns: nothing is packed, its rows are read where they lie, and each
+// meets as many elements of the lhs as the tile has rows.
 // CHECK-LABEL: func.func @contraction_
 // CHECK-NOT:     scratch
-// CHECK:         scf.for %[[M:.*]] =
-// CHECK:           scf.for %[[N:[^ ]*]] =
-// CHECK:             scf.for %[[K:[^ ]*]] = {{.*}} iter_args
-// CHECK-NEXT:          %[[LHS:.*]] = memref.load %{{.*}}[%[[M]], %[[K]]]
-// CHECK-NEXT:          %[[SPREAD:.*]] = vector.broadcast %[[LHS]] : f32 to vector<8xf32>
-// CHECK-NEXT:          %[[RHS:.*]] = {{.*}}[%[[K]], %[[N]]]
-// CHECK-NEXT:          math.fma %[[SPREAD]], %[[RHS]]
+// CHECK-NOT:     mlc_par.barrier
+// CHECK:         scf.for %[[K:[^ ]*]] = {{.*}} iter_args
+// CHECK-COUNT-3:   vector.load %y[%[[K]]
+// CHECK:           %[[LHS:.*]] = memref.load %x[%{{.*}}, %[[K]]]
+// CHECK-NEXT:      %[[SPREAD:.*]] = vector.broadcast %[[LHS]] : f32 to vector<8xf32>
+// CHECK-COUNT-12:  math.fma
 // CHECK:         func.return
 func.func @small(%x: tensor<8x16xf32>, %y: tensor<16x24xf32>) -> tensor<8x24xf32> {
   %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<8x16xf32>, tensor<16x24xf32> -> tensor<8x24xf32>

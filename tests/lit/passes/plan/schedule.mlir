@@ -59,9 +59,10 @@ func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256
 
 // -----
 
-// A small one is not packed, and a schedule that somebody wrote is kept.
+// A narrow one has a tile but no blocks: its rhs is read in place. A schedule that somebody wrote is
+// kept.
 // CHECK-LABEL: @small
-// CHECK-NOT: tile_m
+// CHECK: tile_m = 8, tile_n = 16>
 // CHECK: schedule = #mlc.schedule<lanes = 4>
 func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>) {
