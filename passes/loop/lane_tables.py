@@ -1,7 +1,8 @@
 """
 Exponentials, logarithms, their relatives and cbrt by tables that registers hold: where the target
 looks them up and reads exponents with one instruction, half the operations of exponential.py and
-logarithm.py. Bounds are largest errors in units in the last place, over the points of tests/numerics/test_vector_math.py.
+logarithm.py. Bounds are largest errors in units in the last place, over the points of
+tests/numerics/test_vector_math.py.
 
 SOURCE: P. T. P. Tang, Table-driven implementation of the exponential function, ACM TOMS 15(2),
 1989, and of the logarithm function, ACM TOMS 16(4), 1990.
@@ -236,3 +237,19 @@ def cbrt(b: LaneBuilder, x: SSAValue) -> SSAValue:
     result = b.copysign(b.scale(y, third), x)
     proper = b.both(b.compare("one", x, b.constant(0.0)), b.below(a, INFINITY))
     return b.select(proper, result, x)
+
+
+def short_power(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """x^y in f64 for x > 0 and y that are f32, within 2^-26 and from 2^-160 to 2^160."""
+    m = b.significand(x)
+    k = b.sub(b.exponent(x), b.exponent(m))
+    index = b.shift_right_signed(b.bits(m), b.format.mantissa_bits - index_bits(b))
+    f = b.fma(m, b.lookup(index, table(b, "log2_inverse")), b.constant(-1.0))
+    high = b.add(k, b.lookup(index, table(b, "log2")))
+    logarithm = b.fma(f, polynomial(b, "log2_short_by_table", f), high)
+    exponent = b.at_least(b.at_most(b.mul(y, logarithm), 160.0), -160.0)
+    shift = _fine_shift(b)
+    shifted = b.add(exponent, shift)
+    n = b.sub(shifted, shift)
+    r = b.sub(exponent, n)
+    return _power(b, shifted, n, b.mul(r, polynomial(b, "exp2_short_by_table", r)))

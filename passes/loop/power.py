@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from mlc.passes.loop import lane_tables
 from mlc.passes.loop.double_word import Word2, fast_two_sum, product, quotient, two_product
 from mlc.passes.loop.formats import (
     INFINITY,
@@ -73,6 +74,8 @@ def _magnitude(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
         total, rest = two_product(b, y, high)
         return _exp2_word2(b, total, b.fma(y, low, rest))
     w = b.in_binary64()
+    if b.has_lane_tables:
+        return b.narrow(lane_tables.short_power(w, w.widen(x), w.widen(y)), b.float_type)
     k, f = split_exponent(w, w.widen(x))
     s = w.div(f, w.add(f, w.constant(2.0)))
     logarithm = w.fma(s, polynomial(w, "log2_short", w.mul(s, s)), k)

@@ -217,6 +217,14 @@ def _by_table() -> Iterator[Row]:
         yield ("exp_by_table", tail, lambda r: r * r, -reach * ln2, reach * ln2, *degrees(1, 4))
         yield ("exp2_by_table", rise, abs, -reach, reach, *degrees(2, 5))
         yield ("inverse_root_by_table", root, abs, -reach, one / entries, *degrees(2, 4))
+        if not short:
+            base = _series(
+                lambda f: mpmath.log1p(f) / f / ln2,
+                lambda k: mpmath.mpf((-1) ** k) / (k + 1) / ln2,
+                "1e-3",
+            )
+            yield ("log2_short_by_table", base, _one, -reach, one / entries, None, 6)
+            yield ("exp2_short_by_table", rise, abs, -reach, reach, None, 3)
         for name, scale in (
             ("log_by_table", one),
             ("log2_by_table", 1 / ln2),
@@ -273,5 +281,5 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
             pairs.append((1.0, 0.0))
             found[f"{name}_inverse"], found[name] = (tuple(x) for x in zip(*pairs, strict=True))
         first = [mpmath.mpf(x) for x in found["log_inverse"]]
-        found["inverse_root"] = tuple(rounded(mpmath.cbrt(x)) for x in first)
+        found["inverse_root"] = tuple(rounded(x ** (mpmath.mpf(1) / 3)) for x in first)
         return found

@@ -101,6 +101,7 @@ BY_TABLE: dict[str, Function] = {
     "asinh": Function("math.asinh", np.arcsinh, 1.75, 1.75),
     "acosh": Function("math.acosh", np.arccosh, 1.75, 1.75),
     "cbrt": Function("math.cbrt", np.cbrt, 0.51, 0.51),
+    "pow": Function("math.powf", "pow", 0.6, 1.4, 2),
 }
 """As passes/loop/lane_tables.py states them, for targets that look up tables in registers."""
 
