@@ -187,6 +187,12 @@ def moves(d: Data) -> Iterator[Case]:
         (s, np.int64(50)),
         lambda a, i: a[i : i + 900, i : i + 900].copy(),
     )
+    yield Case(
+        "dynamic_update",
+        lambda a, b, i: names.dynamic_update(a, b, (i, i)),
+        (s, s2[:900, :900].copy(), np.int64(50)),
+        lambda a, b, i: _assign_block(a, b),
+    )
     yield Case("x[i:j] = y", _assign_block, (s, s2[:900, :900].copy()))
 
 

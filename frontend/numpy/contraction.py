@@ -186,19 +186,18 @@ def tensordot(a: Operand, b: Operand, axes: Any = 2) -> Tracer:
 
 
 @public(np.trace)
-def trace(a: Operand, offset: int = 0) -> Tracer:
-    """The sum of a diagonal of a matrix."""
+def trace(a: Operand, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tracer:
+    """The sum of the elements x[i, i + offset] of two axes."""
     from mlc.frontend.numpy.creation import eye
+    from mlc.frontend.numpy.elementwise import where
     from mlc.frontend.numpy.reductions import sum as total
 
     x = lift(a)
-    if x.ndim != 2:
-        raise located(
-            NotSupportedError, f"trace: of {x.ndim} axes is not supported yet; expected a matrix."
-        )
-    from mlc.frontend.numpy.elementwise import where
-
-    return total(where(eye(x.shape[0], x.shape[1], offset, dtype=bool), x, 0))
+    unknown = any(size.constant is None for size in x.dims)
+    if x.ndim == 2 and unknown and (offset or x.dims[0] != x.dims[1]):
+        # how long the diagonal is shows only at run time
+        return total(where(eye(x.shape[0], x.shape[1], offset, dtype=bool), x, 0))
+    return total(diagonal(x, offset, axis1, axis2), axis=-1)
 
 
 # einsum
