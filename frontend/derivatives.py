@@ -35,6 +35,7 @@ from mlc.frontend.tracer import Tracer
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
+from mlc.passes.tensor.derivative.varied import Varied
 
 Argnums = int | Sequence[int]
 
@@ -175,9 +176,15 @@ def jvp(
 
         made = transformed_once(f, ("jvp", has_aux), lambda: Transformed(pushed, pushed))
         return made(tuple(primals), tuple(tangents))
-    outcome, push, aux = _linearized("jvp", f, tuple(primals), has_aux)
-    found = push(*tangents)
-    return (outcome, found, aux) if has_aux else (outcome, found)
+    inputs, sub, _, values, found = _pushed("jvp", f, tuple(primals), has_aux)
+    main = main_part(sub.outcome, has_aux)
+    given = like("jvp", inputs, tuple(tangents))
+    outputs = inline(sub.block, [*inputs.values, *given], values)
+    renamed = dict(zip([*sub.block.args], [*inputs.values, *given], strict=True))
+    pushed = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    outcome = results(sub.outcome, outputs)
+    tangent = filled(results_carry(main, outputs), pushed)
+    return (outcome[0], tangent, outcome[1]) if has_aux else (outcome, tangent)
 
 
 def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -191,38 +198,55 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
             *primals
         )
         return outcome, lambda *tangents: jvp(f, primals, tangents)[1]
-    outcome, push, _ = _linearized("linearize", f, primals, False)
-    return outcome, push
-
-
-def _linearized(
-    name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
-) -> tuple[Any, Later, Any]:
-    inputs = chosen(name, primals, range(len(primals)), integers=True)
-    sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
-    main = main_part(sub.outcome, has_aux)
-    arguments = list(sub.block.args)
-    tangents = [sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments]
-    values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
-    count = len(main.arrays)
+    inputs, sub, tangents, values, found = _pushed("linearize", f, primals, False)
     linear = _split(sub.block, tangents)
     for _ in tangents:
         sub.block.erase_arg(sub.block.args[-1], safe_erase=False)
     outputs = inline(sub.block, inputs.values, values)
     outcome = results(sub.outcome, outputs)
-    push = Later(name, linear, inputs, found[:count], results_carry(main, outputs), one=True)
-    return (outcome[0], push, outcome[1]) if has_aux else (outcome, push, None)
+    gives = results_carry(sub.outcome, outputs)
+    return outcome, Later("linearize", linear, inputs, found, gives, one=True)
+
+
+def _pushed(
+    name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
+) -> tuple[Carry, Subprogram, list[SSAValue], list[SSAValue], list[SSAValue | None]]:
+    """Arguments, the traced function, its new arguments for tangents; outputs and their tangents."""
+    inputs = chosen(name, primals, range(len(primals)), integers=True)
+    sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
+    main_part(sub.outcome, has_aux)
+    arguments = list(sub.block.args)
+    tangents: list[SSAValue] = [
+        sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments
+    ]
+    values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
+    return inputs, sub, tangents, values, found
 
 
 def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
     """Takes the ops that depend on the tangents out of the block, into one of their own."""
     linear = Block(arg_types=[x.type for x in tangents])
-    depends: set[SSAValue] = set(tangents)
+    depends = Varied(tangents).mark(block.ops)
+    zeros = Emitter(Block())
     for op in list(block.ops):
-        if any(x in depends for inner in op.walk() for x in inner.operands):
-            depends.update(op.results)
-            op.detach()
-            linear.add_op(op)
+        if not any(x in depends for x in op.results):
+            continue
+        if not all(x in depends for x in op.results):  # a loop: without tangents it stays, too
+            renamed = {x: zeros.zeros(x.type) for x in op.operands if x in depends}
+            stays = op.clone(renamed)
+            block.insert_op_before(stays, op)
+            for old, new in zip(op.results, stays.results, strict=True):
+                if old not in depends:
+                    old.replace_all_uses_with(new)
+        op.detach()
+        linear.add_op(op)
+    first = block.first_op
+    for op in list(zeros.block.ops):
+        op.detach()
+        if first is None:
+            block.add_op(op)
+        else:
+            block.insert_op_before(op, first)
     for old, new in zip(tangents, linear.args, strict=True):
         old.replace_all_uses_with(new)
     return linear

@@ -156,9 +156,10 @@ class _Build:
                 self.buffer(value)
         first = len(op.operands) - len(op.starts)
         for value in op.operands[:first]:
-            is_free = isinstance(value.owner, TensorOp) and is_view(value.owner)
-            if is_free and value not in self.new and value.owner.parent is self.block:
-                self.new[value] = self.emit(_copy(cast(TensorOp, value.owner), [])).results[0]
+            owner = value.owner
+            is_free = isinstance(owner, TensorOp) and is_view(owner) and not owner.operands
+            if is_free and value not in self.new and owner.parent is self.block:
+                self.new[value] = self.emit(_copy(cast(TensorOp, owner), [])).results[0]
         op.operands = [
             self.buffer(value) if k < first else self.handed_on(op, k)
             for k, value in enumerate(op.operands)
