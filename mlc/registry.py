@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
 PASSES = {
+    "mlc-batch": "mlc.passes.tensor.batch:BatchPass",
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",

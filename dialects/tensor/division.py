@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition
 
 from mlc.dialects import functions
 from mlc.dialects.dtypes import F32, I64, REALS, DType
+from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, LogOp, MulOp
 from mlc.dialects.tensor.functions import Tensors, through
@@ -195,6 +196,9 @@ class PowOp(Binary):
             product = b.select(held, b.apply(arith.MuliOp, product, base), product)
             base = b.apply(arith.MuliOp, base, base)
         return product
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        return full(b, 0, self.dtype, self.shape) if operand == 1 else None
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         """y x^(y - 1), 0 for y = 0; x^y ln x, 0 for x = 0."""

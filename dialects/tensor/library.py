@@ -14,15 +14,25 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.dialects.builtin import StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, prop_def, result_def, var_operand_def
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import C64, C128, F32, F64, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp
+from mlc.dialects.tensor.create import IotaOp
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, Whole, WholeTemplate, text_property
+from mlc.dialects.tensor.op import (
+    Array,
+    OpBuilder,
+    Tensor,
+    Whole,
+    WholeTemplate,
+    tensor_of,
+    text_property,
+)
 from mlc.dialects.tensor.shape import broadcast_to
 
 FAULTS = (
@@ -363,6 +373,16 @@ class LibraryOp(Whole):
             for x, k in zip(operands, batched, strict=True)
         ]
         return b(LibraryOp, *full, routine=self.routine)
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        """The unit matrix, which every factorisation can take; transforms take everything."""
+        if operand or ROUTINES[self.routine.data].cores[0] != 2:
+            return None
+        x = tensor_of(self.inputs[0])
+        axes = len(shape_of(x))
+        index = tensor_type(i64, shape_of(x))
+        rows, columns = (b(IotaOp, axis=k, declared=index) for k in (axes - 2, axes - 1))
+        return b(ConvertOp, b(CompareOp, rows, columns, predicate="eq"), declared=x)
 
 
 def split_cores(name: str, operands: Sequence[Tensor]) -> tuple[Shape, Shapes]:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
 from mlc.dialects.dims import Shape, shape_of
-from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.index import GatherOp
@@ -159,7 +159,6 @@ class ScatterOp(Whole):
     def _to_last_writers(self, b: OpBuilder, cotangent: SSAValue) -> SSAValue:
         """The cotangent at each position, where the update's element is the one that stayed."""
         from mlc.dialects.dims import product, tensor_type
-        from mlc.dialects.dtypes import I64
         from mlc.dialects.tensor.comparison import CompareOp, SelectOp
         from mlc.dialects.tensor.create import IotaOp
         from mlc.dialects.tensor.shape import ReshapeOp
@@ -189,6 +188,11 @@ class ScatterOp(Whole):
         spelled = ",".join(new + w if k else w for w, k in zip(words, marks, strict=True))
         letters = f"{spelled}->{new}{result}"
         return b(ScatterOp, x, *indices, update, mode=self.mode, letters=letters)
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        if not 0 < operand < len(self.operands) - 1:
+            return None
+        return full(b, 0, I64, shape_of(self.operands[operand].type))
 
 
 def _spread(array: Array, word: str, result: str) -> Array:

@@ -67,10 +67,10 @@ def raw_references(
     return found
 
 
-def batched(case: Case, flags: Sequence[bool], count: int) -> ModuleOp:
-    """The case's op over a new leading axis of `count`, which the flagged operands carry."""
+def batched(case: Case, flags: Sequence[bool], size: Dim) -> ModuleOp:
+    """The case's op over a new leading axis of `size`, which the flagged operands carry."""
     arguments = [
-        Argument(x.dtype, (Dim.const(count), *x.dims) if flag else x.dims)
+        Argument(x.dtype, (size, *x.dims) if flag else x.dims)
         for x, flag in zip(case.operands, flags, strict=True)
     ]
 

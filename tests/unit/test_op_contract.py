@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,17 +17,15 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of
 from mlc.dialects.tensor.registry import OPS
 from tests.every_op.cases import Case
 from tests.every_op.elementwise import ELEMENTWISE, creation, elementwise
-from tests.every_op.facts import around, batched, op_of, result_argument, values_of
+from tests.every_op.facts import around, op_of, result_argument, values_of
 from tests.every_op.moving import moving
 from tests.every_op.native import Argument, Array, function_module
 from tests.every_op.ordering import ORDERING
 from tests.every_op.reducing import UNUSUAL, contraction, contractions, reductions
 from tests.every_op.shapes import SHAPE_CLASSES, ShapeClass
-from tests.every_op.values import comparable
 from tests.every_op.windows import WINDOWED
 
 ODD = next(c for c in SHAPE_CLASSES if c.name == "odd")
-COUNT = 3  # size of the new axis in batching
 
 
 def _cases(c: ShapeClass) -> list[Case]:
@@ -159,50 +156,6 @@ def test_the_larger_of_equal_numbers_shares_its_derivative() -> None:
             x = np.full((3, 7), 1.5)
             halves = _partial_values(case, [x, x])
             assert all(half is not None and (half == 0.5).all() for half in halves)
-
-
-# Batching
-
-
-def test_batch_is_a_loop_over_the_op() -> None:
-    rng = np.random.default_rng(3)
-    checked = 0
-    for case in CASES:
-        if not case.operands or op_of(case).dtype.kind == "bool":
-            continue
-        for flags in itertools.product((False, True), repeat=len(case.operands)):
-            if any(flags):
-                _check_batch(case, flags, rng)
-                checked += 1
-    print(f"{checked} batchings")
-    assert checked > 500
-
-
-def _check_batch(case: Case, flags: Sequence[bool], rng: np.random.Generator) -> None:
-    draws = [case.draw(rng, {}, "contiguous") for _ in range(COUNT)]
-    arguments = [
-        np.stack([draw[k] for draw in draws]) if flag else draws[0][k]
-        for k, flag in enumerate(flags)
-    ]
-    (found,) = values_of(batched(case, flags, COUNT), arguments, {})
-    single = around(case, lambda b, op, extra: [op.results[0]])
-    rows = [
-        values_of(single, [x[i] if f else x for x, f in zip(arguments, flags, strict=True)], {})[0]
-        for i in range(COUNT)
-    ]
-    np.testing.assert_allclose(
-        found, np.stack(rows), rtol=1e-5, atol=1e-5, err_msg=f"{case} {flags}"
-    )
-
-
-def test_ops_without_operands_have_nothing_to_batch() -> None:
-    for case in CASES:
-        if not case.operands:
-            (batch,) = values_of(
-                function_module([], lambda b, v, c=case: [op_of(c).batch(b, [], [])]), [], {}
-            )
-            (alone,) = values_of(around(case, lambda b, op, extra: [op.results[0]]), [], {})
-            np.testing.assert_array_equal(comparable(batch), comparable(alone))
 
 
 # Costs and errors
