@@ -82,9 +82,9 @@ class GpuBuilder(LoopBuilder):
         """
         x - floor(x / y) * y for x >= 0, y > 0.
 
-        Not spelled like that: LLVM narrows a remainder to 32 bits where x is small, and of 64-bit
-        differences of products of narrow numbers the assembler of the CUDA 13.0 driver makes a
-        wrong high word (met with x // 35 - 2 * (x // 70) for x < 256, on an H200).
+        Not spelled like that: LLVM narrows a remainder to 32 bits where x is small. The 64-bit
+        difference of products of narrow numbers was right in PTX and wrong on an H200: in a kernel
+        with x // 35 - 2 * (x // 70), x < 256, an address was off by -2^32 times a stride.
         """
         if isinstance(x, int) and isinstance(y, int):
             return x % y

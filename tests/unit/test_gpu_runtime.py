@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pytest
@@ -13,11 +13,14 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import launch
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import F32, I64
+from mlc.dialects.dtypes import DTYPES, F32, F64, I64
+from mlc.dialects.launch import GpuProgram
+from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.library import FAULTS, ROUTINES
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.runtime.cuda import driver, program
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
@@ -199,6 +202,12 @@ class _Notes:
     def write_number(self, address: int, value: int) -> None:
         self.numbers[address] = value
 
+    def library(
+        self, routine: int, dtype: int, operands: Sequence[int], output: int, sizes: Sequence[int]
+    ) -> int:
+        self.launches.append((routine, dtype, *operands, output, *sizes))
+        return 3
+
 
 def test_a_loop_rotates_its_buffers() -> None:
     machine, registers = _Notes(), [0] * 12
@@ -240,3 +249,32 @@ def test_branches_arithmetic_and_errors() -> None:
         run_steps(steps, registers, machine)
     assert registers[launch.ARENA] == 4103
     assert (caught.value.site, caught.value.value, caught.value.extent) == (2, 3, 2)
+
+
+def test_the_status_of_a_library_routine_is_a_number() -> None:
+    machine, registers = _Notes(), [0] * 9
+    registers[2:8] = [10, 20, 30, 40, 50, 60]
+    run_steps([launch.Library(8, 1, 11, (2, 3), 4, (5, 6, 7))], registers, machine)
+    assert machine.launches == [(1, 11, 10, 20, 30, 40, 50, 60)]
+    assert registers[8] == 3
+
+
+def test_the_host_computes_library_routines() -> None:
+    device = FakeDevice()
+    signature = EntrySignature((), (), ())
+    empty = GpuProgram("f", (), launch.LaunchPlan(2, 0, 0, 0, (), (), (), fails=False))
+    call = program.LoadedProgram(
+        cast("driver.Device", device), empty, {}, signature, slow=not_taken, on_error=not_taken
+    )
+    routine, dtype, sizes = list(ROUTINES).index("inv"), DTYPES.index(F64), [2, 3, 3, 1, 1]
+    x = np.stack([np.eye(3) * 2.0, np.diag([1.0, 2.0, 4.0])])
+    given, taken = device.pool.take(x.nbytes), device.pool.take(x.nbytes)
+    device.to_device(given.pointer, x)
+    addresses = [given.pointer] * 3  # a call always passes three
+    assert call.library(routine, dtype, addresses, taken.pointer, sizes) == 0
+    found = np.empty_like(x)
+    device.to_host(found, taken.pointer)
+    np.testing.assert_array_equal(found, np.linalg.inv(x))
+    device.to_device(given.pointer, np.zeros_like(x))
+    status = call.library(routine, dtype, addresses, taken.pointer, sizes)
+    assert FAULTS[status - 1] == "Singular matrix"

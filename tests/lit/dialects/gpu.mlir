@@ -20,6 +20,8 @@ func.func @places(%x: f32, %n: index) attributes {mlc_gpu.kernel = 256 : i64} {
   %other = mlc_gpu.shuffle xor %x by 16 : f32 to f32
   // CHECK: mlc_gpu.shuffle down %{{.*}} by 1 : index to index
   %next = mlc_gpu.shuffle down %n by 1 : index to index
+  // CHECK: mlc_gpu.shuffle up %{{.*}} by 1 : index to index
+  %last = mlc_gpu.shuffle up %n by 1 : index to index
   func.return
 }
 
