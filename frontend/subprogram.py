@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.frontend.access import call
 from mlc.frontend.regions import Carry, run_body
@@ -34,15 +34,21 @@ class Subprogram:
             return self.outcome.values
 
 
-def subprogram(function: str, inputs: Carry, run: Callable[[Any], Any]) -> Subprogram:
+def subprogram(
+    function: str,
+    inputs: Carry,
+    run: Callable[[Any], Any],
+    types: Sequence[Attribute] | None = None,
+) -> Subprogram:
     """
-    `run`, called with the container `inputs` in which each array is a fresh block argument.
+    `run`, called with the container `inputs` in which each array is a fresh block argument, of its
+    own type or of that in `types`.
 
     Values from around may be used inside; they stay what they are. `function` is named in messages.
     """
-    block = Block(arg_types=[x.value.type for x in inputs.arrays])
+    block = Block(arg_types=types or [x.type for x in inputs.arrays])
     for argument, x in zip(block.args, inputs.arrays, strict=True):
-        argument.name_hint = x.value.name_hint
+        argument.name_hint = x.hint
     with here().inside(block):
         container = inputs.inside(block.args)
     outcome = run_body(block, lambda c: run(c), (container,))  # not traced as a user's function

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlc.frontend.loops import fori_loop, scan, while_loop
     from mlc.frontend.loops import map_ as map  # noqa: A004 - mlc.map
     from mlc.frontend.spec import TensorSpec
+    from mlc.frontend.vmap import vmap
     from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
 
@@ -34,6 +35,7 @@ _PLACES = {
     "map": "mlc.frontend.loops:map_",
     "scan": "mlc.frontend.loops",
     "while_loop": "mlc.frontend.loops",
+    "vmap": "mlc.frontend.vmap",
     "TensorSpec": "mlc.frontend.spec",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
@@ -73,6 +75,7 @@ __all__ = [
     "random",
     "scan",
     "set_threads",
+    "vmap",
     "while_loop",
 ]
 

@@ -13,7 +13,7 @@ from mlc.registry import PASSES
 from tests.document import Block, blocks, missing_line
 
 ROOT = Path(__file__).parent.parent
-EXECUTABLE = ("tour", "how-to-add-an-op", "how-to-add-a-pass", "how-to-add-a-target")
+EXECUTABLE = ("tour", "how-to-add-an-op", "how-to-add-a-pass", "how-to-add-a-target", "vmap")
 
 
 def run_document(path: str, *arguments: str) -> None:
