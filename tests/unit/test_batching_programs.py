@@ -21,6 +21,7 @@ from mlc.dialects.tensor.registry import CONTROL_OPS
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.tensor.batch import BatchPass
 from mlc.passes.tensor.batching.control import RULES, rule_of
+from mlc.passes.tensor.differentiate import DifferentiatePass
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text
 from tests.every_op.native import Argument, Array, compile_plan, function_of, signature_of, to_plan
@@ -247,3 +248,39 @@ def test_axes_may_stand_anywhere() -> None:
     (found,) = interpret(made, [numbers, matrices.swapaxes(0, 1)])
     rows = [interpret(module, [n, x])[0] for n, x in zip(numbers, matrices, strict=True)]
     np.testing.assert_allclose(found, np.stack(rows, axis=-1))
+
+
+RULE = """
+func.func @f(%x: tensor<3xf64>, %w: tensor<3xf64>) -> tensor<f64> {
+  %y = mlc.rule "vjp" (%x, %w) : (tensor<3xf64>, tensor<3xf64>) -> (tensor<f64>) {
+  ^bb0(%a : tensor<3xf64>, %b : tensor<3xf64>):
+    %c = mlc.contract "a,a->" %a, %b : tensor<3xf64>, tensor<3xf64> -> tensor<f64>
+    mlc.yield %c : tensor<f64>
+  } {
+  ^bb0(%d : tensor<3xf64>, %e : tensor<3xf64>):
+    %h = mlc.contract "a,a->" %d, %e : tensor<3xf64>, tensor<3xf64> -> tensor<f64>
+    mlc.yield %h, %d, %e : tensor<f64>, tensor<3xf64>, tensor<3xf64>
+  } {
+  ^bb0(%p : tensor<3xf64>, %q : tensor<3xf64>, %g : tensor<f64>):
+    %r = mlc.broadcast "->a" %g : tensor<f64> -> tensor<3xf64>
+    %s = mlc.mul %r, %q : tensor<3xf64>
+    %t = mlc.mul %r, %p : tensor<3xf64>
+    mlc.yield %s, %t : tensor<3xf64>, tensor<3xf64>
+  }
+  func.return %y : tensor<f64>
+}
+"""
+
+
+def test_the_rule_of_a_batch_gives_each_its_cotangent_and_the_shared_the_sum() -> None:
+    module = parse_text(RULE, "rule.mlir")
+    BatchPass(in_axes=(0, "none"), size=2).apply(Context(), module)
+    module.verify()
+    DifferentiatePass().apply(Context(), module)
+    first, *_ = module.body.block.ops
+    first.detach()
+    x, w, g = np.arange(6.0).reshape(2, 3), np.array([1.0, 2.0, 3.0]), np.array([2.0, -1.0])
+    y, of_x, of_w = interpret(module, [x, w, g])
+    np.testing.assert_array_equal(y, x @ w)
+    np.testing.assert_array_equal(of_x, np.multiply.outer(g, w))
+    np.testing.assert_array_equal(of_w, g @ x)
