@@ -94,6 +94,8 @@ class GpuBuilder(LoopBuilder):
         """A position in row-major order as one index per size."""
         found: list[Index] = []
         for size in reversed(sizes[1:]):
+            if size == 0:
+                return [0] * len(sizes)  # there is no position
             quotient = self.div(number, size)
             found.append(self.rem(number, size))
             number = quotient
