@@ -211,7 +211,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
 def _pushed(
     name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
 ) -> tuple[Carry, Subprogram, list[SSAValue], list[SSAValue], list[SSAValue | None]]:
-    """Arguments, the traced function, its new arguments for tangents; outputs and their tangents."""
+    """Arguments, traced function, its new arguments for tangents, outputs and their tangents."""
     inputs = chosen(name, primals, range(len(primals)), integers=True)
     sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
     main_part(sub.outcome, has_aux)
@@ -342,7 +342,12 @@ def with_arguments(
         every = list(args)
         for position, value in zip(positions, values, strict=True):
             every[position] = value
-        return traced(f, *every, **kwargs)
+        trace = here()
+        trace.derivatives += 1
+        try:
+            return traced(f, *every, **kwargs)
+        finally:
+            trace.derivatives -= 1
 
     return subprogram(name, inputs, run)
 

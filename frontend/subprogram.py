@@ -51,7 +51,7 @@ def subprogram(
         argument.name_hint = x.hint
     with here().inside(block):
         container = inputs.inside(block.args)
-    outcome = run_body(block, lambda c: run(c), (container,))  # not traced as a user's function
+    outcome = run_body(block, run, (container,))
     with here().inside(block):
         found = Carry.of(function, outcome, "result")
     return Subprogram(function, block, found)

@@ -60,6 +60,8 @@ class Trace:
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
         self.staging: object = None
+        self.derivatives = 0  # how many derivatives are being taken of what is traced
+        self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
         self.b = OpBuilder(self._insert)
@@ -322,6 +324,16 @@ class Value:
         else:
             self._version += 1
         self._value = new
+
+    @property
+    def type(self) -> Attribute:
+        """The tensor type."""
+        return self._known().type
+
+    @property
+    def hint(self) -> str | None:
+        """What the value is called in the program's text."""
+        return self._known().name_hint
 
     @property
     def dims(self) -> Shape:

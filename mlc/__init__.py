@@ -17,9 +17,14 @@ from mlc.version import __version__
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
     from mlc.frontend import nn, numpy, optim, random
+    from mlc.frontend import torch_bridge as torch
+    from mlc.frontend.check_grads import check_grads
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.control import cond
+    from mlc.frontend.custom_rules import checkpoint, custom_jvp, custom_vjp, stop_gradient
+    from mlc.frontend.derivatives import grad, jvp, linearize, value_and_grad, vjp
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
+    from mlc.frontend.jacobians import hessian, jacfwd, jacrev
     from mlc.frontend.loops import fori_loop, scan, while_loop
     from mlc.frontend.loops import map_ as map  # noqa: A004 - mlc.map
     from mlc.frontend.spec import TensorSpec
@@ -37,10 +42,24 @@ _PLACES = {
     "while_loop": "mlc.frontend.loops",
     "vmap": "mlc.frontend.vmap",
     "TensorSpec": "mlc.frontend.spec",
+    "grad": "mlc.frontend.derivatives",
+    "value_and_grad": "mlc.frontend.derivatives",
+    "vjp": "mlc.frontend.derivatives",
+    "jvp": "mlc.frontend.derivatives",
+    "linearize": "mlc.frontend.derivatives",
+    "jacfwd": "mlc.frontend.jacobians",
+    "jacrev": "mlc.frontend.jacobians",
+    "hessian": "mlc.frontend.jacobians",
+    "checkpoint": "mlc.frontend.custom_rules",
+    "custom_vjp": "mlc.frontend.custom_rules",
+    "custom_jvp": "mlc.frontend.custom_rules",
+    "stop_gradient": "mlc.frontend.custom_rules",
+    "check_grads": "mlc.frontend.check_grads",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
     "optim": "mlc.frontend.optim:",
     "random": "mlc.frontend.random:",
+    "torch": "mlc.frontend.torch_bridge:",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
     "clear_pool": "mlc.runtime.support",
@@ -63,11 +82,21 @@ __all__ = [
     "ShapeError",
     "TensorSpec",
     "__version__",
+    "check_grads",
+    "checkpoint",
     "clear_pool",
     "compile",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "fori_loop",
     "get_threads",
+    "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
     "map",
     "nn",
     "numpy",
@@ -75,6 +104,10 @@ __all__ = [
     "random",
     "scan",
     "set_threads",
+    "stop_gradient",
+    "torch",
+    "value_and_grad",
+    "vjp",
     "vmap",
     "while_loop",
 ]
