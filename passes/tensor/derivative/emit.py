@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
@@ -170,8 +170,8 @@ def trips_of(count: SSAValue) -> Dim | None:
 def extend_results(op: Operation, kinds: Sequence[Attribute]) -> Values:
     """New last results of an op; those it has stay the same values."""
     first = len(op.results)
-    new = [OpResult(kind, op, first + k) for k, kind in enumerate(kinds)]  # pyright: ignore[reportArgumentType]
-    op.results = (*op.results, *new)
+    new = [OpResult(kind, op, first + k) for k, kind in enumerate(kinds)]
+    op.results = SSAValues((*op.results, *new))
     return list(new)
 
 
