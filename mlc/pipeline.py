@@ -74,6 +74,8 @@ STAGES = (
             Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
             Step("mlc-cse", "equal values look equal only in canonical form"),
             Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
+            Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
+            Step("mlc-hoist-invariants", "what is left in a loop and does not change leaves it"),
             Step("mlc-drop-barriers", "nothing merges values any more"),
         ),
         leaves=("builtin.", "func.", "mlc."),

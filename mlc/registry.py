@@ -16,6 +16,8 @@ PASSES = {
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
+    "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",
+    "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
