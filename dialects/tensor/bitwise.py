@@ -27,6 +27,7 @@ class Bitwise(Binary):
     """One arith op on bits."""
 
     KINDS: ClassVar[tuple[str, ...]] = BITS
+    NO_DERIVATIVE: ClassVar[str] = "on integers and bool"
     REMEDY: ClassVar[str] = "compare first, e.g. (x > 0) & (y > 0)"
     OP: ClassVar[type[Any]]
     NUMPY: ClassVar[np.ufunc]
@@ -36,9 +37,6 @@ class Bitwise(Binary):
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.apply(type(self).OP, *operands)
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None, None)
 
 
 @irdl_op_definition
@@ -73,6 +71,7 @@ class NotOp(Unary):
     """Every bit turned: not of bool, -x - 1 of integers."""
 
     name = "mlc.not"
+    NO_DERIVATIVE: ClassVar[str] = "on integers and bool"
     KINDS: ClassVar[tuple[str, ...]] = BITS
     REMEDY: ClassVar[str] = "compare first, e.g. ~(x > 0)"
 
@@ -83,14 +82,12 @@ class NotOp(Unary):
         ones = {"bool": True, "uint": self.dtype.highest}.get(self.dtype.kind, -1)
         return b.apply(arith.XOrIOp, operands[0], b.constant(ones, self.dtype))
 
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None,)
-
 
 class Shift(Binary):
     """Bits moved by rhs places; all of them out for rhs < 0 and rhs >= width (D3)."""
 
     KINDS: ClassVar[tuple[str, ...]] = ("int", "uint")
+    NO_DERIVATIVE: ClassVar[str] = "on integers and bool"
     NUMPY: ClassVar[np.ufunc]
 
     def reference(self, *operands: Array) -> Array:
@@ -115,9 +112,6 @@ class Shift(Binary):
     def emptied(self, b: ElementBuilder, x: SSAValue) -> SSAValue:
         """What is left when all bits have gone."""
         return b.constant(0, self.dtype)
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None, None)
 
 
 @irdl_op_definition
@@ -198,6 +192,7 @@ class BitcastOp(Elementwise):
     """
 
     name = "mlc.bitcast"
+    NO_DERIVATIVE: ClassVar[str] = "bits are no numbers"
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, numpy.ndarray.view"
     KINDS: ClassVar[tuple[str, ...]] = ("float", "int", "uint")
     FLOPS: ClassVar[int] = 0
@@ -233,9 +228,6 @@ class BitcastOp(Elementwise):
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.bitcast(operands[0], self.dtype.register)
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None,)
 
 
 BITWISE: tuple[type[Elementwise], ...] = (

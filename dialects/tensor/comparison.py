@@ -48,6 +48,7 @@ class CompareOp(Elementwise):
     """
 
     name = "mlc.compare"
+    NO_DERIVATIVE: ClassVar[str] = "gives bool"
     KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
     predicate = prop_def(StringAttr)
@@ -84,9 +85,6 @@ class CompareOp(Elementwise):
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         dtype = dtype_of(tensor_of(self.lhs).element_type)
         return b.compare(self.predicate.data, operands[0], operands[1], dtype)
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None, None)
 
 
 @irdl_op_definition
@@ -208,7 +206,7 @@ class ConvertOp(Elementwise):
         return b.convert(operands[0], self.source, self.dtype)
 
     def linear_operands(self) -> tuple[int, ...]:
-        return (0,) if self.source.kind == self.dtype.kind == "float" else ()
+        return (0,) if self.source.is_inexact and self.dtype.is_inexact else ()
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         return b(ConvertOp, cotangent, declared=tensor_of(self.x))

@@ -14,9 +14,10 @@ from mlc.dialects import functions
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import C64, C128, F32, F64, DType, dtype_of
 from mlc.dialects.errors import DTypeError
+from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
-from mlc.dialects.tensor.elementwise import Elementwise, NegOp
+from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, NegOp
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, same_array
 
 COMPLEX_OF: dict[DType, DType] = {F32: C64, F64: C128}
@@ -116,8 +117,17 @@ class MagnitudeOp(PartOf):
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.apply(functions.HypotOp, b.real(operands[0]), b.imag(operands[0]))
 
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        raise NotImplementedError(f"{self.name} has no complex derivative")
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        """(x dx + y dy) / |z|, 0 at 0. Not a complex multiple of dz: there is no partial."""
+        tangent = tangents[0]
+        assert tangent is not None
+        zero, one = (full(b, v, self.dtype, self.shape) for v in (0.0, 1.0))
+        origin = b(CompareOp, self.result, zero, predicate="eq")
+        size = b(SelectOp, origin, one, self.result)
+        along = (
+            b(MulOp, b(part, tangent), b(DivOp, b(part, self.x), size)) for part in (RealOp, ImagOp)
+        )
+        return b(AddOp, *along)
 
 
 @irdl_op_definition

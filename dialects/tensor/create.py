@@ -47,6 +47,7 @@ class ConstantOp(TensorOp, HasFolderInterface):
     """
 
     name = "mlc.constant"
+    NO_DERIVATIVE: ClassVar[str] = "no operand"
     T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
     value = prop_def(ParamAttrConstraint(DenseIntOrFPElementsAttr, (T, AnyAttr())))
     result = result_def(T)
@@ -102,6 +103,7 @@ class IotaOp(TensorOp):
     """
 
     name = "mlc.iota"
+    NO_DERIVATIVE: ClassVar[str] = "no operand"
     KINDS: ClassVar[tuple[str, ...]] = NUMBERS
     SOURCE: ClassVar[str] = "StableHLO specification, iota"
     axis = prop_def(IntegerAttr.constr(eq(i64)))
@@ -157,6 +159,7 @@ class SizeOp(TensorOp):
     """
 
     name = "mlc.size"
+    NO_DERIVATIVE: ClassVar[str] = "no operand"
     KINDS: ClassVar[tuple[str, ...]] = ("int",)
     dims = prop_def(DimsAttr)
     result = result_def(TensorType)

@@ -77,15 +77,13 @@ class WholeDivision(Binary):
         inexact = b.compare("ne", rest, zero, dtype)
         return b.apply(arith.AndIOp, inexact, b.apply(arith.XOrIOp, *signs))
 
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None, None)
-
 
 @irdl_op_definition
 class FloorDivOp(WholeDivision):
     """floor(lhs / rhs), of floats as Python's divmod rounds it."""
 
     name = "mlc.floor_div"
+    NO_DERIVATIVE: ClassVar[str] = "constant between its jumps"
     NUMPY: ClassVar[np.ufunc] = np.floor_divide
 
     def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:

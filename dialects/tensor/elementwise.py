@@ -82,6 +82,11 @@ class Elementwise(TensorOp):
         """The arithmetic on one element of each operand."""
         raise NotImplementedError(self.name)
 
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        if self.NO_DERIVATIVE:
+            return (None,) * len(self.operands)
+        return super().partials(b)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

@@ -329,7 +329,10 @@ class HypotOp(BinaryFunction):
     NUMPY: ClassVar[Callable[..., Any]] = np.hypot
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (b(DivOp, self.lhs, self.result), b(DivOp, self.rhs, self.result))
+        """The cosine and the sine of the point's angle; both 0 at the origin."""
+        t = Tensors(b, self)
+        size = t.where("eq", self.result, 0.0, t.number(1.0), self.result)
+        return (t.div(self.lhs, size), t.div(self.rhs, size))
 
 
 @irdl_op_definition
@@ -343,9 +346,12 @@ class Atan2Op(BinaryFunction):
     NUMPY: ClassVar[Callable[..., Any]] = np.arctan2
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        """x / r^2 and -y / r^2, where r^2 may be out of range though r is not; 0 at the origin."""
         t = Tensors(b, self)
-        square = t.add(t.mul(self.lhs, self.lhs), t.mul(self.rhs, self.rhs))
-        return (t.div(self.rhs, square), t.neg(t.div(self.lhs, square)))
+        radius = b(HypotOp, self.lhs, self.rhs)
+        radius = t.where("eq", radius, 0.0, t.number(1.0), radius)
+        by_lhs, by_rhs = (t.div(t.div(x, radius), radius) for x in (self.rhs, self.lhs))
+        return (by_lhs, t.neg(by_rhs))
 
 
 FUNCTIONS: tuple[type[Elementwise], ...] = (

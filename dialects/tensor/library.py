@@ -364,6 +364,22 @@ class LibraryOp(Whole):
         """The core shapes of the operands."""
         return split_cores(self.routine.data, [x.type for x in self.inputs])[1]  # pyright: ignore[reportArgumentType]
 
+    def linear_operands(self) -> tuple[int, ...]:
+        from mlc.dialects.tensor.library_tangents import LINEAR
+
+        found = LINEAR.get(self.routine.data)
+        return () if found is None else (found[0],)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        from mlc.dialects.tensor.library_tangents import LINEAR
+
+        return LINEAR[self.routine.data][1](b, self, cotangent)
+
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        from mlc.dialects.tensor.library_tangents import library_tangent
+
+        return library_tangent(b, self, tangents)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

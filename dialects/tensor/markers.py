@@ -32,9 +32,7 @@ class StopGradientOp(Marker):
     """x, as a constant for derivatives."""
 
     name = "mlc.stop_gradient"
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None,)
+    NO_DERIVATIVE: ClassVar[str] = "a constant by its meaning"
 
 
 @irdl_op_definition

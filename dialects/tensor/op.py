@@ -64,6 +64,8 @@ class TensorOp(IRDLOperation):
     # time of one element relative to an addition; measured: docs/measurements.md
     WEIGHT: ClassVar[float] = 1.0
     KINDS: ClassVar[tuple[str, ...]] = KINDS  # of the dtypes it is defined for
+    # why its derivative is zero wherever it exists; empty where there is one
+    NO_DERIVATIVE: ClassVar[str] = ""
     CHECKS: ClassVar[bool] = False  # reports run-time errors by `ElementBuilder.check`
     SITE: ClassVar[str] = "index"  # which error that is
 
@@ -146,9 +148,14 @@ class TensorOp(IRDLOperation):
     def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
         """
         The other ops: the tangent of the result, by ops linear in the operands' tangents (None:
-        zero). Reverse mode transposes these.
+        zero), at least one of which there is. Reverse mode transposes these.
         """
         raise _missing(type(self), "jvp")
+
+    @classmethod
+    def states(cls, fact: str) -> bool:
+        """Whether the op or its family states a fact of this name."""
+        return getattr(cls, fact) is not getattr(TensorOp, fact)
 
     def stored_operands(self) -> tuple[int, ...]:
         """The operands read at computed positions: these must lie in memory."""

@@ -18,7 +18,7 @@ from mlc.dialects.dtypes import U32, U64, dtype_of
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, int_property
+from mlc.dialects.tensor.op import Array, Tensor, int_property
 
 W = TypeVar("W")
 Four = tuple[W, W, W, W]
@@ -141,6 +141,7 @@ class PhiloxOp(Elementwise):
     """
 
     name = "mlc.philox"
+    NO_DERIVATIVE: ClassVar[str] = "gives integers"
     SOURCE: ClassVar[str] = (
         'Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011'
     )
@@ -217,6 +218,3 @@ class PhiloxOp(Elementwise):
             for k in (0, 2)
         ]
         return b.select(odd, pairs[1], pairs[0])
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None, None)

@@ -167,6 +167,14 @@ class ReduceOp(Reduction):
         (source,), result, _ = self.words()
         return b(BroadcastOp, cotangent, letters=f"{result}->{source}", declared=tensor_of(self.x))
 
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        from mlc.dialects.tensor.tangents import reduce_tangent
+
+        tangent = tangents[0]
+        if tangent is None or not self.dtype.is_inexact:
+            return None
+        return reduce_tangent(b, self.monoid.data, self.letters.data, self.x, self.result, tangent)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

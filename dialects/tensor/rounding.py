@@ -46,6 +46,7 @@ class SignOp(Unary):
     """-1, 0 or 1; 0 for -0; NaN for NaN."""
 
     name = "mlc.sign"
+    NO_DERIVATIVE: ClassVar[str] = "constant between its jumps"
     KINDS: ClassVar[tuple[str, ...]] = REALS
 
     def reference(self, *operands: Array) -> Array:
@@ -62,14 +63,12 @@ class SignOp(Unary):
         found = b.select(b.compare("lt", x, zero, dtype), b.constant(-1, dtype), found)
         return b.select(b.compare("ne", x, x, dtype), x, found) if dtype.kind == "float" else found
 
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None,)
-
 
 class Rounding(Unary):
     """An integer near x, in the dtype of x. Integers, infinities and NaN stay themselves."""
 
     KINDS: ClassVar[tuple[str, ...]] = REALS
+    NO_DERIVATIVE: ClassVar[str] = "constant between its jumps"
     MATH: ClassVar[type[Any]]
     NUMPY: ClassVar[np.ufunc]
 
@@ -81,9 +80,6 @@ class Rounding(Unary):
         if self.dtype.kind != "float":
             return operands[0]
         return b.apply(type(self).MATH, operands[0])
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None,)
 
 
 @irdl_op_definition
@@ -177,6 +173,7 @@ class Classify(Elementwise):
     """A question about each number; gives bool."""
 
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
+    NO_DERIVATIVE: ClassVar[str] = "gives bool"
     x = operand_def(TensorType)
     result = result_def(TensorType)
     assembly_format = "$x attr-dict `:` type($x) `->` type($result)"
@@ -220,9 +217,6 @@ class Classify(Elementwise):
         """|x| ? inf"""
         infinity = b.constant(float("inf"), self.source)
         return b.compare(predicate, b.apply(math.AbsFOp, x), infinity, self.source)
-
-    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (None,)
 
 
 @irdl_op_definition

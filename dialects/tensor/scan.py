@@ -196,6 +196,14 @@ class ScanOp(Whole):
             axis=self.axis.value.data,
         )
 
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        from mlc.dialects.tensor.tangents import scan_tangent
+
+        tangent = tangents[0]
+        if tangent is None or not self.dtype.is_inexact:
+            return None
+        return scan_tangent(b, self, tangent)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

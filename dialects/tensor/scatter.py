@@ -156,6 +156,11 @@ class ScatterOp(Whole):
             return b(ScatterOp, cotangent, *self.indices, zero, mode="set", letters=text)
         return self._to_last_writers(b, cotangent)
 
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        from mlc.dialects.tensor.tangents import scatter_tangent
+
+        return scatter_tangent(b, self, tangents[0], tangents[-1])
+
     def _to_last_writers(self, b: OpBuilder, cotangent: SSAValue) -> SSAValue:
         """The cotangent at each position, where the update's element is the one that stayed."""
         from mlc.dialects.dims import product, tensor_type

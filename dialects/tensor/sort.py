@@ -104,6 +104,14 @@ class SortOp(Sorting):
     def reference(self, *operands: Array) -> Array:
         return np.take_along_axis(operands[0], _argsort(operands[0], self.order.data), axis=-1)
 
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        from mlc.dialects.tensor.tangents import sort_tangent
+
+        tangent = tangents[0]
+        if tangent is None or not self.dtype.is_inexact:
+            return None
+        return sort_tangent(b, self, tangent)
+
 
 @irdl_op_definition
 class ArgsortOp(Sorting):
@@ -116,6 +124,7 @@ class ArgsortOp(Sorting):
     """
 
     name = "mlc.argsort"
+    NO_DERIVATIVE: ClassVar[str] = "gives positions"
     order = prop_def(StringAttr)
     x = operand_def(TensorType)
     result = result_def(TensorType)
@@ -151,6 +160,7 @@ class SearchsortedOp(TensorOp):
     """
 
     name = "mlc.searchsorted"
+    NO_DERIVATIVE: ClassVar[str] = "gives positions"
     KINDS: ClassVar[tuple[str, ...]] = Sorting.KINDS
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, searchsorted"
     FLOPS: ClassVar[int] = 1

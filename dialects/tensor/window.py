@@ -398,6 +398,14 @@ class WindowOp(Windowed):
             return total
         return b(BroadcastOp, total, letters=f"{present}->{wanted}", declared=tensor_of(self.x))
 
+    def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
+        from mlc.dialects.tensor.tangents import window_tangent
+
+        tangent = tangents[0]
+        if tangent is None or not self.dtype.is_inexact:
+            return None
+        return window_tangent(b, self, tangent)
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:

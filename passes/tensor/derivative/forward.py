@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.tensor.control import ControlOp, IfOp, YieldOp, yield_of
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.passes.tensor.derivative.emit import (
@@ -58,10 +58,10 @@ class Forward:
     def _push(self, b: Emitter, op: TensorOp) -> SSAValue | None:
         given = [self.tangents.get(x) for x in op.operands]
         present = [k for k, t in enumerate(given) if t is not None]
-        if not present:
+        if not present or op.NO_DERIVATIVE:
             return None
         joint = op.jointly_linear()
-        if not set(present) <= set(joint) and not isinstance(op, Elementwise):
+        if not set(present) <= set(joint) and op.states("jvp"):
             return op.jvp(b, given)
         if joint != op.linear_operands():  # linear in all of them together
             terms = [self._together(b, op, given)]

@@ -109,10 +109,10 @@ class Reverse:
     def _pull(self, op: TensorOp) -> None:
         found = self._taken(op.results[0])
         wanted = [k for k, x in enumerate(op.operands) if x in self.varied]
-        if found is None or not wanted:
+        if found is None or not wanted or op.NO_DERIVATIVE:
             return
         self.b.at(op)
-        if isinstance(op, Elementwise):
+        if isinstance(op, Elementwise) and not op.states("jvp"):
             self._elementwise(op, found, wanted)
             return
         cotangent = self._whole(found) if isinstance(found, Masked) else found
@@ -156,7 +156,7 @@ class Reverse:
             self.add(op.operands[k], Masked(where, value, kept))
 
     def _transposed(self, op: TensorOp, cotangent: SSAValue, operand: int) -> Contribution:
-        if type(op).accumulate is TensorOp.accumulate:
+        if not op.states("accumulate"):
             return op.transpose(self.b, cotangent, operand)
         b, location = self.b, op.location
 
