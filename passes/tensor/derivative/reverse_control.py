@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Region, SSAValue
 
+from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.control import (
     ControlOp,
     ForOp,
@@ -31,6 +32,7 @@ from mlc.passes.tensor.derivative.replay import CHECKPOINT, count_trips, pull_by
 from mlc.passes.tensor.derivative.residuals import Residuals, residuals_of
 from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
 from mlc.passes.tensor.derivative.reverse_rule import pull_rule
+from mlc.passes.tensor.derivative.stacked import row_of, stacked_outputs
 
 
 def pull_control(sweep: Reverse, op: ControlOp) -> None:
@@ -40,6 +42,9 @@ def pull_control(sweep: Reverse, op: ControlOp) -> None:
         return
     sweep.b.at(op)
     match op:
+        case ForOp() if trips_of(op.count) == Dim.const(0):
+            for start, cotangent in zip(op.inits, cotangents, strict=True):
+                sweep.add(start, cotangent)
         case ForOp() if trips_of(op.count) is None or CHECKPOINT in op.attributes:
             pull_by_replay(sweep, op, op.count, cotangents)
         case ForOp():
@@ -68,12 +73,16 @@ class Trip:
 def _trip_back(sweep: Reverse, op: ForOp, cotangents: Sequence[SSAValue | None]) -> Trip:
     """Built again until no carried value gets a cotangent that is not carried."""
     body = op.body.block
-    active = [k for k, c in enumerate(cotangents) if c is not None]
+    stacked = stacked_outputs(op)
+    active = [k for k, c in enumerate(cotangents) if c is not None and k not in stacked]
     while True:
         block = loop_region([op.inits[k].type for k in active]).detach_block(0)
         inner = Reverse(Emitter(block, op.location), sweep.varied)
         for k, cotangent in zip(active, block.args[1:], strict=True):
             inner.add(yield_of(body).values[k], cotangent)
+        for k, write in stacked.items():
+            if (whole := cotangents[k]) is not None:
+                inner.add(write.update, row_of(inner.b, whole, write))
         inner.run(body_ops(body))
         inner.b.at(op)
         found = [inner.take(x) for x in op.carried]
