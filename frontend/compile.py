@@ -30,6 +30,7 @@ class Settings:
     dynamic: Dynamic = False
     static: tuple[str, ...] = ()
     donate: tuple[str, ...] = ()
+    contract: str | None = None
 
 
 class Compiled(Generic[P, R]):
@@ -114,7 +115,7 @@ def compile(  # noqa: A001 - mlc.compile
     dynamic: Dynamic = False,
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
-    contract: object = None,
+    contract: str | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
@@ -134,6 +135,10 @@ def compile(  # noqa: A001 - mlc.compile
     place no result takes is a remark in `stats()`. Donated arrays are writeable and C-contiguous
     and share no memory with other arguments, else ValueError or NotSupportedError. An error or
     Ctrl-C on the way leaves them partly updated, and two threads must not donate the same array.
+
+    `contract`: what every program made for the function must keep, such as
+    ``"kernels<=1; intermediates==0; bytes<=5*n*4; compiles<=1; peak<=x.nbytes; inplace(w)"``; else
+    ContractError at the call that made it, naming what is in the way.
     """
     settings = _settings(options)
     if function is None:
@@ -159,23 +164,13 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
     return own(function, settings)
 
 
-_NOT_YET = {
-    "contract": "performance contracts are not checked yet; leave contract= away",
-}
-
-
 def _settings(options: dict[str, Any]) -> Settings:
-    for name, text in _NOT_YET.items():
-        if options.pop(name, None):
-            from mlc.frontend.errors import NotSupportedError
-
-            raise NotSupportedError(f"mlc.compile: {name}= is not supported yet: {text}")
     for name in ("static", "donate"):
         names = options.pop(name, ())
         options[name] = (names,) if isinstance(names, str) else tuple(names)
-    known = ("target", "threads", "numerics", "dynamic", "static", "donate")
+    known = ("target", "threads", "numerics", "dynamic", "static", "donate", "contract")
     if unknown := sorted(options.keys() - set(known)):
-        accepted = ", ".join((*known, *_NOT_YET))
+        accepted = ", ".join(known)
         raise TypeError(f"mlc.compile has no option {unknown[0]!r}; expected one of {accepted}")
     settings = Settings(**options)
     if settings.numerics not in ("strict", "standard", "fast"):
@@ -191,6 +186,10 @@ def _settings(options: dict[str, Any]) -> Settings:
     if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"threads={threads!r}; expected an integer >= 1")
     _check_dynamic(settings.dynamic)
+    if settings.contract is not None:
+        from mlc.frontend.contract import Contract
+
+        Contract.parse(settings.contract)
     return settings
 
 

@@ -114,6 +114,29 @@ class Dispatcher:
                 return ready, call
         return None
 
+    def check_contract(self, text: str, ready: Ready, call: Call) -> None:
+        """ContractError where a new program does not keep the function's contract."""
+        from mlc.frontend.contract import Contract, Facts
+
+        sizes = match_sizes(call, ready.shapes) or {}
+        exe = ready.executable
+        held = set(ready.program.in_place.values())
+        groups = donated_leaves(call, self.parameters.names, self.parameters.names)
+        facts = Facts(
+            function=self.function.__name__,
+            plan=exe.plan(**sizes),
+            memory=exe.memory(**sizes),
+            remarks=exe.remarks(),
+            names={**sizes, **dict(zip(self.parameters.names, call.values, strict=True))},
+            compilations=len(self.artifacts) + 1,
+            in_place=frozenset(
+                name
+                for name, group in zip(self.parameters.names, groups, strict=True)
+                if group and held.issuperset(group)
+            ),
+        )
+        Contract.parse(text).check(facts)
+
     # compiling
 
     def compile(self, values: list[Any]) -> tuple[Ready, Call]:
@@ -123,6 +146,8 @@ class Dispatcher:
         programs = self.ready.setdefault(key, [])
         ready = Ready(program, tuple(shapes))
         ready.build(self.settings, slow=missing)
+        if self.settings.contract is not None:
+            self.check_contract(self.settings.contract, ready, call)
         same = [r for r in programs if r.shapes == ready.shapes]
         if len(same) >= MAX_VARIANTS:
             programs.remove(same[-1])

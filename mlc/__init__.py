@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlc.frontend.control import cond
     from mlc.frontend.custom_rules import checkpoint, custom_jvp, custom_vjp, stop_gradient
     from mlc.frontend.derivatives import grad, jvp, linearize, value_and_grad, vjp
+    from mlc.frontend.contract import ContractError
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
     from mlc.frontend.jacobians import hessian, jacfwd, jacrev
     from mlc.frontend.loops import fori_loop, scan, while_loop
@@ -69,6 +70,7 @@ _PLACES = {
     "CompilerBug": "mlc.dialects.errors",
     "NotSupportedError": "mlc.frontend.errors",
     "ConcretizationError": "mlc.frontend.errors",
+    "ContractError": "mlc.frontend.contract",
 }
 """Where each public name lives; after a colon its name there, or nothing for the module itself."""
 
@@ -76,6 +78,7 @@ __all__ = [
     "Compiled",
     "CompilerBug",
     "ConcretizationError",
+    "ContractError",
     "DTypeError",
     "MlcError",
     "NotSupportedError",

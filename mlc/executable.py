@@ -149,6 +149,10 @@ class Executable:
         """What a call allocates, for these values of the symbols."""
         return self._program.memory(sizes)
 
+    def remarks(self) -> list[str]:
+        """What the passes had to say, each with the user's line."""
+        return self._program.remarks()
+
     def explain(self, **sizes: int) -> str:
         """Plan, costs, memory, and why values are stored, as text."""
         return self._program.explain(sizes)
