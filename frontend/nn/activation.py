@@ -14,6 +14,7 @@ from mlc.frontend.numpy.elementwise import (
     divide,
     exp,
     greater,
+    less_equal,
     maximum,
     minimum,
     multiply,
@@ -37,14 +38,14 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 @public()
 def relu(x: Operand) -> Tracer:
-    """max(x, 0)."""
-    return maximum(x, 0)
+    """max(x, 0), whose derivative at 0 is 0."""
+    return where(less_equal(x, 0), 0, x)
 
 
 @public()
 def relu6(x: Operand) -> Tracer:
     """min(max(x, 0), 6)."""
-    return minimum(maximum(x, 0), 6)
+    return minimum(relu(x), 6)
 
 
 @public()

@@ -374,3 +374,8 @@ def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tracer:
 def astype(x: Operand, dtype: Any, /, *, copy: bool = True, **_: object) -> Tracer:
     """The array in another dtype; floats to integers truncate, and saturate where too large."""
     return result(convert(lift(x).value, dtype_row(dtype)))
+
+
+def root(x: Tracer) -> Tracer:
+    """The square root of a sum of squares: a length, whose derivative at 0 is 0, not NaN."""
+    return where(equal(x, 0), x, sqrt(x))

@@ -24,7 +24,7 @@ from mlc.frontend.numpy.elementwise import (
     greater,
     multiply,
     not_equal,
-    sqrt,
+    root,
     where,
 )
 from mlc.frontend.numpy.elementwise_whole import power
@@ -285,7 +285,7 @@ def norm(x: Operand, ord: Any = None, axis: Any = None, keepdims: bool = False) 
     a = lift(x, "norm")
     a = astype(a, library_dtype("norm", (a,)).numpy)
     if axis is None and ord is None:
-        found = sqrt(total(_squares(ravel(a))))
+        found = root(total(_squares(ravel(a))))
         return reshape(found, (1,) * a.ndim) if keepdims else found
     axes = normal_axes(axis, a.ndim, "norm")
     if len(axes) == 1:
@@ -301,7 +301,7 @@ def _squares(a: Tracer) -> Tracer:
 
 def _vector_norm(a: Tracer, order: Any, axes: Any, keepdims: bool) -> Tracer:
     if order in (None, 2):
-        return sqrt(total(_squares(a), axes, keepdims=keepdims))
+        return root(total(_squares(a), axes, keepdims=keepdims))
     size = magnitude(a)
     if order == np.inf:
         return largest(size, axes, keepdims=keepdims)
@@ -319,7 +319,7 @@ def _vector_norm(a: Tracer, order: Any, axes: Any, keepdims: bool) -> Tracer:
 def _matrix_norm(a: Tracer, order: Any, axes: tuple[int, ...], keepdims: bool) -> Tracer:
     row, column = axes
     if order in (None, "fro", "f"):
-        return sqrt(total(_squares(a), axes, keepdims=keepdims))
+        return root(total(_squares(a), axes, keepdims=keepdims))
     if order in (2, -2, "nuc"):
         s = svdvals(moveaxis(a, (row, column), (-2, -1)))
         pick: Any = {2: s[..., 0], -2: s[..., -1]}.get(order) if order != "nuc" else total(s, -1)

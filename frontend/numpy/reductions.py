@@ -15,7 +15,7 @@ from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.elementwise import astype, multiply, sqrt, subtract, truth
+from mlc.frontend.numpy.elementwise import astype, multiply, root, subtract, truth
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axes, ravel, reshape, reshaped
 from mlc.frontend.numpy.values import (
@@ -285,7 +285,7 @@ def std(
 ) -> Tracer:
     """The square root of `var`."""
     _plain(where, None, out, "std")
-    return sqrt(var(a, axis, dtype, None, ddof, keepdims))
+    return root(var(a, axis, dtype, None, ddof, keepdims))
 
 
 @public(np.count_nonzero)

@@ -11,31 +11,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.tensor.comparison import SelectOp
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.elementwise import Elementwise, MulOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp
 from mlc.passes.tensor.derivative.emit import Emitter, Values, discard
+from mlc.passes.tensor.derivative.rules import inline_used, placed_at
 from mlc.passes.tensor.derivative.varied import Varied
+
+
+class Mask:
+    """Where a cotangent may be other than zero; written when it is first asked for."""
+
+    def __init__(self, make: Callable[[], SSAValue]) -> None:
+        self.make = make
+
+    @cached_property
+    def value(self) -> SSAValue:
+        """The tensor of bool."""
+        return self.make()
 
 
 @dataclass(frozen=True)
 class Masked:
     """
-    `value` where `where` is `kept`, zero elsewhere. It stays in two parts through elementwise ops:
+    `value` where the mask is `kept`, zero elsewhere. It stays in two parts through elementwise ops:
     what they make of elements that were not selected, NaN perhaps, never reaches the gradient.
+    `clean`: the value is zero elsewhere itself.
     """
 
-    where: SSAValue
+    mask: Mask
     value: SSAValue
-    kept: bool
+    kept: bool = True
+    clean: bool = False
 
-    def of(self, value: SSAValue) -> Masked:
+    def of(self, value: SSAValue, *, clean: bool = False) -> Masked:
         """Another value under the same mask."""
-        return Masked(self.where, value, self.kept)
+        return Masked(self.mask, value, self.kept, clean)
 
 
 @dataclass(frozen=True)
@@ -91,20 +110,30 @@ class Reverse:
     def _whole(self, found: SSAValue | Masked) -> SSAValue:
         if not isinstance(found, Masked):
             return found
-        pair = (found.value, self.b.zeros(found.value.type))
-        return self.b(SelectOp, found.where, *(pair if found.kept else pair[::-1]))
+        return found.value if found.clean else self._kept(found, found.value)
+
+    def _kept(self, found: Masked, value: SSAValue) -> SSAValue:
+        """`value` where the mask keeps it, zero elsewhere."""
+        pair = (value, self.b.zeros(value.type))
+        return self.b(SelectOp, found.mask.value, *(pair if found.kept else pair[::-1]))
 
     # ops
 
     def run(self, ops: Iterable[Operation]) -> None:
         """Visits the ops, last first."""
         for op in reversed(list(ops)):
-            if isinstance(op, ControlOp):
-                from mlc.passes.tensor.derivative.reverse_control import pull_control
+            try:
+                self._visit(op)
+            except MlcError as error:
+                raise placed_at(error, op) from None
 
-                pull_control(self, op)
-            elif isinstance(op, TensorOp):
-                self._pull(op)
+    def _visit(self, op: Operation) -> None:
+        if isinstance(op, ControlOp):
+            from mlc.passes.tensor.derivative.reverse_control import pull_control
+
+            pull_control(self, op)
+        elif isinstance(op, TensorOp):
+            self._pull(op)
 
     def _pull(self, op: TensorOp) -> None:
         found = self._taken(op.results[0])
@@ -119,10 +148,28 @@ class Reverse:
         linear = op.jointly_linear()
         for k in wanted:
             if k in linear:
-                self.add(op.operands[k], self._transposed(op, cotangent, k))
+                self.add(op.operands[k], self._moved(op, found, self._transposed(op, cotangent, k)))
         rest = [k for k in wanted if k not in linear]
         if rest:
             self._by_tangents(op, cotangent, rest)
+
+    def _moved(self, op: TensorOp, found: SSAValue | Masked, value: Contribution) -> Contribution:
+        """
+        The mask goes along through ops that only move or add elements: what gets contributions from
+        outside of it alone lies outside of it.
+        """
+        adds = isinstance(op, IndexMapped | ReshapeOp | ReduceOp)
+        if not adds or not isinstance(found, Masked) or isinstance(value, Part | Masked):
+            return value
+        location = op.location
+
+        def make() -> SSAValue:
+            self.b.location = location
+            ones = self._kept(found, self.b.number(1.0, found.value.type))
+            count = op.transpose(self.b, ones, 0)
+            return self.b(CompareOp, count, self.b.zeros(count.type), predicate="ne")
+
+        return Masked(Mask(make), value, clean=True)
 
     def _elementwise(self, op: Elementwise, found: SSAValue | Masked, wanted: list[int]) -> None:
         if isinstance(op, SelectOp):
@@ -139,21 +186,27 @@ class Reverse:
                 if partial is None:
                     continue
                 value = self.b(MulOp, cotangent, partial)
-            self.add(op.operands[k], found.of(value) if isinstance(found, Masked) else value)
+            if isinstance(found, Masked):
+                self.add(op.operands[k], found.of(value, clean=found.clean and k in linear))
+            else:
+                self.add(op.operands[k], value)
 
     def _select(self, op: SelectOp, found: SSAValue | Masked, wanted: list[int]) -> None:
         for k in wanted:
-            where, kept = op.condition, k == 1
             if isinstance(found, Masked):
-                # both conditions: where ours does not hold, the outer one counts for nothing
-                no = self.b.zeros(op.condition.type)
-                yes = self.b.number(1.0, op.condition.type)
-                ours = (yes, no) if found.kept else (no, yes)
-                outer = self.b(SelectOp, found.where, *ours)
-                pair = (outer, no) if kept else (no, outer)
-                where, kept = self.b(SelectOp, op.condition, *pair), True
-            value = found.value if isinstance(found, Masked) else found
-            self.add(op.operands[k], Masked(where, value, kept))
+                self.add(op.operands[k], Masked(self._both(op, found, k == 1), found.value))
+            else:
+                self.add(op.operands[k], Masked(Mask(lambda: op.condition), found, k == 1))
+
+    def _both(self, op: SelectOp, found: Masked, kept: bool) -> Mask:
+        """Our condition and the outer one: where ours does not hold, that counts for nothing."""
+
+        def make() -> SSAValue:
+            no = self.b.zeros(op.condition.type)
+            outer = self._kept(found, self.b.number(1.0, op.condition.type))
+            return self.b(SelectOp, op.condition, *((outer, no) if kept else (no, outer)))
+
+        return Mask(make)
 
     def _transposed(self, op: TensorOp, cotangent: SSAValue, operand: int) -> Contribution:
         if not op.states("accumulate"):
@@ -238,15 +291,20 @@ def pull_back(
     inputs: Sequence[SSAValue],
     into: Block,
     cotangents: Sequence[SSAValue | None],
-) -> list[SSAValue | None]:
+) -> tuple[list[SSAValue], list[SSAValue | None]]:
     """
     Adds to `into` the ops that bring cotangents of `outputs` (None: zero) back through `ops`; gives
-    those of `inputs`, None for zero. Loops among the ops may be rewritten in place, so that they
-    save what the way back needs.
+    the outputs (which a rule of the user's may have replaced) and the cotangents of `inputs`, None
+    for zero. Loops among the ops may be rewritten in place, so that they save what the way back
+    needs.
     """
     ops = list(ops)
     sweep = Reverse(Emitter(into), Varied(inputs).mark(ops))
     for value, cotangent in zip(outputs, cotangents, strict=True):
         sweep.add(value, cotangent)
     sweep.run(ops)
-    return [sweep.take(x) for x in inputs]
+    found = [sweep.take(x) for x in inputs]
+    around = [ops[0].parent] if ops and ops[0].parent not in (None, into) else []
+    renamed = inline_used([*(block for block in around if block is not None), into])
+    values = [renamed.get(x, x) for x in outputs]
+    return values, [None if x is None else renamed.get(x, x) for x in found]
