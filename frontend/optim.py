@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mlc.dialects.dtypes import numpy_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.containers import flatten, unflatten
 from mlc.frontend.errors import located
@@ -144,6 +145,64 @@ def _adam(
     return new, AdamState(count, mean, square)
 
 
+class ScaleState(NamedTuple):
+    """`scale`: 0-d float32, a power of two; `good`: steps without overflow so far, 0-d int32."""
+
+    scale: Any
+    good: Any
+
+
+def scale_init(scale: float = 2.0**15) -> ScaleState:
+    """The start of a dynamic loss scale."""
+    return ScaleState(np.asarray(scale, np.float32), np.zeros((), np.int32))
+
+
+def scaled(loss: Any, state: ScaleState) -> Any:
+    """
+    The loss times the scale, in float32: differentiate this where gradients are computed in f16,
+    whose smallest numbers (6e-8) they would fall below.
+    """
+    return loss.astype(np.float32) * state.scale
+
+
+def unscaled(
+    grads: Params, state: ScaleState, *, growth_interval: int = 2000
+) -> tuple[Params, Any, ScaleState]:
+    """
+    (gradients divided by the scale, whether all of them are finite, the next scale).
+
+    The scale is halved where a gradient is not finite, whose step is to be left out
+    (`mlc.optim.where`), and doubled after `growth_interval` steps without one. SOURCE: Micikevicius
+    et al., "Mixed precision training", ICLR 2018, section 3.2.
+    """
+    leaves, structure = flatten(grads)
+    finite: Any = np.asarray(True)
+    found: list[Any] = []
+    for leaf in leaves:
+        g = leaf
+        if _is_trained(leaf):
+            g = (leaf.astype(np.float32) / state.scale).astype(leaf.dtype)
+            finite = np.logical_and(finite, np.all(np.isfinite(g)))
+        found.append(g)
+    good = np.where(finite, state.good + 1, 0).astype(np.int32)
+    grows = good >= growth_interval
+    factor = np.where(finite, np.where(grows, 2.0, 1.0), 0.5).astype(np.float32)
+    following = ScaleState(state.scale * factor, np.where(grows, 0, good).astype(np.int32))
+    return unflatten(structure, found), finite, following
+
+
+def where(condition: Any, new: Params, old: Params) -> Params:
+    """Containers of arrays: `new` where the condition, one bool, holds, else `old`."""
+    leaves, structure = flatten(new)
+    others, found = flatten(old)
+    if found != structure:
+        message = f"where: found {_spelled(old)} beside {_spelled(new)}; expected one structure"
+        raise located(ShapeError, message)
+    pairs = zip(leaves, others, strict=True)
+    chosen = [np.where(condition, x, y) if hasattr(x, "dtype") else x for x, y in pairs]
+    return unflatten(structure, chosen)
+
+
 def _correction(b: float, t: Any) -> Any:
     """1 - b^t, without cancellation where b is near 1 and t is small."""
     return -np.expm1(t * math.log(b)) if b else 1.0
@@ -162,7 +221,10 @@ def _number(x: Any, p: Any) -> Any:
 def _is_trained(leaf: Any) -> bool:
     """Whether a leaf is an array of floating-point numbers, traced or not."""
     dtype = getattr(leaf, "dtype", None)
-    return dtype is not None and np.issubdtype(dtype, np.inexact)
+    try:
+        return dtype is not None and numpy_dtype(dtype).is_inexact
+    except TypeError:  # a dtype that no array of ours has
+        return False
 
 
 def _mapped(

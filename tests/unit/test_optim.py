@@ -147,3 +147,39 @@ def test_mistakes_are_named() -> None:
         mlc.optim.adam(w, w, mlc.optim.adam_init(w), b2=1.0)
     with pytest.raises(ValueError, match="nesterov looks ahead"):
         mlc.optim.sgd(w, w, w, lr=0.1, nesterov=True)
+
+
+def test_a_loss_scale_saves_gradients_that_f16_cannot_hold() -> None:
+    weights = {"w": np.full(4, 1e-4, np.float16)}
+    tiny = np.full(4, 2e-5, np.float16)
+
+    def loss(p: Any, x: Any) -> Any:
+        return np.sum((p["w"] * x) ** 2)
+
+    @mlc.compile
+    def step(p: Any, state: Any, x: Any) -> Any:
+        grads = mlc.grad(lambda q: mlc.optim.scaled(loss(q, x), state))(p)
+        return mlc.optim.unscaled(grads, state, growth_interval=2)
+
+    plain = mlc.grad(loss)(weights, tiny)
+    assert not plain["w"].any()  # 8e-14 is zero in f16
+    big = mlc.optim.scale_init(2.0**14)
+    grads, finite, state = step(weights, big, np.full(4, 2.0, np.float16))
+    np.testing.assert_allclose(grads["w"], np.full(4, 8e-4), rtol=2e-3)
+    assert finite
+    assert (state.scale, state.good) == (2.0**14, 1)
+    _, finite, state = step(weights, state, np.full(4, 2.0, np.float16))
+    assert (state.scale, state.good) == (2.0**15, 0)  # two good steps: doubled
+    _, finite, state = step(weights, state, np.full(4, 6e4, np.float16))
+    assert not finite
+    assert (state.scale, state.good) == (2.0**14, 0)
+    kept = mlc.optim.where(finite, {"w": weights["w"] + 1}, weights)
+    np.testing.assert_array_equal(kept["w"], weights["w"])
+
+
+def test_bf16_parameters_are_trained() -> None:
+    import ml_dtypes
+
+    p = [np.ones(3, ml_dtypes.bfloat16)]
+    new, _ = mlc.optim.sgd(p, [np.ones(3, ml_dtypes.bfloat16)], mlc.optim.sgd_init(p), lr=0.5)
+    np.testing.assert_array_equal(new[0].astype(np.float32), np.full(3, 0.5, np.float32))
