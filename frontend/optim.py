@@ -179,7 +179,7 @@ def unscaled(
     finite: Any = np.asarray(True)
     found: list[Any] = []
     for leaf in leaves:
-        g = leaf
+        g: Any = leaf
         if _is_trained(leaf):
             g = (leaf.astype(np.float32) / state.scale).astype(leaf.dtype)
             finite = np.logical_and(finite, np.all(np.isfinite(g)))
