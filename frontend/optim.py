@@ -199,7 +199,7 @@ def where(condition: Any, new: Params, old: Params) -> Params:
         message = f"where: found {_spelled(old)} beside {_spelled(new)}; expected one structure"
         raise located(ShapeError, message)
     pairs = zip(leaves, others, strict=True)
-    chosen = [np.where(condition, x, y) if hasattr(x, "dtype") else x for x, y in pairs]
+    chosen: list[Any] = [np.where(condition, x, y) if hasattr(x, "dtype") else x for x, y in pairs]
     return unflatten(structure, chosen)
 
 
