@@ -1,13 +1,15 @@
 """
-Random programs: the reference of the traced program, of the program after every pass of the
-pipeline, and compiled code give the same results.
+Random programs over the whole tensor dialect: the reference of the program, of the program after
+every pass of the pipeline, and compiled code give the same results at several sizes.
 
-2,000 programs, `PER_BATCH` of which share a function (and so a compilation); hypothesis makes every
-decision, from a fixed seed.
+5,000 programs (`--programs=N`: as many as you like), `PER_BATCH` of which share a function and so a
+compilation. Hypothesis makes every decision, from a fixed seed. Of a program that fails, the first
+value that comes out wrong on its own is printed as text that `mlc opt` reads.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,46 +18,19 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from xdsl.context import Context
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
 
-from mlc import registry
-from mlc.dialects.dims import Dim, tensor_type
-from mlc.dialects.dtypes import BOOL
-from mlc.dialects.plan import KernelOp, ScheduleAttr
-from mlc.dialects.tensor.op import OpBuilder
-from mlc.passes.dominance import verify_dominance
-from mlc.passes.tensor.dce import DcePass
-from mlc.pipeline import STAGES
-from mlc.runtime.interpret import interpret
-from tests.differential.programs import (
-    SIZES,
-    SYMBOLS,
-    Chooser,
-    Input,
-    Program,
-    inputs,
-    random_axes,
-)
-from tests.differential.steps import steps
-from tests.differential.values import Array, Traced, differs
-from tests.every_op.native import (
-    Argument,
-    compile_plan,
-    evaluate,
-    function_of,
-    signature_of,
-)
+from mlc.dialects.tensor.control import CONTROL
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.registry import OPS
+from tests.differential.batch import WAYS, Batch, Way, guarded, random_batch, smallest
+from tests.differential.elementwise import ELEMENTWISE
 
 T = TypeVar("T")
 
-PROGRAMS = 2000
 PER_BATCH = 20
 SHARDS = 10  # tests; two processes take turns
-BATCHES = PROGRAMS // PER_BATCH // SHARDS
-MOST_STEPS = 10
+LEAST_USES = 2  # of each op in each shard that is not elementwise: 20 in all
+LEAST_LAST = 10  # of each elementwise op in each shard whose programs end with it: 20 in all
 
 
 @dataclass(frozen=True)
@@ -71,127 +46,62 @@ class Hypothesis:
         return low if low >= high else self.draw(st.integers(low, high))
 
 
-@dataclass
-class Batch:
-    """Programs in one function: `module` at the tensor level; `results` in its results' order."""
-
-    module: ModuleOp
-    inputs: list[Input]
-    results: list[tuple[int, Traced]]  # (program, value)
-    sizes: dict[str, int]
-
-    def arrays(self) -> list[Array]:
-        """Arguments of the function, and last one that names the symbols."""
-        rng = np.random.default_rng(0)
-        found = [x.draw(rng, evaluate(x.argument.dims, self.sizes)) for x in self.inputs]
-        found = [
-            _strided(x) if i.argument.strided else x
-            for x, i in zip(found, self.inputs, strict=True)
-        ]
-        return [*found, np.zeros([self.sizes[s] for s in SYMBOLS], bool)]
-
-    def alone(self, program: int) -> str:
-        """The text of one program."""
-        module = self.module.clone()
-        function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
-        last = function.body.block.last_op
-        assert last is not None
-        kept = [x for x, (k, _) in zip(last.operands, self.results, strict=True) if k == program]
-        last.operands = kept
-        DcePass().apply(Context(), module)
-        return str(module)
-
-
-def _strided(x: Array) -> Array:
-    """The same elements, backwards in memory and two apart."""
-    wide = np.zeros([2 * n for n in x.shape], x.dtype)
-    view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
-    view[...] = x
-    return view
-
-
 @st.composite
-def batches(draw: st.DrawFn) -> Batch:
+def batches(draw: st.DrawFn, last: Sequence[type[TensorOp]]) -> Batch:
     """A batch of programs, as a strategy."""
-    return random_batch(Hypothesis(draw))
+    return random_batch(Hypothesis(draw), last)
 
 
-def random_batch(choose: Chooser) -> Batch:
-    """`PER_BATCH` programs over the same symbols."""
-    sizes = {name: choose.pick(SIZES) for name in SYMBOLS}
-    block = Block()
-    b = OpBuilder(block.add_op)
-    found: list[Input] = []
-    results: list[tuple[int, Traced]] = []
-    for number in range(PER_BATCH):
-        axes = random_axes(choose, sizes)
-        program = Program(b, choose, axes)
-        for x, word in inputs(choose, axes):
-            kind = tensor_type(x.argument.dtype.ir, x.argument.dims)
-            value = block.insert_arg(kind, len(found))
-            found.append(x)
-            program.add(value, x.argument.dtype, word, x.known)
-        steps(program, choose.number(1, MOST_STEPS))
-        for _ in range(choose.number(1, 3)):
-            chosen = program.any()
-            assert chosen is not None
-            results.append((number, chosen))
-    named = Argument(BOOL, tuple(Dim.symbol(s) for s in SYMBOLS))
-    block.insert_arg(tensor_type(BOOL.ir, named.dims), len(found))
-    arguments = [*(x.argument for x in found), named]
-    module = function_of(block, arguments, [x.value for _, x in results], SYMBOLS)
-    return Batch(module, found, results, sizes)
+def last_ops(shard: int) -> list[type[TensorOp]]:
+    """The elementwise ops with which a shard's programs end; each op has two shards."""
+    assert 2 * len(ELEMENTWISE) <= SHARDS * PER_BATCH, "too few programs for so many ops"
+    return [ELEMENTWISE[(shard * PER_BATCH + k) % len(ELEMENTWISE)] for k in range(PER_BATCH)]
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_every_level_means_the_same(shard: int) -> None:
-    number = iter(range(BATCHES))
+def test_every_level_means_the_same(shard: int, pytestconfig: pytest.Config) -> None:
+    programs = pytestconfig.getoption("--programs")
+    assert isinstance(programs, int)
+    wanted = -(-programs // (PER_BATCH * SHARDS))
+    last = last_ops(shard)
+    found: Counter[str] = Counter()
+    checked = 0
 
     def check(batch: Batch) -> None:
-        _check(batch, parallel=next(number, 0) % 2 == 1)
+        nonlocal checked
+        way = WAYS[checked % len(WAYS)]
+        checked += 1
+        found.update(batch.coverage())
+        if guarded(batch, way):
+            pytest.fail(report(batch, way), pytrace=False)
 
     # the seed decides, not the name of the test, and nothing is read from or left on the disk
     chosen = settings(
-        max_examples=BATCHES,
+        max_examples=wanted,
         database=None,
         deadline=None,
         derandomize=False,
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    seed(shard)(chosen(given(batches())(check)))()
+    seed(shard)(chosen(given(batches(last))(check)))()
+    assert checked == wanted
+    uses = {op.name: found[op.name] for op in (*OPS, *CONTROL)}
+    print(f"{checked * PER_BATCH} programs; uses of each op: {uses}")
+    least = {op.name: LEAST_USES for op in (*OPS, *CONTROL) if op not in ELEMENTWISE}
+    least |= {op.name: LEAST_LAST for op in last}
+    rare = {name: uses[name] for name in least if uses[name] < least[name]}
+    assert programs < 5000 or not rare, f"ops that hardly occur: {rare}"
 
 
-def _check(batch: Batch, parallel: bool) -> None:
-    arrays = batch.arrays()
-    batch.module.verify()
-    wanted = interpret(batch.module, arrays, batch.sizes)
-    signature = signature_of(batch.module)
-    module = batch.module.clone()
-    for stage in STAGES[:2]:
-        for step in stage.steps:
-            registry.load(step.name)().apply(Context(), module)
-            module.verify()
-            verify_dominance(module)
-            _same(batch, interpret(module, arrays, batch.sizes), wanted, step.name)
-    if parallel:
-        _cut_finely(module)
-    call = compile_plan(module, signature, opt_level=1, thread_count=2 if parallel else 1)
-    _same(batch, call(*arrays), wanted, "compiled")
-
-
-def _cut_finely(module: ModuleOp) -> None:
-    """Kernels share their work among threads, however little it is."""
-    from dataclasses import replace
-
-    for op in module.walk():
-        if isinstance(op, KernelOp) and op.schedule is not None:
-            op.properties["schedule"] = ScheduleAttr(replace(op.schedule.data, grain=1))
-
-
-def _same(batch: Batch, found: Sequence[Array], wanted: Sequence[Array], after: str) -> None:
-    for (program, x), got, want in zip(batch.results, found, wanted, strict=True):
-        fault = differs(np.asarray(got), want, x.known, x.dtype)
-        if fault:
-            text = batch.alone(program)
-            raise AssertionError(f"after {after}: {fault}\nsizes {batch.sizes}\n{text}")
+def report(batch: Batch, way: Way) -> str:
+    """The failure: what, where, the text, and the arguments."""
+    alone, fault = smallest(batch, way)
+    text = [fault, str(way), str(alone.module)]
+    for sizes in alone.runs:
+        text.append(f"arguments at {dict(sizes)}:")
+        text += [
+            f"  {k}: {np.array2string(x, threshold=40)}"
+            for k, x in enumerate(alone.arrays(sizes)[:-1])
+        ]
+    return "\n".join(text)

@@ -93,11 +93,14 @@ class PadOp(TensorOp):
         self, x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...]
     ) -> Array:
         """The meaning for concrete paddings."""
-        cut = tuple(
-            slice(max(-a, 0), n - max(-c, 0)) for a, n, c in zip(low, x.shape, high, strict=True)
-        )
-        widths = [(max(a, 0), max(c, 0)) for a, c in zip(low, high, strict=True)]
-        return np.pad(x[cut], widths, constant_values=value[()]) if widths else x
+        ends = list(zip(low, x.shape, high, strict=True))
+        result = np.full([a + n + c for a, n, c in ends], value[()], x.dtype)
+        # an end may take away elements that the other one added
+        kept = [(max(-a, 0), max(min(n, n + c), -a, 0)) for a, n, c in ends]
+        source = tuple(slice(start, end) for start, end in kept)
+        place = tuple(slice(start + a, end + a) for (start, end), a in zip(kept, low, strict=True))
+        result[place] = x[source]
+        return result
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         inside: list[SSAValue] = []

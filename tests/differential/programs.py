@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
-from xdsl.ir import Region, SSAValue
+from xdsl.ir import Block, SSAValue
 
-from mlc.dialects.dims import Dim, tensor_type
-from mlc.dialects.dtypes import BOOL, F32, F64, I32, I64, DType
-from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
-from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense
+from mlc.dialects.dims import Dim, Shape, tensor_type
+from mlc.dialects.dtypes import (
+    BF16,
+    BOOL,
+    C64,
+    C128,
+    DTYPES,
+    F16,
+    F32,
+    F64,
+    I32,
+    I64,
+    DType,
+)
+from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.shape import BroadcastOp
 from tests.differential.values import Axes, Known, Traced
@@ -22,6 +33,8 @@ T = TypeVar("T")
 
 SYMBOLS = ("B", "N")
 SIZES = (0, 1, 2, 3, 5, 17, 40)
+MOST_ELEMENTS = 4000
+MOST_AXES = 4
 
 
 class Chooser(Protocol):
@@ -36,27 +49,63 @@ class Chooser(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Input:
+    """An argument of a program and what its elements are drawn from."""
+
+    argument: Argument
+    values: Array
+    dominant: bool = False  # matrices with a large diagonal
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """An array for the argument."""
+        found = rng.choice(self.values, shape)
+        if self.dominant:
+            diagonal = range(shape[-1])
+            found[..., diagonal, diagonal] += np.asarray(8, found.dtype)
+        return found
+
+
 @dataclass
 class Program:
-    """A program under construction; its ops go to `b`, which several programs may share."""
+    """
+    A program under construction. Its ops go to `b`, its arguments to `block`; several programs may
+    share both. `inside`: the carried values of the innermost region, as they are by now.
+    """
 
     b: OpBuilder
+    block: Block
     choose: Chooser
     axes: Axes
+    inputs: list[Input]
     values: list[Traced] = field(default_factory=list[Traced])
     depth: int = 0
+    inside: list[Traced] = field(default_factory=list[Traced])
 
     def emit(self, op: type, *operands: SSAValue, **properties: object) -> SSAValue:
         """A new op's result."""
         return self.b(op, *operands, **properties)  # pyright: ignore[reportArgumentType]
 
     def add(self, value: SSAValue, dtype: DType, word: str, known: Known) -> Traced:
-        """Remembers a value; integers and bools are always certain."""
-        if dtype.kind != "float":
-            known = Known(known.bound, whole=True)
+        """Remembers a value."""
         traced = Traced(value, dtype, word, known)
         self.values.append(traced)
         return traced
+
+    def input(
+        self,
+        dtype: DType,
+        dims: Shape,
+        values: Array,
+        *,
+        strided: bool = False,
+        dominant: bool = False,
+    ) -> SSAValue:
+        """One argument more."""
+        argument = Argument(dtype, dims, strided)
+        value = self.block.insert_arg(tensor_type(dtype.ir, dims), len(self.inputs))
+        self.inputs.append(Input(argument, values.astype(dtype.numpy), dominant))
+        return value
 
     def any(self, wanted: Callable[[Traced], bool] = lambda _: True) -> Traced | None:
         """A value with a property, the latest ones more often; None where there is none."""
@@ -64,7 +113,7 @@ class Program:
         if not found:
             return None
         if self.choose.number(0, 2):
-            found = found[-3:]
+            found = found[-4:]
         return self.choose.pick(found)
 
     def scalar(self, value: float, dtype: DType, word: str) -> SSAValue:
@@ -79,38 +128,35 @@ class Program:
         declared = tensor_type(dtype.ir, self.axes.shape(word))
         return self.b(BroadcastOp, value, letters=f"{source}->{word}", declared=declared)
 
+    def fits(self, word: str) -> bool:
+        """Whether a value of these axes is small enough."""
+        return len(word) <= MOST_AXES and self.axes.most(word) <= MOST_ELEMENTS
 
-@dataclass(frozen=True)
-class Input:
-    """An argument of a program and what its elements are drawn from."""
-
-    argument: Argument
-    known: Known
-    values: Array
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """An array for the argument."""
-        return rng.choice(self.values, shape)
+    def renamed(self, word: str, at: int, dim: Dim) -> str:
+        """The word with another dim at one axis."""
+        return word[:at] + self.axes.new(dim, word) + word[at + 1 :]
 
 
 WHOLE = np.arange(-3, 4)
 WILD = np.array([0.0, -0.0, 1.5, -2.25, np.inf, -np.inf, np.nan, 1e30, -1e-30, 3.0])
 FRACTIONS = np.linspace(-2, 2, 23)
+COMMON = (F32, F32, F64, F64, I64, I32, BOOL, F16, BF16, C64, C128)
 
 
-def inputs(choose: Chooser, axes: Axes) -> list[tuple[Input, str]]:
-    """One to four arguments, with their letters."""
-    found: list[tuple[Input, str]] = []
-    letters = list(axes.dims)
+def random_inputs(program: Program) -> None:
+    """One to four arguments."""
+    choose = program.choose
+    letters = list(program.axes.dims)
     for _ in range(choose.number(1, 4)):
-        dtype = choose.pick((F32, F32, F32, F64, F64, F64, I32, I64, I64, BOOL))
+        dtype = choose.pick(COMMON if choose.number(0, 2) else DTYPES)
         rank = choose.pick((0, 1, 1, 2, 2, 2, 3))
         word = "".join(choose.pick(_orders(letters))[:rank])
-        strided = rank > 0 and choose.number(0, 5) == 0
-        known, values = _drawn(choose, dtype)
-        argument = Argument(dtype, axes.shape(word), strided)
-        found.append((Input(argument, known, values.astype(dtype.numpy)), word))
-    return found
+        while not program.fits(word):
+            word = word[1:]
+        strided = bool(word) and choose.number(0, 5) == 0
+        known, values = drawn(choose, dtype)
+        dims = program.axes.shape(word)
+        program.add(program.input(dtype, dims, values, strided=strided), dtype, word, known)
 
 
 def _orders(letters: Sequence[str]) -> list[list[str]]:
@@ -119,75 +165,34 @@ def _orders(letters: Sequence[str]) -> list[list[str]]:
     return turned + [order[::-1] for order in turned]
 
 
-def _drawn(choose: Chooser, dtype: DType) -> tuple[Known, Array]:
-    if dtype is BOOL:
+def drawn(choose: Chooser, dtype: DType) -> tuple[Known, Array]:
+    """What an argument's elements are drawn from."""
+    if dtype.kind == "bool":
         return Known(1, whole=True), np.array([False, True])
+    if dtype.kind == "uint":
+        return Known(6, whole=True), WHOLE + 3
     if dtype.kind == "int":
         return Known(3, whole=True), WHOLE
-    kind = choose.pick(("whole", "whole", "fractions", "wild"))
-    if kind == "whole":
-        return Known(3, whole=True), WHOLE
-    return (Known(2), FRACTIONS) if kind == "fractions" else (Known(), WILD)
+    kind = choose.pick(("whole", "fractions", "fractions", "wild"))
+    if dtype.kind == "complex":
+        parts = FRACTIONS if kind == "fractions" else WHOLE
+        return Known(5, whole=kind != "fractions"), (parts[:, None] + 1j * parts).ravel()
+    if kind == "wild":
+        with np.errstate(over="ignore"):
+            return Known(), WILD.astype(dtype.numpy)
+    return (Known(3, whole=True), WHOLE) if kind == "whole" else (Known(2), FRACTIONS)
 
 
-def random_axes(choose: Chooser, sizes: dict[str, int]) -> Axes:
+def random_sizes(choose: Chooser) -> Mapping[str, int]:
+    """Values of the symbols for one run."""
+    return {name: choose.pick(SIZES) for name in SYMBOLS}
+
+
+def random_axes(choose: Chooser, runs: Sequence[Mapping[str, int]]) -> Axes:
     """Two to four letters with constant or symbolic dims."""
     dims: dict[str, Dim] = {}
     for letter in "abcd"[: choose.number(2, 4)]:
         symbolic = choose.number(0, 2) == 0
         name = choose.pick(SYMBOLS) if symbolic else None
         dims[letter] = Dim.symbol(name) if name else Dim.const(choose.pick(SIZES))
-    return Axes(dims, sizes)
-
-
-def random_loop(program: Program, steps: Callable[[Program, int], None]) -> None:
-    """`for` over one or two carried values; the body may use everything made before."""
-    choose = program.choose
-    if program.depth:
-        return
-    chosen = [program.any(lambda x: x.known.certain) for _ in range(choose.number(1, 2))]
-    carried = [x for x in chosen if x is not None]
-    if not carried:
-        return
-    count, trips = _count(program)
-    block = loop_region([x.value.type for x in carried]).detach_block(0)
-    outer, program.values = program.values, list(program.values)
-    before, program.b = program.b, OpBuilder(block.add_op)
-    program.depth += 1
-    # of a value that changes from trip to trip nothing is known but that its bits are certain
-    inner = [
-        program.add(argument, x.dtype, x.word, Known(signed=x.known.signed))
-        for argument, x in zip(block.args[1:], carried, strict=True)
-    ]
-    program.add(block.args[0], I64, "", Known(float(max(trips, 1)), whole=True))
-    start = len(program.values)
-    steps(program, choose.number(1, 4))
-    yielded = [_following(x, [*program.values[start:], *inner], choose) for x in inner]
-    block.add_op(YieldOp.create(operands=[y.value for y in yielded]))
-    program.depth -= 1
-    program.b, program.values = before, outer
-    op = ForOp(count, [x.value for x in carried], Region(block))
-    program.b.insert(op)
-    for x, out in zip(carried, op.outs, strict=True):
-        program.add(out, x.dtype, x.word, Known(signed=x.known.signed))
-
-
-def _following(x: Traced, made: Sequence[Traced], choose: Chooser) -> Traced:
-    """A value of the carried one's type of which no less is known."""
-    fitting = [
-        y
-        for y in made
-        if y.value.type == x.value.type
-        and y.known.certain
-        and (y.known.signed or not x.known.signed)
-    ]
-    return choose.pick(fitting) if fitting else x
-
-
-def _count(program: Program) -> tuple[SSAValue, int]:
-    """A trip count: a number, or a symbolic size."""
-    if program.choose.number(0, 3) == 0:
-        name = program.choose.pick(SYMBOLS)
-        return program.emit(SizeOp, dims=(Dim.symbol(name),)), program.axes.sizes[name]
-    trips = program.choose.pick((0, 1, 2, 3))
-    return program.emit(ConstantOp, value=dense(np.asarray(trips), I64)), trips
+    return Axes(dims, runs)
