@@ -12,6 +12,7 @@ from mlc.frontend import access
 from mlc.frontend.arguments import Call, Parameters
 from mlc.frontend.donation import check_donated, donated_leaves
 from mlc.frontend.errors import ConcretizationError, SpecialiseSignal
+from mlc.frontend.kinds import is_scalar
 from mlc.frontend.lowered import Lowered, is_gpu
 from mlc.frontend.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
 from mlc.frontend.program import Program, trace_program
@@ -179,7 +180,8 @@ class Dispatcher:
             entry.set_slow(self.chain[0].native_builtin if self.chain else self.slow)
             self.chain.insert(0, ready)
             type(self.owner).__call__ = entry.builtin
-            return
+            if not any(is_scalar(leaf.given) for leaf in call.leaves):
+                return
         route = make_route(program, call, ready.shapes, entry.builtin)
         if route is not None:
             self.routes = [route, *self.routes][:MAX_ROUTES]

@@ -16,7 +16,7 @@ import numpy as np
 from mlc.frontend.arguments import Call
 from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Structure, rebuilt
-from mlc.frontend.kinds import class_of
+from mlc.frontend.kinds import class_of, is_scalar
 from mlc.frontend.paths import Constants, equal_value
 from mlc.frontend.program import Program, ResultLeaf
 
@@ -38,13 +38,12 @@ def make_route(
     program: Program, call: Call, shapes: Sequence[Shape], entry: Callable[..., Any]
 ) -> Route | None:
     """The route to a program; None where it needs the full dispatch."""
-    if any(leaf.given is not None and type(leaf.given) is not np.ndarray for leaf in call.leaves):
+    if any(_is_foreign(leaf.given) for leaf in call.leaves):
         return None  # arrays of other libraries: results are converted back
-    writer = _Writer(
-        program,
-        call,
-        Constants(entry=entry, MISS=MISS, copyto=np.copyto, share=np.may_share_memory),
+    names = Constants(
+        entry=entry, MISS=MISS, copyto=np.copyto, share=np.may_share_memory, asarray=np.asarray
     )
+    writer = _Writer(program, call, names)
     lines = writer.arguments()
     checked = writer.assumptions(shapes)
     if checked is None:
@@ -103,10 +102,10 @@ class _Writer:
                     f" (type(a{position}) is {kind} and a{position} == {fixed})): return MISS"
                 )
             elif leaf.kind == "opaque":
-                lines.append(
-                    f"if type(a{position}) is not"
-                    f" {self.constants.name(class_of(leaf.value))}: return MISS"
-                )
+                lines.append(self._only(f"a{position}", leaf.value))
+            elif is_scalar(given := leaf.given):  # entries take arrays
+                lines.append(self._only(f"a{position}", given))
+                lines.append(f"a{position} = asarray(a{position})")
             return position + 1
         kind, keys = structure.kind, structure.keys
         name = f"p{len(lines)}"
@@ -125,6 +124,10 @@ class _Writer:
                 part = f"{name}.{keys[number]}"
             position = self._take_apart(part, child, position, lines)
         return position
+
+    def _only(self, name: str, value: object) -> str:
+        """A line that lets pass what is of the value's type."""
+        return f"if type({name}) is not {self.constants.name(class_of(value))}: return MISS"
 
     def assumptions(self, shapes: Sequence[Shape]) -> list[str] | None:
         """What tracing assumed about symbolic sizes; None where a symbol is no axis."""
@@ -183,6 +186,11 @@ class _Writer:
             self.constants.name(x) for x in (rebuilt, structure.kind, structure.keys)
         )
         return f"{make}({kind}, {keys}, [{', '.join(parts)}])"
+
+
+def _is_foreign(given: object) -> bool:
+    """Whether an argument is an array that is not NumPy's."""
+    return given is not None and type(given) is not np.ndarray and not is_scalar(given)
 
 
 def _local(symbol: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlc.dialects.errors import ShapeError
+from mlc.dialects.tensor.markers import StopGradientOp
 from mlc.frontend.errors import located
 from mlc.frontend.numpy.elementwise import (
     add,
@@ -26,23 +27,32 @@ from mlc.frontend.numpy.reductions import sum as total
 from mlc.frontend.numpy.reductions import var as variance
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axes, normal_axis, reshape, squeeze
-from mlc.frontend.numpy.values import lift
+from mlc.frontend.numpy.values import lift, result
+from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
 Operand = Any
 
 
+def _top(x: Operand, axis: Any) -> Tracer:
+    """
+    The largest elements along axes, kept. A constant for derivatives: what it is subtracted from
+    does not depend on it but by rounding.
+    """
+    return result(here().emit(StopGradientOp, largest(x, axis, keepdims=True).value))
+
+
 @public()
 def softmax(x: Operand, axis: Any = -1) -> Tracer:
     """exp(x) over its sum along axes; without overflow."""
-    shifted = exp(subtract(x, largest(x, axis, keepdims=True)))
+    shifted = exp(subtract(x, _top(x, axis)))
     return divide(shifted, total(shifted, axis, keepdims=True))
 
 
 @public()
 def log_softmax(x: Operand, axis: Any = -1) -> Tracer:
     """log(softmax(x)), without underflow."""
-    shifted = subtract(x, largest(x, axis, keepdims=True))
+    shifted = subtract(x, _top(x, axis))
     return subtract(shifted, log(total(exp(shifted), axis, keepdims=True)))
 
 
@@ -57,7 +67,7 @@ def logsumexp(x: Operand, axis: Any = None, keepdims: bool = False) -> Tracer:
     """log(sum(exp(x))) along axes, without overflow; -inf where all are."""
     source = lift(x, "logsumexp")
     axes = normal_axes(axis, source.ndim, "logsumexp")
-    top = largest(source, axes, keepdims=True)
+    top = _top(source, axes)
     base = where(isfinite(top), top, 0)
     found = add(log(total(exp(subtract(source, base)), axes, keepdims=True)), base)
     return found if keepdims else squeeze(found, axes)

@@ -110,7 +110,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
     if isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes):
         item = nest.reduction.summand().bytes
-        rows, vectors = choose_register_tile(target, item)
+        rows, vectors = _tile(nest.reduction, lanes, target)
         block_m, block_n, block_k = choose_blocks(target, item)
         return Schedule(
             lanes=lanes,
@@ -167,6 +167,16 @@ def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
     return (-(-m // -(-m // rows)), vectors) if n <= vectors * lanes else None
 
 
+def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
+    """(rows, vectors) of the register tile where the rhs is packed: no wider than the result."""
+    roles, sizes = contraction_roles(op), op.sizes()
+    assert roles is not None
+    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n))
+    vectors = 4 if n is None else -(-n // lanes)
+    rows, vectors = choose_register_tile(target, op.summand().bytes, vectors)
+    return rows if not m else -(-m // -(-m // rows)), vectors
+
+
 def _repays_packing(op: Product, lanes: int) -> bool:
     """Whether the tiled path is worth having: for a matrix product that is large, or may be."""
     sizes, roles = op.sizes(), contraction_roles(op)
@@ -201,7 +211,8 @@ def _widest(kernel: KernelOp, nest: Nest | None) -> int:
         if nest
         else set(range(len(kernel.inputs)))
     )
-    found = [element_bytes(kernel.inputs[k]) for k in inner]
+    # single numbers, such as where a slice begins, are read once
+    found = [element_bytes(x) for k in inner if shape_of((x := kernel.inputs[k]).type)]
     if nest is None or nest.reduction is None or nest.reduction.name == "mlc.contract":
         found += [element_bytes(x) for x in kernel.outs]
     if nest is not None and nest.reduction is not None:

@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 
 from mlc.passes.tensor.algebra import ALGEBRA
 from mlc.passes.tensor.fold import fold_rules
+from mlc.passes.tensor.padding import PAD_RULES
 from mlc.passes.tensor.rules import Rules
 from mlc.passes.tensor.views import VIEW_RULES
 
@@ -33,4 +34,4 @@ class CanonicalizePass(ModulePass):
 
 @lru_cache
 def _rules(max_elements: int, max_work: int) -> Rules:
-    return Rules(fold_rules(max_elements, max_work), ALGEBRA, VIEW_RULES)
+    return Rules(fold_rules(max_elements, max_work), ALGEBRA, VIEW_RULES, PAD_RULES)

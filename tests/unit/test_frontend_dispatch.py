@@ -180,6 +180,27 @@ def test_the_callable_is_native_for_plain_arrays() -> None:
         assert_same(f(x), x * 2)
 
 
+def test_numpy_numbers_take_the_short_way() -> None:
+    """A NumPy scalar has a dtype of its own; the full dispatch would cost more than small work."""
+    in_place = mlc.compile(donate="x")(lambda x, rate: (x - rate * x, rate))
+    for f in (mlc.compile(product), in_place):
+        f(ones(3), np.float32(2))
+        f._dispatcher.call = unexpected  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        found = f(ones(3), np.float32(0.5))
+        result = found[0] if isinstance(found, tuple) else found
+        assert_same(result, ones(3) * np.float32(0.5))
+        with pytest.raises(AssertionError, match="full dispatch"):
+            f(ones(3), np.float64(2))  # another type, another program
+
+
+def product(x: Any, rate: Any) -> Any:
+    return x * rate
+
+
+def unexpected(*_: object) -> object:
+    raise AssertionError("full dispatch")
+
+
 def test_it_looks_like_the_function() -> None:
     assert decorated.__name__ == "decorated"
     assert decorated.__doc__ == "x times y."

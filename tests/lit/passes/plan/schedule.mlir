@@ -59,6 +59,21 @@ func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256
 
 // -----
 
+// A convolution of 16 filters: one vector holds a row of the tile, so there are 16 rows instead of 6.
+// CHECK-LABEL: @few_filters
+// CHECK: tile_m = 16, tile_n = 16, block_m
+// AVX2-LABEL: @few_filters
+// AVX2: tile_m = 6, tile_n = 16, block_m
+func.func @few_filters(%x: tensor<8x10x10x16xf32>, %w: tensor<3x3x16x16xf32>) -> tensor<8x8x8x16xf32> {
+  %y = mlc.kernel "window" (%a = %x, %b = %w) : (tensor<8x10x10x16xf32>, tensor<3x3x16x16xf32>) -> (tensor<8x8x8x16xf32>) {
+    %0 = mlc.conv "n(y+i)(x+j)c,ijcf->nyxf" %a, %b : tensor<8x10x10x16xf32>, tensor<3x3x16x16xf32> -> tensor<8x8x8x16xf32>
+    mlc.yield %0 : tensor<8x8x8x16xf32>
+  }
+  func.return %y : tensor<8x8x8x16xf32>
+}
+
+// -----
+
 // A narrow one has a tile but no blocks: its rhs is read in place. A schedule that somebody wrote is
 // kept.
 // CHECK-LABEL: @small

@@ -213,3 +213,74 @@ func.func @unit_axis(%x: tensor<1x2x3xf32>) -> tensor<6xf32> {
   %r = mlc.reshape %t : tensor<2x3x1xf32> -> tensor<6xf32>
   func.return %r : tensor<6xf32>
 }
+
+// -----
+
+// The gradient of a padded convolution: the cotangent's padding shrinks by what is taken away from the result.
+// CHECK-LABEL: @crop_of_convolution
+// CHECK-NEXT:    %[[ZERO:.*]] = mlc.constant dense<0.000000e+00> : tensor<f32>
+// CHECK-NEXT:    %[[PADDED:.*]] = mlc.pad %{{.*}}, %[[ZERO]][<0, 1, 0>, <0, 1, 0>] : tensor<2x8x4xf32>
+// CHECK-NEXT:    %[[GRADIENT:.*]] = mlc.conv "n(y+i)f,icf->nyc" %[[PADDED]], %{{.*}} : tensor<2x10x4xf32>, tensor<3x5x4xf32> -> tensor<2x8x5xf32>
+// CHECK-NEXT:    func.return %[[GRADIENT]]
+func.func @crop_of_convolution(%g: tensor<2x8x4xf32>, %w: tensor<3x5x4xf32>) -> tensor<2x8x5xf32> {
+  %zero = mlc.constant dense<0.0> : tensor<f32>
+  %wide = mlc.pad %g, %zero[<0, 2, 0>, <0, 2, 0>] : tensor<2x8x4xf32>, tensor<f32> -> tensor<2x12x4xf32>
+  %all = mlc.conv "n(y+i)f,icf->nyc" %wide, %w : tensor<2x12x4xf32>, tensor<3x5x4xf32> -> tensor<2x10x5xf32>
+  %kept = mlc.pad %all, %zero[<0, -1, 0>, <0, -1, 0>] : tensor<2x10x5xf32>, tensor<f32> -> tensor<2x8x5xf32>
+  func.return %kept : tensor<2x8x5xf32>
+}
+
+// -----
+
+// Of a result that somebody else reads whole, everything is computed.
+// CHECK-LABEL: @crop_of_shared_convolution
+// CHECK:         mlc.conv {{.*}} -> tensor<2x6x5xf32>
+// CHECK-NEXT:    mlc.pad {{.*}} -> tensor<2x4x5xf32>
+func.func @crop_of_shared_convolution(%g: tensor<2x8x4xf32>, %w: tensor<3x5x4xf32>) -> (tensor<2x4x5xf32>, tensor<2x6x5xf32>) {
+  %zero = mlc.constant dense<0.0> : tensor<f32>
+  %all = mlc.conv "n(y+i)f,icf->nyc" %g, %w : tensor<2x8x4xf32>, tensor<3x5x4xf32> -> tensor<2x6x5xf32>
+  %kept = mlc.pad %all, %zero[<0, -1, 0>, <0, -1, 0>] : tensor<2x6x5xf32>, tensor<f32> -> tensor<2x4x5xf32>
+  func.return %kept, %all : tensor<2x4x5xf32>, tensor<2x6x5xf32>
+}
+
+// -----
+
+// With stride 2 and dilation 3, one result less at the front is 2 elements less of x.
+// CHECK-LABEL: @crop_of_strided_convolution
+// CHECK:         mlc.pad %{{.*}}, %{{.*}}[<-2>, <-4>] : tensor<20xf32>, tensor<f32> -> tensor<14xf32>
+// CHECK-NEXT:    mlc.conv "(2y+3i),i->y" {{.*}} : tensor<14xf32>, tensor<3xf32> -> tensor<4xf32>
+func.func @crop_of_strided_convolution(%x: tensor<20xf32>, %w: tensor<3xf32>) -> tensor<4xf32> {
+  %zero = mlc.constant dense<0.0> : tensor<f32>
+  %all = mlc.conv "(2y+3i),i->y" %x, %w : tensor<20xf32>, tensor<3xf32> -> tensor<7xf32>
+  %kept = mlc.pad %all, %zero[<-1>, <-2>] : tensor<7xf32>, tensor<f32> -> tensor<4xf32>
+  func.return %kept : tensor<4xf32>
+}
+
+// -----
+
+// Nothing is left of a padding that is taken away whole.
+// CHECK-LABEL: @pad_nothing
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4xf32>
+// CHECK-NEXT:    func.return %[[X]]
+func.func @pad_nothing(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = mlc.constant dense<1.0> : tensor<f32>
+  %zero = mlc.constant dense<0.0> : tensor<f32>
+  %wide = mlc.pad %x, %one[<2>, <1>] : tensor<4xf32>, tensor<f32> -> tensor<7xf32>
+  %same = mlc.pad %wide, %zero[<-2>, <-1>] : tensor<7xf32>, tensor<f32> -> tensor<4xf32>
+  func.return %same : tensor<4xf32>
+}
+
+// -----
+
+// Zeros around ones, and zeros in place of elements: two paddings stay two.
+// CHECK-LABEL: @two_paddings
+// CHECK-COUNT-4: mlc.pad
+func.func @two_paddings(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>) {
+  %one = mlc.constant dense<1.0> : tensor<f32>
+  %zero = mlc.constant dense<0.0> : tensor<f32>
+  %ones = mlc.pad %x, %one[<1>, <0>] : tensor<4xf32>, tensor<f32> -> tensor<5xf32>
+  %zeros = mlc.pad %ones, %zero[<1>, <0>] : tensor<5xf32>, tensor<f32> -> tensor<6xf32>
+  %fewer = mlc.pad %x, %zero[<-1>, <0>] : tensor<4xf32>, tensor<f32> -> tensor<3xf32>
+  %shifted = mlc.pad %fewer, %zero[<1>, <0>] : tensor<3xf32>, tensor<f32> -> tensor<4xf32>
+  func.return %zeros, %shifted : tensor<6xf32>, tensor<4xf32>
+}
