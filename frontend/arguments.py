@@ -188,6 +188,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     The signature, with annotations that name a `TensorSpec` evaluated. A ufunc takes its operands;
     options without a default of their own (NumPy's ``<no value>``) are left out.
     """
+    function = inspect.unwrap(function)  # of what a transformation was made from
     if isinstance(function, np.ufunc):
         names = ["x"] if function.nin == 1 else [f"x{k + 1}" for k in range(function.nin)]
         positional = inspect.Parameter.POSITIONAL_ONLY

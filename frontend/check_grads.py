@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mlc.dialects.dtypes import numpy_dtype
 from mlc.frontend.containers import flatten, leaf_names, unflatten
-from mlc.frontend.derivatives import check_callable, jvp, vjp
+from mlc.frontend.derivative_arguments import check_callable
+from mlc.frontend.derivatives import jvp, vjp
 from mlc.frontend.subprogram import Transformed, traced
 
 MODES = ("fwd", "rev")
@@ -141,8 +142,9 @@ def _inexact(x: Array) -> bool:
 
 def _precision(dtype: Any) -> float:
     """The distance from 1 to the next number."""
-    from ml_dtypes import finfo
+    import ml_dtypes
 
+    finfo: Any = ml_dtypes.finfo
     try:
         return float(finfo(dtype).eps)
     except (TypeError, ValueError):

@@ -8,11 +8,13 @@ of the functions of these names in JAX. Outside a compiled function the function
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.errors import DTypeError, ShapeError
@@ -22,6 +24,13 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.markers import StopGradientOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.frontend.containers import flatten, leaf_names, unflatten
+from mlc.frontend.derivative_arguments import (
+    check_callable,
+    checked_argnums,
+    described,
+    outline,
+    places_of,
+)
 from mlc.frontend.errors import located
 from mlc.frontend.kinds import is_tuple
 from mlc.frontend.numpy.values import convert, is_operand, lift
@@ -94,23 +103,45 @@ class _Custom:
     """A function with a rule of its own."""
 
     def __init__(self, f: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
-        if not callable(f):
-            raise TypeError(f"mlc.{self.NAME}: found {f!r}; expected a function")
-        functools.update_wrapper(self, f)
+        check_callable(self.NAME, f)
+        self.nondiff = checked_argnums(self.NAME, tuple(nondiff_argnums))[1]
+        wrapped: Any = self
+        functools.update_wrapper(wrapped, f)
         self.f = f
-        self.nondiff = tuple(nondiff_argnums)
 
-    NAME = "custom"
+    NAME: ClassVar[str] = "custom"
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """A method's first argument is the instance."""
+        method: Any = self
+        return self if instance is None else functools.partial(method, instance)
+
+    def positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments as the rules get them: by position, defaults filled in."""
+        if isinstance(self.f, np.ufunc):
+            return args
+        bound = inspect.signature(self.f).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            names = ", ".join(bound.kwargs)
+            message = (
+                f"{self.NAME}: {_name(self.f)} has arguments that go by keyword only ({names});"
+                " expected positional ones, which its rule gets."
+            )
+            raise located(DTypeError, message)
+        places_of(self.NAME, bound.args, self.nondiff, "nondiff_argnums")
+        return bound.args
 
     def split(self, args: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
         """The arguments that are constants for the rule, and the others."""
-        constants = [args[k] for k in self.nondiff]
-        return constants, tuple(x for k, x in enumerate(args) if k not in self.nondiff)
+        places = [k % len(args) for k in self.nondiff]
+        return [args[k] for k in places], tuple(x for k, x in enumerate(args) if k not in places)
 
     def joined(self, constants: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         """All arguments in their order."""
-        rest, fixed = iter(values), dict(zip(self.nondiff, constants, strict=True))
         count = len(constants) + len(values)
+        places = [k % count for k in self.nondiff]
+        rest, fixed = iter(values), dict(zip(places, constants, strict=True))
         return [fixed[k] if k in fixed else next(rest) for k in range(count)]
 
 
@@ -122,18 +153,23 @@ class custom_vjp(_Custom):  # noqa: N801 - a decorator
     constants; `backward` gets them first.
     """
 
-    NAME = "custom_vjp"
+    NAME: ClassVar[str] = "custom_vjp"
     _rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """States the rule."""
+        check_callable("custom_vjp.defvjp", forward)
+        check_callable("custom_vjp.defvjp", backward)
         self._rules = (forward, backward)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
-            return self.f(*args)
+            return self.f(*args, **kwargs)
         if self._rules is None:
-            raise located(DTypeError, f"custom_vjp: {_name(self.f)} has no rule; call its defvjp.")
+            message = f"custom_vjp: {_name(self.f)} has no rule; expected one before a call."
+            remedy = f"State it: {_name(self.f)}.defvjp(forward, backward)."
+            raise located(DTypeError, message, remedy=remedy)
+        args = self.positional(args, kwargs)
         constants, values = self.split(args)
         with _rules_of(here()) as wanted:
             if not wanted:
@@ -154,8 +190,8 @@ class custom_vjp(_Custom):  # noqa: N801 - a decorator
 
         body = subprogram("custom_vjp", inputs, run(self.f))
         first = subprogram("custom_vjp", inputs, run(forward))
-        result, residuals = _pair(first, "forward", "(result, residuals)")
-        _same(body.outcome, result, "custom_vjp: forward")
+        result, residuals = _pair(first, "custom_vjp: forward", "(result, residuals)")
+        _same(body.outcome, result, "custom_vjp: forward's result")
         given = _carry((residuals.container(), result.container()))
 
         def pull(c: Any) -> Any:
@@ -173,20 +209,24 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator
     arguments that are constants; the rule gets them first.
     """
 
-    NAME = "custom_jvp"
+    NAME: ClassVar[str] = "custom_jvp"
     _rule: Callable[..., Any] | None = None
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """States the rule; gives it back, so that it may stand as a decorator."""
+        check_callable("custom_jvp.defjvp", rule)
         self._rule = rule
         return rule
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
-            return self.f(*args)
+            return self.f(*args, **kwargs)
         rule = self._rule
         if rule is None:
-            raise located(DTypeError, f"custom_jvp: {_name(self.f)} has no rule; call its defjvp.")
+            message = f"custom_jvp: {_name(self.f)} has no rule; expected one before a call."
+            remedy = f"State it: {_name(self.f)}.defjvp(rule)."
+            raise located(DTypeError, message, remedy=remedy)
+        args = self.positional(args, kwargs)
         constants, values = self.split(args)
         with _rules_of(here()) as wanted:
             return self._stated(rule, constants, values) if wanted else traced(self.f, *args)
@@ -200,8 +240,8 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator
         )
         both = _carry((values, values), inputs)
         push = subprogram("custom_jvp", both, lambda c: traced(rule, *constants, *c))
-        result, tangent = _pair(push, "the rule", "(result, tangent)")
-        _same(body.outcome, result, "custom_jvp: the rule")
+        result, tangent = _pair(push, "custom_jvp: the rule", "(result, tangent of the result)")
+        _same(body.outcome, result, "custom_jvp: the rule's result")
         _same(body.outcome, tangent, "custom_jvp: the rule's tangent")
         return _placed("jvp", inputs, body, [push])
 
@@ -223,7 +263,8 @@ def _pair(sub: Subprogram, what: str, form: str) -> tuple[Carry, Carry]:
     """The two parts of what a rule returned."""
     value = sub.outcome.container()
     if not is_tuple(value) or len(value) != 2:
-        raise located(DTypeError, f"{sub.function}: {what} must return a pair {form}.")
+        message = f"{what} returns {described(sub.outcome)}; expected a pair {form}."
+        raise located(DTypeError, message)
     count = len(flatten(value[0])[0])
     whole = sub.outcome
     structures = [flatten(part)[1] for part in value]
@@ -238,12 +279,15 @@ def _pair(sub: Subprogram, what: str, form: str) -> tuple[Carry, Carry]:
 def _same(wanted: Carry, found: Carry, what: str) -> None:
     """Raises unless two results have one structure, the same shapes and dtypes."""
     if found.structure != wanted.structure:
-        raise located(ShapeError, f"{what} returns another structure than the function does.")
+        message = (
+            f"{what} is {outline(found)}; expected what the function returns: {outline(wanted)}."
+        )
+        raise located(ShapeError, message)
     for name, x, y in zip(wanted.array_names, wanted.arrays, found.arrays, strict=True):
         if x.type != y.type:
             message = (
-                f"{what} returns {y.row.numpy} {spell(y.dims)} for {name}; the function"
-                f" returns {x.row.numpy} {spell(x.dims)}."
+                f"{what} has {y.row.numpy} {spell(y.dims)} for {name}; expected {x.row.numpy}"
+                f" {spell(x.dims)}, as the function returns."
             )
             raise located(ShapeError, message)
 
@@ -251,17 +295,22 @@ def _same(wanted: Carry, found: Carry, what: str) -> None:
 def _cotangents(inputs: Carry, values: tuple[Any, ...], found: Any) -> list[Any]:
     """One array for each of the inputs' arrays; raises where the user's tuple does not fit."""
     if not is_tuple(found) or len(found) != len(values):
-        kind = f"{len(found)} values" if is_tuple(found) else f"a {type(found).__name__}"
-        message = f"custom_vjp: backward returns {kind}; expected a tuple of {len(values)}"
-        raise located(ShapeError, f"{message}, a cotangent or None for each argument.")
+        kind = described(Carry.of("custom_vjp", found, "result"))
+        message = (
+            f"custom_vjp: backward returns {kind}; expected a tuple of {len(values)}: a cotangent,"
+            " or None for zero, for each argument."
+        )
+        raise located(ShapeError, message)
     leaves: list[Any] = []
-    for value, part in zip(values, found, strict=True):
-        count, structure = len(flatten(value)[0]), flatten(value)[1]
-        parts, form = flatten(part)
-        if part is not None and form != structure:
-            message = "custom_vjp: backward returns another structure than that of the argument."
+    for k, (value, part) in enumerate(zip(values, found, strict=True)):
+        wanted, given = (Carry.of("custom_vjp", x, "") for x in (value, part))
+        if part is not None and given.structure != wanted.structure:
+            message = (
+                f"custom_vjp: backward returns {outline(given)} for argument {k}, which is"
+                f" {outline(wanted)}; expected the same containers."
+            )
             raise located(ShapeError, message)
-        leaves += [None] * count if part is None else parts
+        leaves += [None] * len(wanted.leaves) if part is None else given.leaves
     arrays: list[Any] = []
     for name, x, leaf in zip(inputs.names, inputs.leaves, leaves, strict=True):
         if not isinstance(x, Tracer):
@@ -270,12 +319,14 @@ def _cotangents(inputs: Carry, values: tuple[Any, ...], found: Any) -> list[Any]
             arrays.append(Tracer(here(), full(here().b, 0, x.row, x.dims)))
             continue
         given = lift(leaf, "custom_vjp")
+        place = name.replace("args[", "argument ", 1).replace("]", "", 1)
+        what = f"custom_vjp: backward returns {given.row.numpy} {spell(given.dims)} for {place},"
+        wanted = f"which is {x.row.numpy} {spell(x.dims)}"
         if given.dims != x.dims:
-            message = (
-                f"custom_vjp: backward returns {spell(given.dims)} for {name}, which is"
-                f" {spell(x.dims)}."
-            )
-            raise located(ShapeError, message)
+            raise located(ShapeError, f"{what} {wanted}; expected its shape.")
+        if given.row.kind == "complex" != x.row.kind:
+            remedy = "Take the real part (.real)."
+            raise located(DTypeError, f"{what} {wanted}; expected real numbers.", remedy=remedy)
         arrays.append(Tracer(here(), convert(given.value, x.row)))
     return arrays
 

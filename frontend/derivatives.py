@@ -9,7 +9,7 @@ of these names in JAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import Block, SSAValue
@@ -18,9 +18,18 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.letters import spell
-from mlc.frontend.containers import Leaf, Structure
-from mlc.frontend.errors import LeakError, located
-from mlc.frontend.numpy.values import convert, is_operand
+from mlc.frontend.containers import Leaf
+from mlc.frontend.derivative_arguments import (
+    Argnums,
+    check_callable,
+    checked_argnums,
+    chosen,
+    described,
+    like,
+    main_part,
+    places_of,
+)
+from mlc.frontend.errors import LeakError, at_user_lines, located
 from mlc.frontend.regions import Carry
 from mlc.frontend.subprogram import (
     Subprogram,
@@ -37,7 +46,7 @@ from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
 from mlc.passes.tensor.derivative.varied import Varied
 
-Argnums = int | Sequence[int]
+Renamed = dict[SSAValue, SSAValue]
 
 
 # grad
@@ -66,17 +75,18 @@ def value_and_grad(
 
 def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool) -> Transformed:
     check_callable(name, f)
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    one = isinstance(argnums, int)
+    one, numbers = checked_argnums(name, argnums)
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        positions = places_of(name, args, numbers)
         inputs = chosen(name, args, positions)
         sub = with_arguments(name, f, inputs, positions, args, kwargs)
         loss = loss_of(name, sub, has_aux)
         values = sub.outputs
         into = Block(arg_types=[values[0].type])
         seeds = [into.args[0], *(None for _ in values[1:])]
-        found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+        with at_user_lines():
+            values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
         values = inline(sub.block, inputs.values, values)
         ones = full(here().b, 1.0, loss, ())
         gradients = filled(inputs, place(into, [ones], found))
@@ -86,23 +96,21 @@ def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool)
             return outcome, gradient
         return (gradient, outcome[1]) if has_aux else gradient
 
-    return transformed_once(f, (name, positions, one, has_aux), lambda: Transformed(f, run))
+    return transformed_once(f, (name, numbers, one, has_aux), lambda: Transformed(f, run))
 
 
 def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
     """The dtype of the number that the function returned; raises where it is none."""
-    structure: Structure = sub.outcome.structure
-    if has_aux:
-        pair = not isinstance(structure, Leaf) and structure.kind is tuple
-        if not pair or len(structure.children) != 2:  # pyright: ignore[reportAttributeAccessIssue]
-            message = f"{name}: with has_aux=True the function must return (number, anything else)."
-            raise located(DTypeError, message)
-        structure = structure.children[0]  # pyright: ignore[reportAttributeAccessIssue]
-    first = sub.outcome.leaves[0] if sub.outcome.leaves else None
-    if not isinstance(structure, Leaf) or not isinstance(first, Tracer):
-        kind = "a container" if not isinstance(structure, Leaf) else repr(first)
+    main = main_part(sub.outcome, has_aux)
+    first = main.leaves[0] if isinstance(main.structure, Leaf) else None
+    if not isinstance(first, Tracer):
+        kind = described(main) if first is None else repr(first)
+        remedy = "Return one number" + (
+            " and anything else, in this order."
+            if has_aux
+            else ", or (the number, anything else) with has_aux=True."
+        )
         message = f"{name}: the function returns {kind}; expected one real number."
-        remedy = "Return (loss, the rest) and say has_aux=True." if not has_aux else None
         raise located(DTypeError, message, remedy=remedy)
     with here().inside(sub.block):
         dims, row = first.dims, first.row
@@ -112,7 +120,10 @@ def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
         raise located(ShapeError, message, remedy=remedy)
     if row.kind != "float":
         message = f"{name}: the function returns {row.numpy}; expected a real floating number."
-        raise located(DTypeError, message)
+        remedy = "Convert it (.astype(np.float64)): what goes through integers is a constant."
+        if row.kind == "complex":
+            remedy = "Make it real (abs(z) ** 2, z.real), or use mlc.jvp or mlc.vjp."
+        raise located(DTypeError, message, remedy=remedy)
     return row
 
 
@@ -138,7 +149,8 @@ def vjp(
     main = main_part(sub.outcome, has_aux)
     into = Block(arg_types=[x.type for x in values[: len(main.arrays)]])
     seeds = [*into.args, *(None for _ in values[len(main.arrays) :])]
-    found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+    with at_user_lines():
+        values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
     outputs = inline(sub.block, inputs.values, values)
     outcome = results(sub.outcome, outputs)
     pull = Later("vjp", into, results_carry(main, outputs), found, inputs)
@@ -146,9 +158,7 @@ def vjp(
 
 
 def _vjp_outside(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> Any:
-    outcome = transformed_once(f, "value", lambda: Transformed(f, lambda *a: traced(f, *a)))(
-        *primals
-    )
+    outcome = value_of(f)(*primals)
 
     def pulled(primals: tuple[Any, ...], cotangent: Any) -> Any:
         return vjp(f, *primals, has_aux=has_aux)[1](cotangent)
@@ -169,6 +179,12 @@ def jvp(
     With `has_aux` the function returns (result, anything else), which is given third.
     """
     check_callable("jvp", f)
+    for option, found in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(found, tuple | list):
+            raise TypeError(
+                f"mlc.jvp: {option} is {type(found).__name__}; expected a tuple with one for each"
+                " argument"
+            )
     if current() is None:
 
         def pushed(primals: Any, tangents: Any) -> Any:
@@ -180,32 +196,40 @@ def jvp(
     main = main_part(sub.outcome, has_aux)
     given = like("jvp", inputs, tuple(tangents))
     outputs = inline(sub.block, [*inputs.values, *given], values)
-    renamed = dict(zip([*sub.block.args], [*inputs.values, *given], strict=True))
-    pushed = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
+    moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
     outcome = results(sub.outcome, outputs)
-    tangent = filled(results_carry(main, outputs), pushed)
+    tangent = filled(results_carry(main, outputs), moved)
     return (outcome[0], tangent, outcome[1]) if has_aux else (outcome, tangent)
 
 
-def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     (result, push): `push` takes a tangent for each argument and gives that of the result. What does
-    not depend on the tangents is computed once.
+    not depend on the tangents is computed once. With `has_aux` the function returns (result,
+    anything else), which is given third.
+
+    Outside a compiled function `push` computes the function again at each call.
     """
     check_callable("linearize", f)
     if current() is None:
-        outcome = transformed_once(f, "value", lambda: Transformed(f, lambda *a: traced(f, *a)))(
-            *primals
-        )
-        return outcome, lambda *tangents: jvp(f, primals, tangents)[1]
-    inputs, sub, tangents, values, found = _pushed("linearize", f, primals, False)
+        found = value_of(f)(*primals)
+
+        def push(*tangents: Any) -> Any:
+            return jvp(f, primals, tangents, has_aux)[1]
+
+        return (found[0], push, found[1]) if has_aux else (found, push)
+    inputs, sub, tangents, values, found = _pushed("linearize", f, primals, has_aux)
     linear = _split(sub.block, tangents)
+    arguments = dict(zip(tangents, linear.args, strict=True))
+    found = [None if x is None else arguments.get(x, x) for x in found]
     for _ in tangents:
         sub.block.erase_arg(sub.block.args[-1], safe_erase=False)
     outputs = inline(sub.block, inputs.values, values)
     outcome = results(sub.outcome, outputs)
-    gives = results_carry(sub.outcome, outputs)
-    return outcome, Later("linearize", linear, inputs, found, gives, one=True)
+    gives = results_carry(main_part(sub.outcome, has_aux), outputs)
+    later = Later("linearize", linear, inputs, found[: len(gives.arrays)], gives, one=True)
+    return (outcome[0], later, outcome[1]) if has_aux else (outcome, later)
 
 
 def _pushed(
@@ -219,7 +243,8 @@ def _pushed(
     tangents: list[SSAValue] = [
         sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments
     ]
-    values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
+    with at_user_lines():
+        values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
     return inputs, sub, tangents, values, found
 
 
@@ -278,7 +303,7 @@ class Later:
 def copy_of(block: Block, values: Sequence[SSAValue | None]) -> tuple[Block, list[SSAValue | None]]:
     """A copy of a block, and what values of it are called there."""
     new = Block(arg_types=[x.type for x in block.args])
-    renamed: dict[SSAValue, SSAValue] = dict(zip(block.args, new.args, strict=True))
+    renamed: Renamed = dict(zip(block.args, new.args, strict=True))
     Emitter(new).copies(block.ops, renamed)
     return new, [None if x is None else renamed.get(x, x) for x in values]
 
@@ -291,41 +316,20 @@ def _check_visible(name: str, block: Block) -> None:
     for op in block.walk():
         for x in op.operands:
             if x not in inside and not trace.visible(x):
-                message = f"{name}: the function that it gave is called outside the loop it is from"
-                raise located(LeakError, message)
+                message = (
+                    f"{name}: the function that it gave is called outside of the loop or branch"
+                    " that it is from; expected a call inside, where its values are known."
+                )
+                remedy = f"Return what it gives, or call mlc.{name} where this call is."
+                raise located(LeakError, message, remedy=remedy)
 
 
 # what these share
 
 
-def check_callable(name: str, f: object) -> None:
-    """TypeError for anything but a function."""
-    if not callable(f):
-        raise TypeError(f"mlc.{name}: the first argument is {f!r}; expected a function")
-
-
-def chosen(
-    name: str, args: Sequence[Any], positions: Sequence[int], *, integers: bool = False
-) -> Carry:
-    """The arguments at `positions`, lifted; DTypeError for arrays that have no derivative."""
-    for position in positions:
-        if not -len(args) <= position < len(args):
-            count = f"{len(args)} positional argument{'s' * (len(args) != 1)}"
-            raise located(DTypeError, f"{name}: argnums names {position}; found {count}.")
-    found = Carry.of(name, tuple(args[p] for p in positions), "args")
-    names = [
-        x.replace(f"args[{k}]", f"argument {p}", 1)
-        for x in found.names
-        for k, p in enumerate(positions)
-        if x.startswith(f"args[{k}]")
-    ]
-    found = replace(found, names=tuple(names))
-    for text, x in zip(found.array_names, found.arrays, strict=True):
-        if not x.row.is_inexact and not integers:
-            message = f"{name}: {text} is {x.row.numpy}, which has no derivative."
-            remedy = "Convert it to a floating dtype, or leave it out of argnums."
-            raise located(DTypeError, message, remedy=remedy)
-    return found
+def value_of(f: Callable[..., Any]) -> Transformed:
+    """`f`, compiled."""
+    return transformed_once(f, "value", lambda: Transformed(f, lambda *a, **k: traced(f, *a, **k)))
 
 
 def with_arguments(
@@ -352,32 +356,13 @@ def with_arguments(
     return subprogram(name, inputs, run)
 
 
-def main_part(outcome: Carry, has_aux: bool) -> Carry:
-    """The result without what else a function returns with `has_aux`."""
-    if not has_aux:
-        return outcome
-    structure = outcome.structure
-    if isinstance(structure, Leaf) or structure.kind is not tuple or len(structure.children) != 2:
-        message = f"{outcome.function}: with has_aux=True the function must return a pair."
-        raise located(DTypeError, message)
-    first = structure.children[0]
-    count = _leaves(first)
-    return replace(
-        outcome, structure=first, names=outcome.names[:count], leaves=outcome.leaves[:count]
-    )
-
-
-def _leaves(structure: Structure) -> int:
-    return 1 if isinstance(structure, Leaf) else sum(map(_leaves, structure.children))
-
-
 def place(
     block: Block, arguments: Sequence[SSAValue], values: Sequence[SSAValue | None]
 ) -> list[SSAValue | None]:
     """Puts a block into the program; its values as they are called afterwards."""
-    renamed = dict(zip(block.args, arguments, strict=True))
+    renamed: Renamed = dict(zip(block.args, arguments, strict=True))
     inline(block, arguments, ())
-    return [None if x is None else renamed.get(x, x) for x in values]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return [None if x is None else renamed.get(x, x) for x in values]
 
 
 def filled(carry: Carry, values: Sequence[SSAValue | None]) -> Any:
@@ -399,24 +384,3 @@ def results_carry(outcome: Carry, values: Sequence[SSAValue]) -> Carry:
 def results(outcome: Carry, values: Sequence[SSAValue]) -> Any:
     """What the function returned, with its values as they are called in the program."""
     return results_carry(outcome, values).container()
-
-
-def like(name: str, given: Carry, value: Any) -> list[SSAValue]:
-    """The arrays of a container that must be like `given` in structure, shapes and dtypes."""
-    found = Carry.of(name, value, "value")
-    if found.structure != given.structure:
-        message = f"{name}: found another structure than that of the value it belongs to."
-        raise located(ShapeError, message)
-    values: list[SSAValue] = []
-    for x, wanted in zip(found.leaves, given.leaves, strict=True):
-        if not isinstance(wanted, Tracer):
-            continue
-        if not is_operand(x) or x.dims != wanted.dims:
-            shape = spell(x.dims) if isinstance(x, Tracer) else repr(x)
-            message = f"{name}: found {shape} for a value {spell(wanted.dims)}; expected its shape."
-            raise located(ShapeError, message)
-        if x.row is not wanted.row and not x.weak:
-            message = f"{name}: found {x.row.numpy} for a value of {wanted.row.numpy}"
-            raise located(DTypeError, message)
-        values.append(convert(x.value, wanted.row))
-    return values

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from mlc.dialects.errors import MlcError
-from mlc.frontend.source import Site, user_site
+from mlc.frontend.source import Site, site_of, user_site
 
 E = TypeVar("E", bound=MlcError)
 
@@ -76,7 +78,21 @@ def located(kind: type[E], message: str, *, remedy: str = "", site: Site | None 
 
 
 def relocated(error: MlcError) -> MlcError:
-    """An error of the tensor level, with the user's line; one that has a line already as it is."""
+    """
+    An error of the tensor level, with the user's line: that of the op that it names, or else the
+    one that runs. One that has a line already stays as it is.
+    """
     if "site" in error.__dict__:
         return error
-    return located(type(error), str(error))
+    place: object = error.__dict__.get("location")
+    site = site_of(place) if place is not None else None
+    return located(type(error), str(error), site=site)
+
+
+@contextmanager
+def at_user_lines() -> Generator[None]:
+    """Errors of the tensor level get the user's line."""
+    try:
+        yield
+    except MlcError as error:
+        raise relocated(error) from None

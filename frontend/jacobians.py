@@ -7,126 +7,158 @@ A column of the Jacobian is one push forward, a row one pull back; `mlc.vmap` do
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mlc.dialects.dims import product
 from mlc.dialects.errors import DTypeError
-from mlc.dialects.tensor.create import full
 from mlc.frontend.containers import Structure, flatten, unflatten
-from mlc.frontend.derivatives import Argnums, check_callable, linearize, vjp
+from mlc.frontend.derivative_arguments import (
+    Argnums,
+    check_callable,
+    checked_argnums,
+    chosen,
+    places_of,
+)
+from mlc.frontend.derivatives import linearize, vjp
 from mlc.frontend.errors import located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.subprogram import Transformed, traced, transformed_once
 from mlc.frontend.symbolic import as_size
-from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 from mlc.frontend.vmap import vmap
 
 
-def jacfwd(f: Callable[..., Any], argnums: Argnums = 0) -> Transformed:
+def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
     """
     The Jacobian by forward mode, one pass for each element of the argument: for many results of few
     arguments.
 
     A container like the function's result, in which each array of shape S is a container like the
-    argument with an array of shape (*S, *A) for each array of shape A.
+    argument with an array of shape (*S, *A) for each array of shape A. With `has_aux` the function
+    returns (result, anything else), and this one (Jacobian, anything else). Raises DTypeError for
+    integers.
     """
-    return _jacobian("jacfwd", f, argnums, _columns)
+    return _jacobian("jacfwd", f, argnums, has_aux, _columns)
 
 
-def jacrev(f: Callable[..., Any], argnums: Argnums = 0) -> Transformed:
+def jacrev(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
     """
     The Jacobian by reverse mode, one pass for each element of the result: for few results of many
-    arguments. The result is that of `jacfwd`.
+    arguments. What it gives is that of `jacfwd`.
     """
-    return _jacobian("jacrev", f, argnums, _rows)
+    return _jacobian("jacrev", f, argnums, has_aux, _rows)
 
 
-def hessian(f: Callable[..., Any], argnums: Argnums = 0) -> Transformed:
+def hessian(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
     """
     The second derivatives: ``jacfwd(jacrev(f))``, one pass forward over one pass back for each
     element of the argument.
     """
-    return jacfwd(jacrev(f, argnums), argnums)
+    return jacfwd(jacrev(f, argnums, has_aux), argnums, has_aux)
 
 
-Way = Callable[[Callable[..., Any], tuple[Any, ...]], tuple[list[tuple[Any, ...]], Structure]]
-"""Gives the arguments' container of derivatives for each array of the result."""
+@dataclass(frozen=True)
+class _Blocks:
+    """For each leaf of the result one for each leaf of the argument; what else was returned."""
+
+    found: list[list[Any]]
+    structure: Structure
+    rest: Any
 
 
-def _jacobian(name: str, f: Callable[..., Any], argnums: Argnums, way: Way) -> Transformed:
+Way = Callable[[str, Callable[..., Any], Sequence[Any], bool], _Blocks]
+"""Of a function of leaves (name, function, leaves, has_aux); what is no array stays itself."""
+
+
+def _jacobian(
+    name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool, way: Way
+) -> Transformed:
     check_callable(name, f)
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    one = isinstance(argnums, int)
+    one, numbers = checked_argnums(name, argnums)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        def of_chosen(*values: Any) -> Any:
+        positions = places_of(name, args, numbers)
+        inputs = chosen(name, args, positions)
+
+        def of_leaves(*leaves: Any) -> Any:
             every = list(args)
-            for position, value in zip(positions, values, strict=True):
+            for position, value in zip(positions, unflatten(inputs.structure, leaves), strict=True):
                 every[position] = value
             return traced(f, *every, **kwargs)
 
-        for position in positions:
-            if not -len(args) <= position < len(args):
-                message = f"{name}: argnums names {position}; found {len(args)} arguments."
-                raise located(DTypeError, message)
-        chosen = tuple(args[p] for p in positions)
-        for leaf in flatten(chosen)[0]:
-            if not (x := lift(leaf, name)).row.is_inexact:
-                message = f"{name}: an argument is {x.row.numpy}, which has no derivative."
-                raise located(DTypeError, message)
-        found, structure = way(of_chosen, chosen)
-        return unflatten(structure, [x[0] for x in found] if one else found)
+        blocks = way(name, of_leaves, inputs.leaves, has_aux)
+        parts = [unflatten(inputs.structure, row) for row in blocks.found]
+        outcome = unflatten(blocks.structure, [x[0] for x in parts] if one else parts)
+        return (outcome, blocks.rest) if has_aux else outcome
 
-    return transformed_once(f, (name, positions, one), lambda: Transformed(f, run))
+    return transformed_once(f, (name, numbers, one, has_aux), lambda: Transformed(f, run))
 
 
-def _columns(
-    f: Callable[..., Any], chosen: tuple[Any, ...]
-) -> tuple[list[tuple[Any, ...]], Structure]:
-    outcome, push = linearize(f, *chosen)
-    results, structure = flatten(outcome)
-    leaves, form = flatten(chosen)
-    blocks: list[list[Any]] = [[] for _ in results]
+def _columns(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: bool) -> _Blocks:
+    """Each array of the argument on its own: no zeros of the others are pushed forward."""
+    found: list[list[Any]] = []
+    structure, rest = flatten(())[1], None
     for k, leaf in enumerate(leaves):
+        if not isinstance(leaf, Tracer):
+            for row in found:
+                row.append(leaf)
+            continue
 
-        def column(direction: Any, k: int = k) -> Any:
-            tangents = [direction if j == k else _zeros(x) for j, x in enumerate(leaves)]
-            return push(*unflatten(form, tangents))
+        def of_one(x: Any, k: int = k) -> Any:
+            return f(*leaves[:k], x, *leaves[k + 1 :])
 
+        outcome, push, *others = linearize(of_one, leaf, has_aux=has_aux)
+        rest = others[0] if others else None
+        results, structure = flatten(outcome)
+        found = found or [list(leaves[:k]) for _ in results]
         # the new axis last: a column for each element of the argument
-        every = flatten(vmap(column, out_axes=-1)(_directions(leaf)))[0]
-        for found, result, part in zip(blocks, results, every, strict=True):
-            found.append(part.reshape((*lift(result).shape, *lift(leaf).shape)))
-    return [unflatten(form, found) for found in blocks], structure
+        every = flatten(vmap(push, out_axes=-1)(_directions(leaf)))[0]
+        for row, result, part in zip(found, results, every, strict=True):
+            x = _floating(name, result)
+            row.append(part.reshape((*x.shape, *leaf.shape)))
+    return _Blocks(found, structure, rest)
 
 
-def _rows(
-    f: Callable[..., Any], chosen: tuple[Any, ...]
-) -> tuple[list[tuple[Any, ...]], Structure]:
-    outcome, pull = vjp(f, *chosen)[:2]
+def _rows(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: bool) -> _Blocks:
+    """Each array of the result on its own: no zeros of the others are pulled back."""
+    found: list[list[Any]] = []
+    outcome, pull, *others = vjp(f, *leaves, has_aux=has_aux)
     results, structure = flatten(outcome)
-    leaves = flatten(chosen)[0]
-    blocks: list[tuple[Any, ...]] = []
     for k, result in enumerate(results):
+        x = _floating(name, result)
 
         def row(direction: Any, k: int = k) -> Any:
-            cotangents = [direction if j == k else _zeros(x) for j, x in enumerate(results)]
-            return pull(unflatten(structure, cotangents))
+            def of_one(*values: Any) -> Any:
+                again = f(*values)
+                return flatten(again[0] if has_aux else again)[0][k]
 
-        every, form = flatten(vmap(row)(_directions(result)))
-        shaped = [
-            part.reshape((*lift(result).shape, *lift(leaf).shape))
-            for part, leaf in zip(every, leaves, strict=True)
-        ]
-        blocks.append(unflatten(form, shaped))
-    return blocks, structure
+            if len(results) == 1:
+                return pull(unflatten(structure, [direction]))
+            return vjp(of_one, *leaves)[1](direction)
+
+        every = vmap(row)(_directions(x))
+        pairs = zip(every, leaves, strict=True)
+        found.append(
+            [
+                part.reshape((*x.shape, *leaf.shape)) if isinstance(leaf, Tracer) else leaf
+                for part, leaf in pairs
+            ]
+        )
+    return _Blocks(found, structure, others[0] if others else None)
 
 
-def _zeros(value: Any) -> Tracer:
-    x = lift(value)
-    return Tracer(here(), full(here().b, 0, x.row, x.dims), weak=x.weak)
+def _floating(name: str, result: Any) -> Tracer:
+    x = lift(result, name)
+    if not x.row.is_inexact:
+        message = (
+            f"{name}: the function returns {x.row.numpy}, which has no derivative; expected"
+            " floating or complex numbers."
+        )
+        remedy = "Convert it, or return it beside the result with has_aux=True."
+        raise located(DTypeError, message, remedy=remedy)
+    return x
 
 
 def _directions(value: Any) -> Tracer:

@@ -52,6 +52,16 @@ class Site:
         return FileLineColLoc(StringAttr(self.filename), IntAttr(self.line), IntAttr(self.column))
 
 
+def site_of(location: object) -> Site | None:
+    """Where an op comes from; its expression's end is not kept."""
+    from xdsl.dialects.builtin import FileLineColLoc
+
+    if not isinstance(location, FileLineColLoc):
+        return None
+    column = location.column.data
+    return Site(location.filename.data, location.line.data, column, column + 1)
+
+
 def shown_path(filename: str) -> str:
     """The file, relative to the working directory where it lies inside it."""
     try:

@@ -63,13 +63,13 @@ def inline(block: Block, values: Sequence[SSAValue], outputs: Sequence[SSAValue]
     `outputs`, values of the block, as they are called afterwards.
     """
     into = here().scopes[-1]
-    renamed = dict(zip(block.args, values, strict=True))
+    renamed: dict[SSAValue, SSAValue] = dict(zip(block.args, values, strict=True))
     for argument, value in renamed.items():
         argument.replace_all_uses_with(value)
     for op in list(block.ops):
         op.detach()
         into.add_op(op)
-    return [renamed.get(x, x) for x in outputs]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return [renamed.get(x, x) for x in outputs]
 
 
 class Transformed:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mlc.frontend.containers import Structure, flatten, unflatten
-from mlc.frontend.derivatives import check_callable, vjp
+from mlc.frontend.derivative_arguments import check_callable
+from mlc.frontend.derivatives import vjp
 from mlc.frontend.subprogram import Transformed, traced
 
 
@@ -33,7 +34,7 @@ def wrap(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bridged(torch: Any, forward: Transformed, backward: Transformed) -> Callable[..., Any]:
-    class Bridge(torch.autograd.Function):  # pyright: ignore[reportUntypedBaseClass]
+    class Bridge(torch.autograd.Function):
         """One call of the function."""
 
         @staticmethod

@@ -102,8 +102,8 @@ def _reverse(block: Block, inputs: list[SSAValue], outputs: list[SSAValue]) -> l
     cotangents = _more(block, outputs, "bar_")
     ops = list(block.ops)
     seeds = [c if is_differentiable(x) else None for c, x in zip(cotangents, outputs, strict=True)]
-    found = pull_back(ops, outputs, inputs, block, seeds)
-    return [*outputs, *_present(block, inputs, found)]
+    values, found = pull_back(ops, outputs, inputs, block, seeds)
+    return [*values, *_present(block, inputs, found)]
 
 
 def _present(block: Block, values: list[SSAValue], found: list[SSAValue | None]) -> list[SSAValue]:

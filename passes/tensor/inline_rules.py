@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.markers import StopGradientOp
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.passes.tensor.derivative.rules import inline_rule
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,5 @@ def _inline(block: Block) -> None:
             op.result.replace_all_uses_with(op.x)
             block.erase_op(op)
         elif isinstance(op, RuleOp):
-            body = op.body.block
-            for argument, value in zip(body.args, op.inputs, strict=True):
-                argument.replace_all_uses_with(value)
-            last = yield_of(body)
-            for result, value in zip(op.results, last.values, strict=True):
-                result.replace_all_uses_with(value)
-            body.erase_op(last)
-            for inner in list(body.ops):
-                inner.detach()
-                block.insert_op_before(inner, op)
-            block.erase_op(op, safe_erase=False)
+            inline_rule(op)
         op = following

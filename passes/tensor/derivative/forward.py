@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.control import ControlOp, IfOp, YieldOp, yield_of
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
@@ -22,6 +23,12 @@ from mlc.passes.tensor.derivative.emit import (
 )
 from mlc.passes.tensor.derivative.reverse import Reverse
 from mlc.passes.tensor.derivative.reverse_rule import copied
+from mlc.passes.tensor.derivative.rules import (
+    check_closed,
+    check_linear,
+    inline_used,
+    placed_at,
+)
 from mlc.passes.tensor.derivative.varied import Varied
 
 
@@ -41,14 +48,20 @@ class Forward:
         b = Emitter(block)
         for op in ops:
             block.add_op(op)
-            if isinstance(op, RuleOp) and op.kind.data != "checkpoint":
-                self._rule(b.at(op), op)
-            elif isinstance(op, ControlOp):
-                self._control(b.at(op), op)
-            elif isinstance(op, TensorOp) and op.results[0] in self.varied:
-                tangent = self._push(b.at(op), op)
-                if tangent is not None:
-                    self.tangents[op.results[0]] = tangent
+            try:
+                self._visit(b.at(op), op)
+            except MlcError as error:
+                raise placed_at(error, op) from None
+
+    def _visit(self, b: Emitter, op: Operation) -> None:
+        if isinstance(op, RuleOp) and op.kind.data != "checkpoint":
+            self._rule(b, op)
+        elif isinstance(op, ControlOp):
+            self._control(b, op)
+        elif isinstance(op, TensorOp) and op.results[0] in self.varied:
+            tangent = self._push(b, op)
+            if tangent is not None:
+                self.tangents[op.results[0]] = tangent
 
     def of(self, b: Emitter, value: SSAValue) -> SSAValue:
         """The tangent of a value, zeros where it does not vary."""
@@ -122,6 +135,7 @@ class Forward:
 
     def _rule(self, b: Emitter, op: RuleOp) -> None:
         """The op is replaced by its rule, where an operand varies."""
+        check_closed(op, self.varied)
         if not any(x in self.tangents for x in op.inputs):
             return
         tangents = [self.of(b, x) for x in op.inputs]
@@ -130,6 +144,8 @@ class Forward:
             results, pushed = found[: op.count], list[SSAValue | None](found[op.count :])
         else:
             forward, backward = (region.block for region in op.rules)
+            cotangents = backward.args[len(backward.args) - op.count :]
+            check_linear(backward, cotangents, "custom_vjp, in forward mode: backward")
             found = copied(b, forward, op.inputs)
             results, residuals = found[: op.count], found[op.count :]
 
@@ -173,7 +189,10 @@ def push_forward(
     sweep.tangents.update({x: t for x, t in pairs if x in sweep.varied})
     sweep.run(block)
     found = [sweep.renamed.get(x, x) for x in outputs]
-    return found, [sweep.tangents.get(x) for x in found]
+    pushed = [sweep.tangents.get(x) for x in found]
+    renamed = inline_used([block])
+    values = [renamed.get(x, x) for x in found]
+    return values, [None if x is None else renamed.get(x, x) for x in pushed]
 
 
 def _ops(block: Block) -> Iterable[Operation]:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.elementwise import Elementwise, MulOp
@@ -22,6 +23,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp
 from mlc.passes.tensor.derivative.emit import Emitter, Values, discard
+from mlc.passes.tensor.derivative.rules import inline_used, placed_at
 from mlc.passes.tensor.derivative.varied import Varied
 
 
@@ -120,12 +122,18 @@ class Reverse:
     def run(self, ops: Iterable[Operation]) -> None:
         """Visits the ops, last first."""
         for op in reversed(list(ops)):
-            if isinstance(op, ControlOp):
-                from mlc.passes.tensor.derivative.reverse_control import pull_control
+            try:
+                self._visit(op)
+            except MlcError as error:
+                raise placed_at(error, op) from None
 
-                pull_control(self, op)
-            elif isinstance(op, TensorOp):
-                self._pull(op)
+    def _visit(self, op: Operation) -> None:
+        if isinstance(op, ControlOp):
+            from mlc.passes.tensor.derivative.reverse_control import pull_control
+
+            pull_control(self, op)
+        elif isinstance(op, TensorOp):
+            self._pull(op)
 
     def _pull(self, op: TensorOp) -> None:
         found = self._taken(op.results[0])
@@ -283,15 +291,20 @@ def pull_back(
     inputs: Sequence[SSAValue],
     into: Block,
     cotangents: Sequence[SSAValue | None],
-) -> list[SSAValue | None]:
+) -> tuple[list[SSAValue], list[SSAValue | None]]:
     """
     Adds to `into` the ops that bring cotangents of `outputs` (None: zero) back through `ops`; gives
-    those of `inputs`, None for zero. Loops among the ops may be rewritten in place, so that they
-    save what the way back needs.
+    the outputs (which a rule of the user's may have replaced) and the cotangents of `inputs`, None
+    for zero. Loops among the ops may be rewritten in place, so that they save what the way back
+    needs.
     """
     ops = list(ops)
     sweep = Reverse(Emitter(into), Varied(inputs).mark(ops))
     for value, cotangent in zip(outputs, cotangents, strict=True):
         sweep.add(value, cotangent)
     sweep.run(ops)
-    return [sweep.take(x) for x in inputs]
+    found = [sweep.take(x) for x in inputs]
+    around = {op.parent for op in ops} - {into, None}
+    renamed = inline_used([*(block for block in around if block is not None), into])
+    values = [renamed.get(x, x) for x in outputs]
+    return values, [None if x is None else renamed.get(x, x) for x in found]

@@ -20,6 +20,7 @@ from mlc.passes.tensor.derivative.emit import (
     is_differentiable,
 )
 from mlc.passes.tensor.derivative.reverse import Reverse
+from mlc.passes.tensor.derivative.rules import check_closed, check_linear
 
 
 def copied(b: Emitter, block: Block, values: Sequence[SSAValue]) -> Values:
@@ -31,6 +32,8 @@ def copied(b: Emitter, block: Block, values: Sequence[SSAValue]) -> Values:
 
 def pull_rule(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None]) -> None:
     """By the rule that the op states."""
+    if op.kind.data != "checkpoint":
+        check_closed(op, sweep.varied)
     match op.kind.data:
         case "vjp":
             _pull_vjp(sweep, op, cotangents)
@@ -76,11 +79,13 @@ def cotangent_values(
 def _pull_jvp(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None]) -> None:
     """The rule's tangents are linear in its operands' tangents: transposed."""
     like = [x for x in op.inputs if is_differentiable(x)]
+    rule = op.rules[0].block
+    check_linear(rule, rule.args[len(op.inputs) :], "custom_jvp: the rule's tangent")
 
     def emit(b: Emitter, tangents: Values) -> list[SSAValue | None]:
         rest = iter(tangents)
         given = [next(rest) if is_differentiable(x) else b.zeros(x.type) for x in op.inputs]
-        results = copied(b, op.rules[0].block, [*op.inputs, *given])
+        results = copied(b, rule, [*op.inputs, *given])
         return list(results[len(results) // 2 :])
 
     for x, cotangent in zip(like, sweep.transposed(emit, like, cotangents), strict=True):

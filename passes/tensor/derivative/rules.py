@@ -31,9 +31,9 @@ def check_closed(op: RuleOp, varied: Varied) -> None:
                 name = f" {x.name_hint!r}" if x.name_hint else ""
                 message = (
                     f"custom_{op.kind.data}: the function or its rule reads a value{name} from"
-                    " around it that varies with what is differentiated by; expected such values as"
-                    " arguments, so that the rule can say their derivatives. Pass it as an argument,"
-                    " or make it a constant with mlc.stop_gradient."
+                    " around it that varies with what is differentiated by; expected it among the"
+                    " arguments, for which the rule states derivatives. Pass it as an argument, or"
+                    " make it a constant with mlc.stop_gradient."
                 )
                 raise placed_at(DTypeError(message), op)
 
@@ -49,8 +49,8 @@ def check_linear(block: Block, tangents: Sequence[SSAValue], what: str) -> None:
         product = len(given) > 1 and joint == op.linear_operands()
         if product or not set(given) <= set(joint):
             message = (
-                f"{what} is not linear in what it is given: {op.name} of it; expected sums, products"
-                " with what does not depend on it, and other linear functions."
+                f"{what} is not linear in what it is given: {op.name} of it; expected sums,"
+                " products with what does not depend on it, and other linear functions."
             )
             raise placed_at(DTypeError(message), op)
 
