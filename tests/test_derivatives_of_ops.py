@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from mlc.dialects.dtypes import F64
+from mlc.dialects.tensor.library import ROUTINES
 from mlc.dialects.tensor.registry import OPS
+from tests.derivative_table import DOCUMENT, document, routine_row, row_of
 from tests.every_op.cases import Case
 from tests.every_op.derivatives import (
     central,
@@ -166,6 +168,14 @@ def test_every_op_states_where_its_derivative_is_from() -> None:
         facts = ("transpose", "partials", "jvp")
         assert op.NO_DERIVATIVE or any(op.states(fact) for fact in facts), op.name
         assert op in covered, op.name
+
+
+def test_the_table_of_ops_and_modes_is_up_to_date() -> None:
+    """No empty cell; `python -m tests.derivative_table` writes it anew."""
+    for op in OPS:
+        assert all(row_of(op)), op.name
+    assert all(all(routine_row(name)) for name in ROUTINES)
+    assert DOCUMENT.read_text() == document()
 
 
 @pytest.mark.parametrize("routine", TURNED)
