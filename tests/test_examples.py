@@ -13,20 +13,30 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAST_LINE = re.compile(r"accuracy=(\d\.\d{4}) agreement=(\d\.\d{4}) speedup=(\d+\.\d\d)")
+TRAINED = re.compile(
+    r"mlp_accuracy=(\d\.\d{4}) mlp_steps_per_s=\d+ cnn_accuracy=(\d\.\d{4})"
+    r" cnn_steps_per_s=\d+ seconds=\d+\.\d compilations=(\d+)"
+)
 
 
-def run_digits(*arguments: str) -> tuple[str, float, float]:
-    """What `mlc run examples/digits.py` prints, its accuracy and its agreement."""
-    command = [sys.executable, "-m", "mlc", "run", "examples/digits.py", *arguments]
+def run_example(name: str, *arguments: str) -> str:
+    """What `mlc run examples/NAME` prints."""
+    command = [sys.executable, "-m", "mlc", "run", f"examples/{name}", *arguments]
     # two processes test at once: NumPy's BLAS threads would wait for each other
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = LAST_LINE.fullmatch(done.stdout.splitlines()[-1])
-    assert found is not None, done.stdout
-    return done.stdout, float(found[1]), float(found[2])
+    return done.stdout
+
+
+def run_digits(*arguments: str) -> tuple[str, float, float]:
+    """What the example prints, its accuracy and its agreement."""
+    output = run_example("digits.py", *arguments)
+    found = LAST_LINE.fullmatch(output.splitlines()[-1])
+    assert found is not None, output
+    return output, float(found[1]), float(found[2])
 
 
 def test_digits() -> None:
@@ -34,6 +44,15 @@ def test_digits() -> None:
     assert accuracy >= 0.96
     assert agreement == 1.0
     assert "3594 predictions compared" in output  # each of the 1,797 digits once for each model
+
+
+def test_train_digits() -> None:
+    output = run_example("train_digits.py", "--folds", "1", "--epochs", "8")
+    found = TRAINED.fullmatch(output.splitlines()[-1])
+    assert found is not None, output
+    assert float(found[1]) >= 0.85
+    assert float(found[2]) >= 0.95
+    assert found[3] == "2"  # one for each network
 
 
 @pytest.mark.gpu
