@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 from xdsl.ir import Block, SSAValue
 
@@ -130,9 +130,24 @@ def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
 # vjp, jvp, linearize
 
 
+Pull = Callable[[Any], tuple[Any, ...]]
+
+
+@overload
 def vjp(
-    f: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> tuple[Any, Callable[[Any], tuple[Any, ...]]] | tuple[Any, Any, Any]:
+    f: Callable[..., Any], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[Any, Pull]: ...
+
+
+@overload
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: Literal[True]) -> tuple[Any, Pull, Any]: ...
+
+
+@overload
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     (result, pull): `pull` takes a cotangent, a container like the result, and gives a tuple of
     cotangents, one for each argument. With `has_aux` the function returns (result, anything else)

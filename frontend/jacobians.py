@@ -13,6 +13,7 @@ from typing import Any
 
 from mlc.dialects.dims import product
 from mlc.dialects.errors import DTypeError
+from mlc.dialects.tensor.create import full
 from mlc.frontend.containers import Structure, flatten, unflatten
 from mlc.frontend.derivative_arguments import (
     Argnums,
@@ -26,6 +27,7 @@ from mlc.frontend.errors import located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.subprogram import Transformed, traced, transformed_once
 from mlc.frontend.symbolic import as_size
+from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 from mlc.frontend.vmap import vmap
 
@@ -114,7 +116,7 @@ def _columns(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: b
         results, structure = flatten(outcome)
         found = found or [list(leaves[:k]) for _ in results]
         # the new axis last: a column for each element of the argument
-        every = flatten(vmap(push, out_axes=-1)(_directions(leaf)))[0]
+        every = flatten(_each(push, leaf, -1))[0]
         for row, result, part in zip(found, results, every, strict=True):
             x = _floating(name, result)
             row.append(part.reshape((*x.shape, *leaf.shape)))
@@ -138,7 +140,7 @@ def _rows(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: bool
                 return pull(unflatten(structure, [direction]))
             return vjp(of_one, *leaves)[1](direction)
 
-        every = vmap(row)(_directions(x))
+        every = _each(row, x, 0)
         pairs = zip(every, leaves, strict=True)
         found.append(
             [
@@ -147,6 +149,13 @@ def _rows(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: bool
             ]
         )
     return _Blocks(found, structure, others[0] if others else None)
+
+
+def _each(run: Callable[[Any], Any], value: Tracer, axis: int) -> Any:
+    """A linear function of arrays like `value` for each direction: an axis of what it gives."""
+    if not value.dims:
+        return run(Tracer(here(), full(here().b, 1.0, value.row, ())))
+    return vmap(run, out_axes=axis)(_directions(value))
 
 
 def _floating(name: str, result: Any) -> Tracer:
