@@ -2,6 +2,7 @@
 // RUN: mlc opt %s -p 'differentiate{mode=reverse}' | filecheck %s --check-prefix=VJP
 // RUN: mlc opt %s -p 'differentiate{mode=forward}' | filecheck %s --check-prefix=JVP
 // RUN: mlc opt %s -p 'differentiate{function=linear mode=forward},differentiate{function=linear_jvp mode=reverse wrt=0}' | filecheck %s --check-prefix=BOTH
+// RUN: mlc opt %s -p 'differentiate{function=cross_entropy wrt=0},canonicalize,cse' | filecheck %s --check-prefix=LOSS
 // RUN: not mlc opt %s -p 'differentiate{function=integers wrt=1}' 2>&1 | filecheck %s --check-prefix=INTEGER
 // RUN: not mlc opt %s -p 'differentiate{function=integers wrt=2}' 2>&1 | filecheck %s --check-prefix=MANY
 // RUN: not mlc opt %s -p 'differentiate{function=nobody}' 2>&1 | filecheck %s --check-prefix=NAME
@@ -238,4 +239,31 @@ func.func @integers(%x: tensor<4xf32>, %i: tensor<4xi64>) -> tensor<4xf32> {
   %0 = mlc.convert %i : tensor<4xi64> -> tensor<4xf32>
   %1 = mlc.mul %x, %0 : tensor<4xf32>
   func.return %1 : tensor<4xf32>
+}
+
+// Cross-entropy of log-softmax: what comes after the loss holds no exp and no log but the softmax's own exp.
+// LOSS-LABEL: @cross_entropy_vjp(
+// LOSS:         %[[E:.*]] = mlc.exp
+// LOSS:         %[[S:.*]] = mlc.reduce "sum" "mn->m" %[[E]]
+// LOSS:         %[[LOSS:.*]] = mlc.reduce "sum" "mn->"
+// LOSS-NOT:     mlc.exp
+// LOSS-NOT:     mlc.log
+// LOSS:         mlc.div %{{.*}}, %[[S]]
+// LOSS-NOT:     mlc.exp
+// LOSS-NOT:     mlc.log
+// LOSS:         mlc.mul %{{.*}}, %[[E]]
+// LOSS:         func.return %[[LOSS]]
+func.func @cross_entropy(%x: tensor<8x10xf32>, %t: tensor<8x10xf32>) -> tensor<f32> {
+  %0 = mlc.reduce "max" "mn->m" %x : tensor<8x10xf32> -> tensor<8xf32>
+  %1 = mlc.stop_gradient %0 : tensor<8xf32>
+  %2 = mlc.broadcast "m->mn" %1 : tensor<8xf32> -> tensor<8x10xf32>
+  %3 = mlc.sub %x, %2 : tensor<8x10xf32>
+  %4 = mlc.exp %3 : tensor<8x10xf32>
+  %5 = mlc.reduce "sum" "mn->m" %4 : tensor<8x10xf32> -> tensor<8xf32>
+  %6 = mlc.log %5 : tensor<8xf32>
+  %7 = mlc.broadcast "m->mn" %6 : tensor<8xf32> -> tensor<8x10xf32>
+  %8 = mlc.sub %3, %7 : tensor<8x10xf32>
+  %9 = mlc.mul %t, %8 : tensor<8x10xf32>
+  %10 = mlc.reduce "sum" "mn->" %9 : tensor<8x10xf32> -> tensor<f32>
+  func.return %10 : tensor<f32>
 }
