@@ -1,7 +1,7 @@
 """
 Dialect `mlc_math`: functions of floats that upstream's `math` lacks. Scalars and vectors alike;
 the pass mlc-expand-math replaces every one of them, as it does upstream's, by arithmetic and, where
-the target has instructions for them (`CpuTarget.has_lane_tables`), the four ops at the end.
+the target has instructions for them (`CpuTarget.has_lane_tables`), the five ops at the end.
 """
 
 from __future__ import annotations
@@ -120,6 +120,13 @@ class SignificandOp(UnaryFunction):
     name = "mlc_math.significand"
 
 
+@irdl_op_definition
+class ReciprocalEstimateOp(UnaryFunction):
+    """1 / x within a relative 2^-14, as the instruction estimates it: to choose by, not to return."""
+
+    name = "mlc_math.reciprocal_estimate"
+
+
 TABLE_BYTES = 128
 """A table is two vectors of AVX-512: 32 f32 or 16 f64."""
 
@@ -171,7 +178,7 @@ MlcMath = Dialect(
     "mlc_math",
     [
         *(ErfcOp, LgammaOp, SigmoidOp, HypotOp, RemainderOp, NextAfterOp),
-        *(ScaleOp, ExponentOp, SignificandOp, LookupOp),
+        *(ScaleOp, ExponentOp, SignificandOp, ReciprocalEstimateOp, LookupOp),
     ],
     [],
 )

@@ -4,7 +4,7 @@ mlc_math: exponents and tables in registers, by the instructions of AVX-512.
 Each instruction has forms of 128, 256 and 512 bits; scalars go through the lowest lane of the
 first, vectors of other widths through pieces.
 SOURCE: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2C: VGETEXPPS,
-VGETMANTPS, VSCALEFPS, VPERMI2PS.
+VGETMANTPS, VSCALEFPS, VRCP14PS, VPERMI2PS.
 """
 
 from __future__ import annotations
@@ -105,8 +105,13 @@ def _element(value_type: Attribute) -> tuple[str, str, int]:
     return ("float", "ps", 32) if bits == 32 else ("double", "pd", 64)
 
 
-def _instruction(name: str, between: str = "") -> Callable[[FunctionText, Operation], None]:
-    """The instruction without a mask; `between`: its immediate operand."""
+def _instruction(
+    name: str, between: str = "", *, rounds: bool = True
+) -> Callable[[FunctionText, Operation], None]:
+    """
+    The instruction with every lane on; `between`: its immediate operand; `rounds`: the form of 512
+    bits names a rounding.
+    """
 
     def rule(e: FunctionText, op: Operation) -> None:
         element, short, bits = _element(op.results[0].type)
@@ -116,8 +121,8 @@ def _instruction(name: str, between: str = "") -> Callable[[FunctionText, Operat
             arguments = [f"{spelled} {x}" for x in operands]
             arguments += [between] if between else []
             arguments += [f"{spelled} zeroinitializer", f"i{max(lanes, 8)} -1"]
-            arguments += ["i32 4"] if lanes * bits == 512 else []  # rounding as it is set
-            function = f"@llvm.x86.avx512.mask.{name}.{short}.{lanes * bits}"
+            arguments += ["i32 4"] if rounds and lanes * bits == 512 else []  # as it is set
+            function = f"@llvm.x86.avx512.{name}.{short}.{lanes * bits}"
             return e.put(f"call {spelled} {function}({', '.join(arguments)})")
 
         widths = range(128 // bits, 512 // bits + 1)
@@ -145,7 +150,8 @@ def _lookup(e: FunctionText, op: functions.LookupOp) -> None:
     _by_pieces(e, op, [f"i{bits}"], element, piece, range(lanes, lanes + 1))
 
 
-RULES.on(functions.ScaleOp, _instruction("scalef"))
-RULES.on(functions.ExponentOp, _instruction("getexp"))
-RULES.on(functions.SignificandOp, _instruction("getmant", f"i32 {SIGNIFICAND}"))
+RULES.on(functions.ScaleOp, _instruction("mask.scalef"))
+RULES.on(functions.ExponentOp, _instruction("mask.getexp"))
+RULES.on(functions.SignificandOp, _instruction("mask.getmant", f"i32 {SIGNIFICAND}"))
+RULES.on(functions.ReciprocalEstimateOp, _instruction("rcp14", rounds=False))
 RULES.on(functions.LookupOp, _lookup)

@@ -22,6 +22,7 @@ from mlc.passes.loop import (
     exponential,
     hyperbolic,
     inverse_trigonometric,
+    lane_angles,
     lane_tables,
     logarithm,
     power,
@@ -78,6 +79,9 @@ BY_TABLE: Mapping[type[Operation], LaneFunction] = {
     math.AsinhOp: lane_tables.asinh,
     math.AcoshOp: lane_tables.acosh,
     math.CbrtOp: lane_tables.cbrt,
+    math.AtanOp: lane_angles.atan,
+    math.Atan2Op: lane_angles.atan2,
+    math.TanhOp: lane_angles.tanh,
 }
 """What takes the place of `FUNCTIONS` where the target looks up tables in registers."""
 

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
+from mlc.passes.loop.formats import CONSTANTS
+from mlc.passes.loop.lane_angles import TANH_BITS, TANH_OFFSET
+from mlc.passes.loop.lane_builder import BINARY32
+
 Real = mpmath.mpf
 Function = Callable[[Real], Real]
 
@@ -203,6 +207,17 @@ def _by_table() -> Iterator[Row]:
             "1e-3",
         )
 
+    sqrt = mpmath.sqrt
+    atan = _series(
+        lambda z: (mpmath.atan(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda k: mpmath.mpf((-1) ** (k + 1)) / (2 * k + 3),
+    )
+    tanh = _series(
+        lambda z: (mpmath.tanh(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda k: mpmath.taylor(mpmath.tanh, 0, 2 * k + 3)[-1],
+    )
+    # the last interval is wider, and so flat that nothing is asked of it
+    yield ("tanh_by_table", tanh, lambda z: z, mpmath.mpf(0), (one / 4) ** 2 * wide, 3, None)
     root = _series(
         lambda f: ((1 + f) ** (-one / 3) - 1) / f,
         lambda k: mpmath.binomial(-one / 3, k + 1),
@@ -216,6 +231,8 @@ def _by_table() -> Iterator[Row]:
         reach = wide / (2 * entries)
         yield ("exp_by_table", tail, lambda r: r * r, -reach * ln2, reach * ln2, *degrees(1, 4))
         yield ("exp2_by_table", rise, abs, -reach, reach, *degrees(2, 5))
+        angle = (wide * (mpmath.mpf("1.5") - NEAREST_ANGLE) / (entries - 1)) ** 2
+        yield ("atan_by_table", atan, lambda z: z, mpmath.mpf(0), angle, *degrees(0, 3))
         yield ("inverse_root_by_table", root, abs, -reach, one / entries, *degrees(2, 4))
         if not short:
             base = _series(
@@ -248,6 +265,24 @@ def problems() -> list[Problem]:
         ]
 
 
+NEAREST_ANGLE = 0.875
+"""The place of atan's first point after 0, in steps: nearer to 0 than the middle of its interval, so
+that what the quotient is rounded by counts less."""
+
+
+def _tanh_places() -> list[Real | None]:
+    """The middles of the 32 intervals of |x|, by the last bits of their number; None: 0."""
+    per_octave = 1 << TANH_BITS
+    found: list[Real | None] = [None] * 32
+    first = round(per_octave * 2 * (TANH_OFFSET - 0.5))  # counted from the octave of 1/2
+    for k in range(first + 1, 32 + first):
+        octave, part = divmod(k, per_octave)
+        low = mpmath.ldexp(1 + mpmath.mpf(part) / per_octave, octave - 1)
+        middle = low + mpmath.ldexp(1, octave - 1) / per_octave / 2 - TANH_OFFSET
+        found[(126 * per_octave + k) % 32] = min(middle, mpmath.mpf(CONSTANTS[BINARY32].tanh_one) / 2)
+    return found
+
+
 def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
     """
     The tables that two vectors of 512 bits hold: powers of 2, and for each interval of significands
@@ -261,13 +296,16 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
     def rounded(x: Real) -> float:
         return float(dtype(mpmath.nstr(x, 30)))
 
-    def accurate(middle: Real, scale: Real) -> tuple[float, float]:
-        first = dtype(rounded(1 / middle))
+    def accurate(function: Function, place: Real) -> tuple[float, float]:
+        first = dtype(rounded(place))
         near = [float(first + k * np.spacing(first)) for k in range(-100, 101)]
-        exact = [-mpmath.log(mpmath.mpf(x)) * scale for x in near]
+        exact = [function(mpmath.mpf(x)) for x in near]
         lost = [abs(x - mpmath.mpf(rounded(x))) for x in exact]
         best = min(range(len(near)), key=lambda k: lost[k])
         return near[best], rounded(exact[best])
+
+    def split(pairs: list[tuple[float, float]], inputs: str, outputs: str) -> None:
+        found[inputs], found[outputs] = (tuple(x) for x in zip(*pairs, strict=True))
 
     with mpmath.workdps(60):
         steps = [mpmath.mpf(k) / entries for k in range(entries)]
@@ -277,9 +315,18 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
             pairs = [(1.0, 0.0)]
             for k in range(1, entries - 1):
                 middle = mpmath.mpf(2 * (entries + k) + 1) / (2 * entries)
-                pairs.append(accurate(middle if k < entries // 2 else middle / 2, scale))
+                place = 1 / (middle if k < entries // 2 else middle / 2)
+                pairs.append(accurate(lambda x, scale=scale: -mpmath.log(x) * scale, place))
             pairs.append((1.0, 0.0))
-            found[f"{name}_inverse"], found[name] = (tuple(x) for x in zip(*pairs, strict=True))
+            split(pairs, f"{name}_inverse", name)
         first = [mpmath.mpf(x) for x in found["log_inverse"]]
         found["inverse_root"] = tuple(rounded(x ** (mpmath.mpf(1) / 3)) for x in first)
+        places = [x / mpmath.mpf(entries - 1) for x in (NEAREST_ANGLE, *range(2, entries))]
+        angles = [(0.0, 0.0), *(accurate(mpmath.atan, place) for place in places)]
+        split(angles, "atan_point", "atan")
+        if dtype is np.float32:
+            points = [(0.0, 0.0) if x is None else accurate(mpmath.tanh, x) for x in _tanh_places()]
+            split(points, "tanh_point", "tanh")
+            slopes = (mpmath.sech(mpmath.mpf(x)) ** 2 for x in found["tanh_point"])
+            found["tanh_slope"] = tuple(rounded(x) for x in slopes)
         return found

@@ -1,0 +1,101 @@
+"""
+atan, atan2 and tanh by tables that registers hold: the argument's distance from the nearest point
+of a table goes through the addition theorem, and a short polynomial gives what is left. Bounds are
+largest errors in units in the last place, over the points of tests/numerics/test_vector_math.py.
+
+SOURCE: P. T. P. Tang, Table-lookup algorithms for elementary functions and their error analysis,
+Proc. 10th IEEE Symposium on Computer Arithmetic, 1991; identities DLMF 4.21 and 4.35.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mlc.passes.loop import hyperbolic, inverse_trigonometric
+from mlc.passes.loop.formats import constants_of, polynomial, table
+from mlc.passes.loop.lane_builder import BINARY32, LaneBuilder
+
+
+def _first_octant(b: LaneBuilder, above: SSAValue, below: SSAValue) -> SSAValue:
+    """
+    atan(above / below) for 0 <= above <= below, below a normal number and not the largest ones.
+
+    atan(c) + atan(t), t = (above - c below) / (below + c above), c the point of the table that is
+    nearest to a rough quotient; c = 0 makes t the quotient itself.
+    """
+    points = table(b, "atan_point")
+    ratio = b.mul(above, b.reciprocal_estimate(below))
+    shift = b.constant(1.5 * 2.0**b.format.mantissa_bits)
+    index = b.bits(b.fma(ratio, b.constant(len(points) - 1.0), shift))
+    c = b.lookup(index, points)
+    t = b.div(b.fma(b.negate(c), below, above), b.fma(c, above, below))
+    z = b.mul(t, t)
+    angle = b.fma(b.mul(t, z), polynomial(b, "atan_by_table", z), t)
+    return b.add(b.lookup(index, table(b, "atan")), angle)
+
+
+def atan(b: LaneBuilder, x: SSAValue) -> SSAValue:
+    """
+    Arc tangent. f32: 1.75 ulp, f64: 1.5 ulp.
+
+    |x| > 1: pi/2 - atan(1 / |x|).
+    """
+    c = constants_of(b)
+    y = b.at_most(b.abs(x), c.huge)  # from here on atan rounds to pi/2
+    angle = _first_octant(b, b.at_most(y, 1.0), b.at_least(y, 1.0))
+    steep = b.compare("ogt", y, b.constant(1.0))
+    angle = b.select(steep, b.sub(b.constant(c.half_pi[0]), angle), angle)
+    return b.copysign(angle, x)
+
+
+def atan2(b: LaneBuilder, y: SSAValue, x: SSAValue) -> SSAValue:
+    """
+    The angle of the point (x, y). f32: 1.75 ulp, f64: 1.6 ulp. Zeros and infinities as IEEE
+    754-2019, 9.2.1: atan2(±0, -0) = ±pi, atan2(±inf, -inf) = ±3 pi/4.
+
+    The angle within the first octant, reflected at the diagonal and at the axis. Points whose
+    larger coordinate is zero, subnormal or near overflow go the way of other targets.
+    """
+    c = constants_of(b)
+    up, right = b.abs(y), b.abs(x)
+    steep = b.compare("ogt", up, right)
+    below = b.select(steep, up, right)
+    angle = _first_octant(b, b.select(steep, right, up), below)
+    angle = b.select(steep, b.sub(b.constant(c.half_pi[0]), angle), angle)
+    behind = b.int_compare("slt", b.bits(x), b.integer(0))  # -0 included
+    angle = b.select(behind, b.sub(b.constant(c.pi[0]), angle), angle)
+    # one comparison of bits, as unsigned numbers, for both ends
+    lowest, highest = (2.0**-100, 2.0**120) if b.format is BINARY32 else (2.0**-900, 2.0**1000)
+    place = b.int_sub(b.bits(below), b.bits(b.constant(lowest)))
+    reach = b.int_sub(b.bits(b.constant(highest)), b.bits(b.constant(lowest)))
+    rare = b.int_compare("ugt", place, reach)
+    found = b.where_any(
+        rare, lambda inside: (inverse_trigonometric.atan2(inside, y, x),), (b.copysign(angle, y),)
+    )
+    return found[0]
+
+
+TANH_OFFSET = 0.75
+"""Added to |x|, its first bits number the table's intervals: narrow ones first."""
+TANH_BITS = 3
+"""Intervals per octave: 2^this."""
+
+
+def tanh(b: LaneBuilder, x: SSAValue) -> SSAValue:
+    """
+    Hyperbolic tangent. f32: 1.4 ulp; f64 as on other targets: sixteen entries are too few.
+
+    tanh(c + d) = tanh(c) + u (1 - tanh(c)^2) / (1 + u tanh(c)), u = tanh(d), c the middle of an
+    interval, 0 in the first.
+    """
+    if b.format is not BINARY32:
+        return hyperbolic.tanh(b, x)
+    y = b.at_most(b.abs(x), constants_of(b).tanh_one / 2)
+    place = b.add(y, b.constant(TANH_OFFSET))
+    index = b.shift_right_signed(b.bits(place), b.format.mantissa_bits - TANH_BITS)
+    d = b.sub(y, b.lookup(index, table(b, "tanh_point")))
+    entry = b.lookup(index, table(b, "tanh"))
+    z = b.mul(d, d)
+    u = b.fma(b.mul(d, z), polynomial(b, "tanh_by_table", z), d)
+    rise = b.div(b.mul(u, b.lookup(index, table(b, "tanh_slope"))), b.fma(u, entry, b.constant(1.0)))
+    return b.copysign(b.add(entry, rise), x)
