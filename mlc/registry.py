@@ -18,6 +18,8 @@ PASSES = {
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
     "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",
     "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
+    "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
+    "mlc-turn-factors": "mlc.passes.tensor.turn_factors:TurnFactorsPass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",

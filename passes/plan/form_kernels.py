@@ -259,9 +259,16 @@ class _Build:
             return True
         owner = value.owner
         if isinstance(owner, TensorOp) and is_view(owner):
-            return False
+            return owner.parent is not self.block and self.is_made_around(value)
         home = self.grouping.home.get(value)
         return home is not kernel if home is not None else owner.parent is not self.block
+
+    def is_made_around(self, value: SSAValue) -> bool:
+        """Whether a kernel of a block around this one writes the value."""
+        around = self.parent
+        while around is not None and value not in around.grouping.home:
+            around = around.parent
+        return around is not None
 
 
 def _input_order(order: dict[Operation, int]) -> Callable[[SSAValue], tuple[int, int]]:

@@ -110,7 +110,12 @@ class Grouping:
             return
         if isinstance(owner, Operation) and owner.parent is self.block:
             self._demands.setdefault(value, []).append(demand)
-        elif demand.kernel is not None and isinstance(owner, TensorOp) and is_view(owner):
+        elif (
+            demand.kernel is not None
+            and isinstance(owner, TensorOp)
+            and is_view(owner)
+            and not (isinstance(owner, TransposeOp) and demand.stage == "operand")
+        ):
             for k, x in enumerate(owner.operands):
                 self._need(x, replace(demand, reads=max(demand.reads, _reads(owner, k))))
         else:
@@ -138,8 +143,10 @@ class Grouping:
     def _hand_on(self, op: Operation, k: int, index: int) -> None:
         """An operand goes into or out of a region as it lies in memory."""
         value = op.operands[k]
-        if _is_trip_number(root_of(value)) or (op, k) in self.ownership.copied:
-            self._copy(op, k, index)  # its memory is written by the time it is read
+        known = root_of(value)
+        # its memory is written by the time it is read; or would be shared by what has one content
+        if _is_trip_number(known) or (op, k) in self.ownership.copied or _is_splat(known):
+            self._copy(op, k, index)
         else:
             self._need(value, Demand(index))
 
@@ -393,6 +400,10 @@ def is_view(op: Operation) -> bool:
 def is_stored_constant(op: Operation) -> bool:
     """A constant that is a buffer: its elements differ (or there are none)."""
     return isinstance(op, ConstantOp) and repeated_element(op) is None
+
+
+def _is_splat(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp) and not is_stored_constant(value.owner)
 
 
 def through_reshapes(value: SSAValue, block: Block) -> SSAValue:

@@ -20,10 +20,8 @@ from mlc.dialects.tensor.control import (
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
-    Values,
     body_ops,
     discard,
-    extend_carried,
     extend_results,
     extend_yield,
     trips_of,
@@ -32,7 +30,7 @@ from mlc.passes.tensor.derivative.replay import CHECKPOINT, count_trips, pull_by
 from mlc.passes.tensor.derivative.residuals import Residuals, residuals_of
 from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
 from mlc.passes.tensor.derivative.reverse_rule import pull_rule
-from mlc.passes.tensor.derivative.stacked import row_of, stacked_outputs
+from mlc.passes.tensor.stacked import row_of, stack, stacked_outputs
 
 
 def pull_control(sweep: Reverse, op: ControlOp) -> None:
@@ -125,16 +123,14 @@ def _bring_residuals(op: ForOp, block: Block, count: SSAValue) -> None:
     body = op.body.block
     index = body.args[0]
     needed = residuals_of(body, block)
-    trips = trips_of(count)
-    assert trips is not None
-    stacks = _stack(op, needed.stored, trips)
+    stacks = stack(op, needed.stored)
     first = Block()
     e = Emitter(first, op.location)
     renamed: dict[SSAValue, SSAValue] = {}
     number = e.subtract(e.subtract(count, e.integer(1)), block.args[0])
     renamed[index] = number
-    for value, stack in zip(needed.stored, stacks, strict=True):
-        renamed[value] = e.read(stack, number)
+    for value, rows in zip(needed.stored, stacks, strict=True):
+        renamed[value] = e.read(rows, number)
     e.copies(needed.computed, renamed)
     _prepend(block, first, renamed)
 
@@ -150,28 +146,6 @@ def _prepend(block: Block, first: Block, renamed: dict[SSAValue, SSAValue]) -> N
     for op in list(first.ops):
         op.detach()
         block.insert_op_before(op, anchor)
-
-
-def _stack(op: ForOp, values: Sequence[SSAValue], trips: object) -> Values:
-    """New results of the loop: the values of all trips."""
-    assert op.parent is not None
-    body = op.body.block
-    around = Block()
-    b = Emitter(around, op.location)
-    starts = [b.stack(trips, x.type) for x in values]  # pyright: ignore[reportArgumentType]
-    for new in list(around.ops):
-        new.detach()
-        op.parent.insert_op_before(new, op)
-    first = len(op.results)
-    (arguments,) = extend_carried(op, starts)
-    last = yield_of(body)
-    last.detach()
-    inner = Emitter(body, op.location)
-    index = body.args[0]
-    written = [inner.write(s, v, index) for s, v in zip(arguments, values, strict=True)]
-    body.add_op(last)
-    extend_yield(body, written)
-    return list(op.results[first:])
 
 
 def _pull_if(sweep: Reverse, op: IfOp, cotangents: Sequence[SSAValue | None]) -> None:

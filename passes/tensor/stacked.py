@@ -1,0 +1,116 @@
+"""
+Rows that the trips of a loop read and write, each its own: what scans and their derivatives do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.tensor.control import ForOp, yield_of
+from mlc.dialects.tensor.elementwise import SubOp
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.passes.tensor.derivative.emit import (
+    Emitter,
+    Values,
+    extend_carried,
+    extend_yield,
+    trips_of,
+)
+
+ONE = Dim.const(1)
+
+
+def stacked_outputs(op: ForOp) -> dict[int, DynamicUpdateOp]:
+    """
+    For carried values every row of which is written by one trip, and read by none: the write. What
+    these start from counts for nothing.
+    """
+    trips = trips_of(op.count)
+    found: dict[int, DynamicUpdateOp] = {}
+    for k, value in enumerate(yield_of(op.body.block).values):
+        write = value.owner
+        if (
+            isinstance(write, DynamicUpdateOp)
+            and write.x is op.carried[k]
+            and uses_of(write.x) == uses_of(value) == 1
+            and _is_row(shape_of(write.update.type), write.shape, trips)
+            and _is_own_row(write.offsets[0], op, trips)
+        ):
+            found[k] = write
+    return found
+
+
+def uses_of(value: SSAValue) -> int:
+    """How often a value is read."""
+    return sum(1 for _ in value.uses)
+
+
+def row_read(value: SSAValue, op: ForOp) -> tuple[SSAValue, SSAValue] | None:
+    """A tensor from outside of which a value is the trip's own row, and the row's number."""
+    if not isinstance(value.owner, ReshapeOp):
+        return None
+    part = value.owner.x.owner
+    if not isinstance(part, DynamicSliceOp) or is_inside(part.x, op):
+        return None
+    trips, whole = trips_of(op.count), shape_of(part.x.type)
+    if shape_of(value.type) != whole[1:] or not _is_row(part.shape, whole, trips):
+        return None
+    return (part.x, part.offsets[0]) if _is_own_row(part.offsets[0], op, trips) else None
+
+
+def is_inside(value: SSAValue, op: ForOp) -> bool:
+    """Whether a value is made in the loop."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    return block is not None and block.parent_op() is op
+
+
+def _is_row(row: Sequence[Dim], whole: Sequence[Dim], trips: Dim | None) -> bool:
+    """Whether it is one of as many rows as there are trips."""
+    return bool(whole) and whole[0] == trips and tuple(row) == (ONE, *whole[1:])
+
+
+def _is_own_row(at: SSAValue, op: ForOp, trips: Dim | None) -> bool:
+    """Whether the row has the trip's number, counted from the first one or from the last one."""
+    index = op.body.block.args[0]
+    if at is index:
+        return True
+    if trips is None or not isinstance(at.owner, SubOp) or at.owner.rhs is not index:
+        return False
+    return trips_of(at.owner.lhs) == trips - 1
+
+
+def row_of(b: Emitter, whole: SSAValue, write: DynamicUpdateOp) -> SSAValue:
+    """The row of another tensor at the place where `write` writes."""
+    return b(DynamicSliceOp, whole, *write.offsets, declared=tensor_of(write.update))
+
+
+def stack(op: ForOp, values: Sequence[SSAValue], at: SSAValue | None = None) -> Values:
+    """
+    New results of the loop: its body's values of all trips, in rows of their numbers (or of `at`, a
+    row number of the trip's own).
+    """
+    trips = trips_of(op.count)
+    assert op.parent is not None
+    assert trips is not None
+    body = op.body.block
+    around = Block()
+    b = Emitter(around, op.location)
+    starts = [b.stack(trips, x.type) for x in values]
+    for new in list(around.ops):
+        new.detach()
+        op.parent.insert_op_before(new, op)
+    first = len(op.results)
+    (arguments,) = extend_carried(op, starts)
+    last = yield_of(body)
+    last.detach()
+    inner = Emitter(body, op.location)
+    row = body.args[0] if at is None else at
+    written = [inner.write(s, v, row) for s, v in zip(arguments, values, strict=True)]
+    body.add_op(last)
+    extend_yield(body, written)
+    return list(op.results[first:])
