@@ -105,7 +105,8 @@ def _pull_checkpoint(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue |
         (new,) = b.copies([inner], renamed)
         sweep.varied.mark([new])
         value = kept.get(inner)
-        if value is not None:  # what reads it reads the kept value
+        if value is not None:  # what reads it reads the kept value, and is no known expression
+            value = b(BarrierOp, value)
             sweep.varied.add(value)
             renamed[inner.results[0]] = value
         copies.append((new, value))
