@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "mistakes.txt"
-FUNCTIONS = ROOT / "tests" / "mistakes" / "functions.py"
+MISTAKES = ROOT / "tests" / "mistakes"
 LIMIT_S = 120.0
 
 ADD = """func.func @f(%x: tensor<3xf32>) -> tensor<3xf32> {
@@ -108,13 +108,12 @@ def sections(text: str) -> dict[str, str]:
 
 def normal(text: str) -> str:
     """Without what differs from place to place; carets keep theirs, with letters for digits."""
-    text = text.replace(f"{ROOT}{os.sep}", "").replace(
-        "tests/mistakes/functions.py", "functions.py"
-    )
+    text = text.replace(f"{ROOT}{os.sep}", "").replace("tests/mistakes/", "")
     text = re.sub(r"objects\.py:\d+", "objects.py:N", text)
     # Python 3.12 leaves the quotes out
     text = re.sub(r"choose from .*\)", lambda found: found[0].replace("'", ""), text)
-    return re.sub(r"(?<=functions\.py:)\d+", lambda digits: "N" * len(digits[0]), text)
+    line = re.compile(r"(?<=functions\.py:)\d+|(?<=derivatives\.py:)\d+")
+    return line.sub(lambda digits: "N" * len(digits[0]), text)
 
 
 Expect = Callable[[str, str], None]
@@ -138,15 +137,17 @@ def expect(request: pytest.FixtureRequest) -> Expect:
     return compare
 
 
-def test_mistakes_in_functions(tmp_path: Path, expect: Expect) -> None:
-    done = process([str(FUNCTIONS)], tmp_path, MLC_CACHE_DIR=str(tmp_path / "cache"))
+@pytest.mark.parametrize("module", ["functions", "derivatives"])
+def test_mistakes_in_functions(module: str, tmp_path: Path, expect: Expect) -> None:
+    script = str(MISTAKES / f"{module}.py")
+    done = process([script], tmp_path, MLC_CACHE_DIR=str(tmp_path / "cache"))
     assert done.status == 0, done.errors
     assert "Traceback" not in done.output
     found = sections(done.output)
     assert len(found) == done.output.count("=== ")
     for name, message in found.items():
         assert message != "no error", name
-        expect(f"function_{name}", message)
+        expect(f"{module.removesuffix('s')}_{name}", message)
 
 
 @pytest.fixture
@@ -225,9 +226,10 @@ def test_a_cache_that_nobody_may_write(tmp_path: Path, expect: Expect) -> None:
 
 
 def test_the_golden_file_has_no_strays(request: pytest.FixtureRequest) -> None:
-    from tests.mistakes.functions import MISTAKES
+    from tests.mistakes import derivatives, functions
 
-    known = {f"function_{mistake.__name__}" for mistake in MISTAKES}
+    known = {f"function_{mistake.__name__}" for mistake in functions.MISTAKES}
+    known |= {f"derivative_{mistake.__name__}" for mistake in derivatives.MISTAKES}
     known |= {f"command_{name}" for name in COMMANDS}
     known |= {"cache_no_folder", "cache_no_permission"}
     assert set(sections(GOLDEN.read_text("utf-8"))) == known

@@ -9,8 +9,7 @@ the user reads; the golden file shows lines of this file without their numbers.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +156,10 @@ MISTAKES: tuple[Callable[[], object], ...] = (
 )
 
 
-def main() -> None:
-    """Makes every mistake."""
+def make(mistakes: Sequence[Callable[[], object]]) -> None:
+    """Makes every mistake, and prints what the user reads."""
     os.chdir(Path(__file__).parent)  # messages show paths relative to it
-    for mistake in MISTAKES:
+    for mistake in mistakes:
         print(f"=== {mistake.__name__}")
         try:
             mistake()
@@ -171,4 +170,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    make(MISTAKES)
