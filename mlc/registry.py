@@ -14,6 +14,7 @@ PASSES = {
     "mlc-batch": "mlc.passes.tensor.batch:BatchPass",
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
+    "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
     "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",

@@ -21,6 +21,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.markers import MARKERS
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import PLACING
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
@@ -63,6 +64,7 @@ OPS: tuple[type[TensorOp], ...] = (
     ScanOp,
     SortOp,
     ArgsortOp,
+    *PARTITION,
     SearchsortedOp,
 )
 

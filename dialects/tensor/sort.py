@@ -275,5 +275,5 @@ def _count_before(
 
 
 def length_of(op: Sorting) -> Dim:
-    """The number of elements that are put in order."""
-    return op.shape[-1]
+    """The number of elements of a row that is put in order, or in groups."""
+    return shape_of(op.operands[0].type)[-1]

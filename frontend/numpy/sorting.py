@@ -9,7 +9,8 @@ import numpy as np
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import F64, I64, DType
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
+from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
+from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, Sorting, SortOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_number
 from mlc.frontend.numpy.creation import arange, shape_argument
@@ -53,14 +54,14 @@ Operand = Any
 
 
 def _ordered(
-    op: type[SortOp | ArgsortOp], a: Operand, axis: Any, order: str, function: str
+    op: type[Sorting], a: Operand, axis: Any, order: str, function: str, **properties: Any
 ) -> Tracer:
     """sort or argsort along an axis, which is moved to the end and back."""
     x = ravel(a) if axis is None else lift(a)
     place = normal_axis(-1 if axis is None else axis, x.ndim, function)
     last = place == x.ndim - 1
     moved = x if last else moveaxis(x, place, -1)
-    found = result(here().emit(op, moved.value, order=order))
+    found = result(here().emit(op, moved.value, order=order, **properties))
     return found if last else moveaxis(found, -1, place)
 
 
@@ -86,14 +87,34 @@ def argsort(
 
 @public(np.partition)
 def partition(a: Operand, kth: Any, axis: Any = -1, kind: str = "introselect") -> Tracer:
-    """The elements with the k-th smallest at its place; here: all of them in order."""
-    return _ordered(SortOp, a, axis, "ascending", "partition")
+    """The elements with the k-th smallest at its place; all in order where k is not one number."""
+    return _partitioned(PartitionOp, SortOp, a, kth, axis, "partition")
 
 
 @public(np.argpartition)
 def argpartition(a: Operand, kth: Any, axis: Any = -1, kind: str = "introselect") -> Tracer:
     """The positions that put the k-th smallest element at its place."""
-    return _ordered(ArgsortOp, a, axis, "ascending", "argpartition")
+    return _partitioned(ArgpartitionOp, ArgsortOp, a, kth, axis, "argpartition")
+
+
+def _partitioned(
+    op: type[PartitionOp | ArgpartitionOp],
+    sorts: type[SortOp | ArgsortOp],
+    a: Operand,
+    kth: Any,
+    axis: Any,
+    function: str,
+) -> Tracer:
+    x = lift(a) if axis is not None else ravel(a)
+    place = normal_axis(-1 if axis is None else axis, x.ndim, function)
+    length = x.dims[place].constant
+    known = as_dim(kth)
+    rank = None if known is None else known.constant
+    if rank is None or length is None:
+        return _ordered(sorts, x, place, "ascending", function)
+    if not -length <= rank < length:
+        raise located(ShapeError, f"{function}: rank {rank} of an axis with {length} elements.")
+    return _ordered(op, x, place, "ascending", function, kth=rank % length, keep="all")
 
 
 @public()
@@ -104,8 +125,14 @@ def top_k(a: Operand, k: int, axis: Any = -1) -> tuple[Tracer, Tracer]:
     size = x.dims[place].constant
     if size is not None and k > size:
         raise located(ShapeError, f"top_k: {k} elements of an axis with {size}.")
-    order = _ordered(ArgsortOp, x, place, "descending", "top_k")
-    order = order[(*(slice(None),) * place, slice(0, k))]
+    if size is None or k <= 0 or 2 * k > size:
+        order = _ordered(ArgsortOp, x, place, "descending", "top_k")
+        order = order[(*(slice(None),) * place, slice(0, k))]
+        return take_along_axis(x, order, place), order
+    # of equal elements those in front, in their order, as in the order of all
+    first = _ordered(ArgpartitionOp, x, place, "descending", "top_k", kth=k - 1, keep="first")
+    order = _ordered(ArgsortOp, take_along_axis(x, first, place), place, "descending", "top_k")
+    order = take_along_axis(first, order, place)
     return take_along_axis(x, order, place), order
 
 

@@ -38,6 +38,7 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -53,6 +54,7 @@ from mlc.lowering.loops.library import library_scratch, lower_library
 from mlc.lowering.loops.reduce import lower_reduction
 from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
+from mlc.lowering.loops.selection import lower_selection
 from mlc.lowering.loops.sort import lower_sort, sort_scratch, sorting_of
 from mlc.lowering.loops.update import lower_update
 
@@ -372,6 +374,8 @@ _WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
     ScatterOp: lower_scatter,
     SortOp: lower_sort,
     ArgsortOp: lower_sort,
+    PartitionOp: lower_selection,
+    ArgpartitionOp: lower_selection,
     LibraryOp: lower_library,
 }
 """Kernels written as a whole, by their op."""

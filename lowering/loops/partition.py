@@ -14,18 +14,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32, i64
-from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects import vec
 from mlc.dialects.dtypes import BOOL, I64, DType
-from mlc.dialects.lanes import vector_type
 from mlc.lowering.loops.arithmetic import INDEX, Index
-from mlc.lowering.loops.builder import NO_FAST_MATH, buffer_type
+from mlc.lowering.loops.builder import LoopBuilder, buffer_type
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
+from mlc.lowering.loops.network import lanes_on, sorted_registers
 
 if TYPE_CHECKING:
     from mlc.lowering.loops.sort import SortNest
@@ -34,7 +33,6 @@ SMALL_VECTORS = 4  # registers of the longest segment whose positions are sorted
 NETWORK_KEYS = 128  # keys of the longest segment that a network sorts: 8 or 16 registers
 STACK = 72  # segments: the smaller one is done first, so there are at most log2(2^63) + 1
 PATIENCE = 64  # moves per element before the row is sorted digit by digit instead
-_SUM = CombiningKindAttr(CombiningKindFlag.ADD)
 
 
 class Partitioning:
@@ -75,7 +73,7 @@ class Partitioning:
             assert isinstance(both, SSAValue)
             return both
 
-        self._while(goes_on, self._take)
+        repeat_while(b, goes_on, self._take)
         gave_up = b.compare("gt", self._get(1), patience)
         b.when(gave_up, lambda: self.nest.by_digits(self.at, self.offset))
 
@@ -121,15 +119,6 @@ class Partitioning:
         self._set(b.mul(depth, 2), low, self.ends)
         self._set(b.add(b.mul(depth, 2), 1), high, self.ends)
         self._set(0, b.add(depth, 1))
-
-    def _while(self, goes_on: Callable[[], SSAValue], body: Callable[[], None]) -> None:
-        before, after = Block(), Block()
-        with self.b.inside(before):
-            before.add_op(scf.ConditionOp.create(operands=[goes_on()]))
-        with self.b.inside(after):
-            body()
-            after.add_op(scf.YieldOp.create())
-        self.b.add_op(scf.WhileOp.create(regions=[Region(before), Region(after)]))
 
     def _take(self) -> None:
         """Sorts or divides the segment on top of the stack."""
@@ -230,8 +219,8 @@ class Partitioning:
         if mask is not None:
             goes_left = e.apply(arith.AndIOp, goes_left, mask)
             goes_right = e.apply(arith.AndIOp, goes_right, mask)
-        count = self._number(goes_left)
-        total = self.lanes if mask is None else self._number(mask)
+        count = lanes_on(b, goes_left)
+        total = self.lanes if mask is None else lanes_on(b, mask)
         for (front, back, _), value in zip(self.arrays, values, strict=True):
             # in front a whole register may be written over what has been read already
             there = None if mask is None else b.mask(count, self.lanes)
@@ -245,19 +234,6 @@ class Partitioning:
 
     def _all_lanes(self) -> SSAValue:
         return self.b.element(True, BOOL, self.lanes)
-
-    def _number(self, mask: SSAValue) -> Index:
-        """How many lanes of a mask are on."""
-        wide = vector_type(IntegerType(8), self.lanes)
-        ones = self.b.value(vec.CastOp.of("extui", mask, wide))
-        total = self.b.value(
-            vector.ReductionOp.create(
-                operands=[ones],
-                result_types=[IntegerType(8)],
-                properties={"kind": _SUM, "fastmath": NO_FAST_MATH},
-            )
-        )
-        return self.b.value(arith.IndexCastOp.create(operands=[total], result_types=[INDEX]))
 
     def _copy(
         self, source: SSAValue, target: SSAValue, dtype: DType, to: Index, count: Index
@@ -319,50 +295,11 @@ class Partitioning:
             e = self.s.lanes(lanes, mask)
             key = self.nest.load(e, self.kind, self.arrays[0][0], b.add(start, u * lanes))
             keys.append(e.select(mask, key, ones))
-        run = 2
-        while run <= vectors * lanes:
-            distance = run // 2
-            while distance:
-                keys = self._exchange(keys, run, distance)
-                distance //= 2
-            run *= 2
+        keys = sorted_registers(self.s.lanes(lanes), keys)
         for u, (mask, key) in enumerate(zip(masks, keys, strict=True)):
             e = self.s.lanes(lanes, mask)
             value = self.nest.keys.element_of(e, key)
             e.store(value, self.s.outputs[0], (*self.at, Position(b.add(low, u * lanes), 1)))
-
-    def _exchange(self, keys: Sequence[SSAValue], run: int, distance: int) -> list[SSAValue]:
-        """Orders each key and the one `distance` on, upwards in every other run of `run` keys."""
-        e, lanes = self.s.lanes(self.lanes), self.lanes
-        if distance >= lanes:
-            found = list(keys)
-            step = distance // lanes
-            for u in range(len(keys)):
-                if not u & step:
-                    pair = keys[u], keys[u + step]
-                    ends = e.apply(arith.MinUIOp, *pair), e.apply(arith.MaxUIOp, *pair)
-                    upwards = not (u * lanes) & run
-                    found[u], found[u + step] = ends if upwards else ends[::-1]
-            return found
-        partners = [lane ^ distance for lane in range(lanes)]
-        result: list[SSAValue] = []
-        for u, key in enumerate(keys):
-            other = self._shuffled(key, key, partners)
-            least, most = e.apply(arith.MinUIOp, key, other), e.apply(arith.MaxUIOp, key, other)
-            places = range(u * lanes, (u + 1) * lanes)
-            takes_least = [(not i & distance) == (not i & run) for i in places]
-            chosen = [k if small else k + lanes for k, small in enumerate(takes_least)]
-            result.append(self._shuffled(least, most, chosen))
-        return result
-
-    def _shuffled(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
-        return self.b.value(
-            vector.ShuffleOp.create(
-                operands=[x, y],
-                result_types=[vector_type(self.kind.ir, self.lanes)],
-                properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
-            )
-        )
 
     def _count(self, start: Index, size: Index, low: Index) -> None:
         """The place of each key is the number of keys that come before it."""
@@ -412,3 +349,14 @@ class Partitioning:
         assert isinstance(place, Position)
         where = Position(low, lanes=place.lanes)
         e.store(value, self.s.outputs[0], (*self.at, where))
+
+
+def repeat_while(b: LoopBuilder, goes_on: Callable[[], SSAValue], body: Callable[[], None]) -> None:
+    """scf.while without carried values."""
+    before, after = Block(), Block()
+    with b.inside(before):
+        before.add_op(scf.ConditionOp.create(operands=[goes_on()]))
+    with b.inside(after):
+        body()
+        after.add_op(scf.YieldOp.create())
+    b.add_op(scf.WhileOp.create(regions=[Region(before), Region(after)]))

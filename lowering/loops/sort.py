@@ -29,7 +29,7 @@ from mlc.dialects.lanes import vector_type
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of, text_property
-from mlc.dialects.tensor.sort import ArgsortOp, Sorting
+from mlc.dialects.tensor.sort import ArgsortOp, Sorting, length_of
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.element import Lanes, Position
@@ -151,13 +151,13 @@ def sort_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
     op = sorting_of(kernel)
     if op is None:
         return ()
-    length, rows = op.shape[-1], product(op.shape[:-1])
+    length, rows = length_of(op), product(op.shape[:-1])
     at_once = rows if rows.constant is None else Dim.const(min(rows.constant, ROWS_AT_ONCE))
     # each part begins at a multiple of a cache line only if rows are; vectors here are unaligned
     count = at_once * (length + SLACK)
     keys = Scratch(keys_of(op).dtype.ir, count)
     if not isinstance(op, ArgsortOp):
-        return (keys, keys)
+        return (keys, keys)  # a partition keeps positions nowhere
     positions = Scratch(position_dtype(length).ir, count)
     return (keys, keys, positions, positions)
 
@@ -172,9 +172,9 @@ class SortNest:
         self.b = s.b
         self.op: Sorting = op
         self.keys = keys_of(op)
-        self.positions: DType = position_dtype(op.shape[-1])
+        self.positions: DType = position_dtype(length_of(op))
         self.is_argsort = isinstance(op, ArgsortOp)
-        self.size: Index = s.b.dim(op.shape[-1])
+        self.size: Index = s.b.dim(length_of(op))
         self.outer: list[Index] = [s.b.dim(dim) for dim in op.shape[:-1]]
         self.lanes = s.schedule.lanes
         # moving the lanes of a mask together is one instruction on 512-bit registers of 4 or 8
@@ -205,13 +205,7 @@ class SortNest:
     def row(self, row: Index, slot: Index) -> None:
         """One row, with the scratch of a slot."""
         b = self.b
-        offset = b.mul(slot, b.add(self.size, SLACK))
-        at: list[Position] = []
-        rest = row
-        for size in reversed(self.outer):
-            quotient = b.div(rest, size)
-            at.insert(0, Position(b.sub(rest, b.mul(quotient, size)) if size != 1 else 0))
-            rest = quotient
+        at, offset = self.place(row, slot)
         if self.partitions:
             from mlc.lowering.loops.partition import Partitioning
 
@@ -223,6 +217,15 @@ class SortNest:
             lambda: self.by_counting(at, offset),
             lambda: self.by_digits(at, offset),
         )
+
+    def place(self, row: Index, slot: Index) -> tuple[list[Position], Index]:
+        """The point of a row without its last axis, and where its scratch begins."""
+        b, at, rest = self.b, list[Position](), row
+        for size in reversed(self.outer):
+            quotient = b.div(rest, size)
+            at.insert(0, Position(b.sub(rest, b.mul(quotient, size)) if size != 1 else 0))
+            rest = quotient
+        return at, b.mul(slot, b.add(self.size, SLACK))
 
     # short rows -----------------------------------------------------------------------------
 

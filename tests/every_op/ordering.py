@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import DTYPES, F32, I64, DType
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.dialects.tensor.scan import SCANS, ScanOp
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
@@ -113,6 +114,7 @@ def sorting(c: ShapeClass) -> Iterator[Case]:
                     label = f"{order} {fill.__name__} {len(axes)}"
                     yield Case(SortOp, label, x, partial(_sort, SortOp, order), LOOSE_ZERO)
                     yield Case(ArgsortOp, label, x, partial(_sort, ArgsortOp, order))
+            yield from _partitions("ties", (Operand(dtype, c.dims("m", "n"), ties),), order)
             if c.name in ("odd", "symbolic_strided"):
                 yield from _long(c, dtype, order)
         for side in SIDES:
@@ -133,6 +135,25 @@ def _long(c: ShapeClass, dtype: DType, order: str) -> Iterator[Case]:
             rows = (Operand(dtype, c.dims(*axes), anything),)
             label = f"{order} long {len(axes)}"
             yield Case(op, label, rows, partial(_sort, op, order), LOOSE_ZERO)
+    if dtype.bytes >= 4 and dtype.kind != "uint":
+        rows = (Operand(dtype, c.dims("m", "2*n + 130"), anything),)
+        yield from _partitions("long", rows, order)
+
+
+def _partitions(label: str, x: tuple[Operand, ...], order: str) -> Iterator[Case]:
+    """By an element in the middle, all of a row; by the last, what comes before it."""
+    last = x[0].dims[-1].constant
+    ranks = [(2, "all")] if last is None else [(last // 2, "all"), (max(last - 2, 0), "first")]
+    for op, (kth, keep) in zip(PARTITION, ranks * 2, strict=False):
+        if last != 0 or keep == "all":
+            build = partial(_partition, op, order, kth, keep)
+            yield Case(op, f"{order} {label} {kth} {keep}", x, build, LOOSE_ZERO)
+
+
+def _partition(
+    op: type[TensorOp], order: str, kth: int, keep: str, b: OpBuilder, x: Sequence[SSAValue]
+) -> SSAValue:
+    return b(op, *x, order=order, kth=kth, keep=keep)
 
 
 def _sort(op: type[TensorOp], order: str, b: OpBuilder, x: Sequence[SSAValue]) -> SSAValue:

@@ -180,6 +180,14 @@ OTHERS: dict[str, tuple[Function, tuple[Any, ...], Function | None]] = {
         lambda v: (np.sort(v)[::-1][:4], np.argsort(-v)[:4]),
     ),
     "partition": (lambda v: np.partition(v, 4)[4], (V,), None),
+    "partition, from the end": (lambda v: np.partition(v, -2)[-2], (V,), None),
+    "partition, two ranks": (lambda v: np.partition(v, [1, 4])[[1, 4]], (V,), None),
+    "argpartition": (lambda v: v[np.argpartition(v, 4)[4]], (V,), None),
+    "top_k, few": (
+        lambda v: mlc.numpy.top_k(v, 2),
+        (V,),
+        lambda v: (np.sort(v)[::-1][:2], np.argsort(-v)[:2]),
+    ),
 }
 
 
@@ -253,6 +261,7 @@ MISTAKES: dict[str, tuple[type[Exception], str, Function]] = {
     "mode": (NotImplementedError, "expected one of NumPy's", lambda x: np.pad(x, 1, mode="no")),
     "unique": (NotImplementedError, "depends on the data", np.unique),
     "bincount": (TypeError, "expected integers", lambda x: np.bincount(x[0])),
+    "partition": (ValueError, "rank 9 of an axis with 9", lambda x: np.partition(x, 9, axis=1)),
     "top_k": (ValueError, "10 elements of an axis with 9", lambda x: mlc.numpy.top_k(x, 10)),
     "put": (
         ValueError,
@@ -279,3 +288,32 @@ def test_what_is_written_as_a_whole_may_be_returned_again() -> None:
     arguments = (V, V[:5], INDEX[:5])
     for got, want in zip(mlc.compile(again)(*arguments), again(*arguments), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def _both_partitions(kth: int) -> Callable[[Any], Any]:
+    return lambda v: (np.partition(v, kth), np.argpartition(v, kth))
+
+
+LENGTHS = [1, 127, 129, 1000, 5000]
+
+
+@pytest.mark.parametrize("fill", ["different", "ties", "two", "special", "sorted"])
+def test_partition_is_stable_around_its_rank(fill: str) -> None:
+    rng = np.random.default_rng(7)
+    for length in LENGTHS:
+        x = {
+            "different": rng.permutation(length).astype(np.float32),
+            "ties": rng.integers(0, 9, length).astype(np.float32),
+            "two": rng.integers(0, 2, length).astype(np.float32),
+            "special": rng.choice(np.array([np.nan, 0.0, -0.0, np.inf, 1], np.float32), length),
+            "sorted": np.sort(rng.normal(size=length)).astype(np.float32),
+        }[fill]
+        for kth in {0, length // 2, length - 1}:
+            found = mlc.compile(_both_partitions(kth))(x)
+            border = np.sort(x)[kth]
+            order = np.argsort(x, kind="stable")
+            ranks = np.searchsorted(x[order], x), np.searchsorted(x[order], border)
+            groups = np.sign(ranks[0] - ranks[1])
+            want = np.argsort(groups, kind="stable")
+            np.testing.assert_array_equal(found[1], want)
+            np.testing.assert_array_equal(found[0], x[want])
