@@ -108,7 +108,7 @@ class Network:
     epochs: int
 
 
-NETWORKS = (Network(mlp, mlp_start, 2e-3, 80), Network(cnn, cnn_start, 6e-3, 40))
+NETWORKS = (Network(mlp, mlp_start, 5e-3, 80), Network(cnn, cnn_start, 4e-3, 40))
 
 
 def compiled(model: Callable[[Params, F32], F32], **options: Any) -> tuple[Any, Any]:
@@ -190,7 +190,7 @@ def main() -> None:
     """Cross-validate both networks, print a table and the line for programs."""
     parser = argparse.ArgumentParser(description="Networks that learn to read digits.")
     parser.add_argument("--target", help="machine to compile for, e.g. cuda (default: this CPU)")
-    parser.add_argument("--threads", type=int, help="of compiled functions (default: all)")
+    parser.add_argument("--threads", type=int, default=1, help="of compiled functions (default: 1)")
     parser.add_argument("--folds", type=int, default=FOLDS, help="stop after this many folds")
     parser.add_argument("--epochs", type=int, help="of each network (default: 80 and 40)")
     options = parser.parse_args()
