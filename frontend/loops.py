@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, loop_region
+from mlc.dialects.tensor.control import CHECKPOINT, ForOp, WhileOp, YieldOp, loop_region
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -128,13 +129,15 @@ def scan(
     xs: Any = None,
     length: Any = None,
     reverse: bool = False,
+    checkpoint: bool = False,
 ) -> tuple[Any, Any]:
     """
     ``carry, y = f(carry, x)`` for each x along the first axes of `xs`; gives (carry, stacked ys).
 
     Carry, `xs` and ys are arrays or containers of them. Without `xs`, `length` says how often.
-    `reverse` goes from the last x to the first; ys keep their places. Outside a compiled function
-    it is a Python loop.
+    `reverse` goes from the last x to the first; ys keep their places. With `checkpoint`, reverse
+    mode keeps about 2 sqrt(n) carries of n trips, and runs each trip two times more; without, it
+    keeps what it needs of every trip. Outside a compiled function it is a Python loop.
     """
     leaves, structure = flatten(xs)
     given = [x for x in leaves if x is not None]
@@ -166,6 +169,8 @@ def scan(
     made.region.block.add_op(YieldOp.create(operands=[*made.returned, *following]))
     count = lift_size(trips).value
     loop = ForOp(count, [*made.carry.values, *starts], made.region)
+    if checkpoint:
+        loop.attributes[CHECKPOINT] = UnitAttr()
     here().b.insert(loop)
     carried = len(made.returned)
     stacked = [Tracer(here(), value) for value in loop.outs[carried:]]

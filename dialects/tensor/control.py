@@ -29,6 +29,12 @@ from mlc.dialects.dims import tensor_type
 INDEX = tensor_type(i64, ())
 CONDITION = tensor_type(i1, ())
 
+CHECKPOINT = "mlc.checkpoint"
+"""
+Attribute of a loop of which reverse mode shall keep about as many states as the square root of its
+trips.
+"""
+
 
 class ControlOp(IRDLOperation):
     """What passes may ask of every op with regions of tensor ops."""

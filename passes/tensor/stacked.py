@@ -84,9 +84,12 @@ def _is_own_row(at: SSAValue, op: ForOp, trips: Dim | None) -> bool:
     return trips_of(at.owner.lhs) == trips - 1
 
 
-def row_of(b: Emitter, whole: SSAValue, write: DynamicUpdateOp) -> SSAValue:
-    """The row of another tensor at the place where `write` writes."""
-    return b(DynamicSliceOp, whole, *write.offsets, declared=tensor_of(write.update))
+def row_of(
+    b: Emitter, whole: SSAValue, write: DynamicUpdateOp, offsets: Sequence[SSAValue] | None = None
+) -> SSAValue:
+    """The row of another tensor at the place where `write` writes (or at those offsets)."""
+    at = write.offsets if offsets is None else offsets
+    return b(DynamicSliceOp, whole, *at, declared=tensor_of(write.update))
 
 
 def stack(op: ForOp, values: Sequence[SSAValue], at: SSAValue | None = None) -> Values:

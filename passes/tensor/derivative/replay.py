@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.comparison import MaxOp
 from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
+from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
@@ -31,12 +32,7 @@ from mlc.passes.tensor.derivative.emit import (
     trips_of,
 )
 from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
-
-CHECKPOINT = "mlc.checkpoint"
-"""
-Attribute of a loop of which reverse mode shall keep about as many states as the square root of its
-trips.
-"""
+from mlc.passes.tensor.stacked import row_of, stacked_outputs
 
 SLOTS = 128
 """States on a stack: 16,384 trips run three times; a stack of 1 MiB states takes 128 MiB."""
@@ -68,11 +64,18 @@ def count_trips(op: WhileOp) -> SSAValue:
 
 @dataclass(frozen=True)
 class Replay:
-    """A loop to go back through: its body, and which values have cotangents."""
+    """
+    A loop to go back through: its body, and which values have cotangents. What it only stacks, row
+    by row, is no part of the state from which a trip runs again.
+    """
 
     op: ForOp | WhileOp
-    body: Block
-    carried: Values  # block arguments that a trip gets and gives
+    ops: list[Operation]  # of the body, without the writes of rows
+    starts: Values
+    carried: Values  # block arguments that a trip gets,
+    given: Values  # and what it gives for the next one
+    incoming: list[SSAValue | None]  # cotangents of what the last one gives
+    rows: list[tuple[DynamicUpdateOp, SSAValue]]  # writes of rows, cotangents of all rows
     sweep: Reverse
     active: list[int]
     outside: list[SSAValue]  # values around the loop that get cotangents
@@ -80,13 +83,13 @@ class Replay:
     def trip(self, b: Emitter, number: SSAValue, state: Sequence[SSAValue]) -> Values:
         """The carried values after one trip."""
         renamed = self._renamed(number, state)
-        b.copies(body_ops(self.body), renamed)
-        return [renamed.get(x, x) for x in yield_of(self.body).values[: len(self.carried)]]
+        b.copies(self.ops, renamed)
+        return [renamed.get(x, x) for x in self.given]
 
     def _renamed(self, number: SSAValue, state: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
         renamed = dict(zip(self.carried, state, strict=True))
         if isinstance(self.op, ForOp):
-            renamed[self.body.args[0]] = number
+            renamed[self.op.body.block.args[0]] = number
         return renamed
 
     def back(
@@ -96,12 +99,15 @@ class Replay:
         renamed = self._renamed(number, state)
         varied = self.sweep.varied
         varied.values |= {new for old, new in renamed.items() if old in varied.values}
-        ops = b.copies(body_ops(self.body), renamed)
+        ops = b.copies(self.ops, renamed)
         varied.mark(ops)
         inner = Reverse(b, varied)
         for k, cotangent in zip(self.active, cotangents, strict=True):
-            value = yield_of(self.body).values[k]
+            value = self.given[k]
             inner.add(renamed.get(value, value), cotangent)
+        for write, whole in self.rows:
+            at = [renamed.get(x, x) for x in write.offsets]
+            inner.add(renamed.get(write.update, write.update), row_of(b, whole, write, at))
         inner.run(ops)
         b.location = self.op.location
         return inner, [inner.take(x) for x in state]
@@ -111,29 +117,45 @@ def pull_by_replay(
     sweep: Reverse, op: ForOp | WhileOp, count: SSAValue, cotangents: Sequence[SSAValue | None]
 ) -> None:
     """Brings cotangents of the loop's results back to its initial values and to values around."""
-    active = [k for k, c in enumerate(cotangents) if c is not None]
-    carried: Values = list(op.carried if isinstance(op, ForOp) else op.body.block.args)
-    replay = _explored(Replay(op, op.body.block, carried, sweep, active, []))
     b = sweep.b
-    first = [cotangents[k] for k in replay.active]
-    starts = [
-        b.zeros(op.inits[k].type) if x is None else x
-        for k, x in zip(replay.active, first, strict=True)
-    ]
+    replay = _explored(_replay(sweep, op, cotangents))
+    starts = [replay.incoming[k] or b.zeros(replay.starts[k].type) for k in replay.active]
     starts += [b.zeros(x.type) for x in replay.outside]
-    slots = _slots(op, count)
-    found = _range_back(replay, b, slots, 2, b.integer(0), count, list(op.inits), starts)
-    sources = [op.inits[k] for k in replay.active] + replay.outside
-    for value, cotangent in zip(sources, found, strict=True):
+    slots = _slots(replay, count)
+    totals = _range_back(replay, b, slots, 2, b.integer(0), count, replay.starts, starts)
+    sources = [replay.starts[k] for k in replay.active] + replay.outside
+    for value, cotangent in zip(sources, totals, strict=True):
         sweep.add(value, cotangent)
 
 
-def _slots(op: ForOp | WhileOp, count: SSAValue) -> int:
+def _replay(sweep: Reverse, op: ForOp | WhileOp, cotangents: Sequence[SSAValue | None]) -> Replay:
+    stacked = stacked_outputs(op) if isinstance(op, ForOp) else {}
+    body = op.body.block
+    kept = [k for k in range(len(op.inits)) if k not in stacked]
+    carried = op.carried_in(body)
+    yielded = yield_of(body).values
+    writes = set(stacked.values())
+    cotangents = [*cotangents, *(None for _ in op.inits[len(cotangents) :])]  # a count of trips
+    return Replay(
+        op,
+        [x for x in body_ops(body) if x not in writes],
+        [op.inits[k] for k in kept],
+        [carried[k] for k in kept],
+        [yielded[k] for k in kept],
+        [cotangents[k] for k in kept],
+        [(write, c) for k, write in stacked.items() if (c := cotangents[k]) is not None],
+        sweep,
+        [n for n, k in enumerate(kept) if cotangents[k] is not None],
+        [],
+    )
+
+
+def _slots(replay: Replay, count: SSAValue) -> int:
     """Of each stack: the square root of the trips where they are known, or few for large states."""
     trips = trips_of(count)
     if trips is not None and trips.constant is not None:
         return max(1, math.ceil(math.sqrt(trips.constant)))
-    state = sum((bytes_of(x.type) for x in op.inits), Dim.const(0)).constant
+    state = sum((bytes_of(x.type) for x in replay.starts), Dim.const(0)).constant
     if not state:
         return SLOTS
     return max(FEWEST, min(SLOTS, STACK_BYTES // state))
@@ -145,7 +167,7 @@ def _explored(replay: Replay) -> Replay:
     while True:
         kinds = [x.type for x in replay.carried]
         block = Block(arg_types=[INDEX, *kinds, *(kinds[k] for k in active)])
-        found = Replay(replay.op, replay.body, replay.carried, replay.sweep, active, [])
+        found = replace(replay, active=active)
         number, *rest = block.args
         state, cotangents = rest[: len(kinds)], rest[len(kinds) :]
         inner, before = found.back(Emitter(block), number, state, list(cotangents))
@@ -153,7 +175,7 @@ def _explored(replay: Replay) -> Replay:
         outside = list(inner.pending)
         discard(block)
         if not new:
-            return Replay(replay.op, replay.body, replay.carried, replay.sweep, active, outside)
+            return replace(found, outside=outside)
         active = sorted([*active, *new])
 
 

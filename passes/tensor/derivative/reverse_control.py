@@ -9,6 +9,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.control import (
+    CHECKPOINT,
     ControlOp,
     ForOp,
     IfOp,
@@ -26,7 +27,7 @@ from mlc.passes.tensor.derivative.emit import (
     extend_yield,
     trips_of,
 )
-from mlc.passes.tensor.derivative.replay import CHECKPOINT, count_trips, pull_by_replay
+from mlc.passes.tensor.derivative.replay import count_trips, pull_by_replay
 from mlc.passes.tensor.derivative.residuals import Residuals, residuals_of
 from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
 from mlc.passes.tensor.derivative.reverse_rule import pull_rule
