@@ -204,17 +204,36 @@ def histogram_bin_edges(
         return lift(bins)
     x = lift(a)
     row = x.row if x.row.kind == "float" else F64
-    if range is not None:
-        low, high = (lift(v) for v in range)
-    else:
-        low, high = smallest(x), largest(x)
-    low, high = astype(low, np.float64), astype(high, np.float64)
-    flat = equal(low, high)
-    low, high = where(flat, low - 0.5, low), where(flat, high + 0.5, high)
+    low, high = _ends(x, range)
     count = int(bins)
     edges = low + arange(count) * ((high - low) / count)
     edges = concatenate([edges, reshape(high, (1,))])
     return astype(edges, row.numpy)
+
+
+def _ends(x: Tracer, ends: Any) -> tuple[Tracer, Tracer]:
+    """The outermost borders, as float64: half on either side of one value."""
+    low, high = (smallest(x), largest(x)) if ends is None else (lift(v) for v in ends)
+    low, high = astype(low, np.float64), astype(high, np.float64)
+    flat = equal(low, high)
+    return where(flat, low - 0.5, low), where(flat, high + 0.5, high)
+
+
+def _even_bin(x: Tracer, bins: int, ends: Any, row: DType) -> Tracer:
+    """
+    The bin of each element within the outermost borders, from its distance; a neighbour where
+    rounding crossed a border. The borders are computed as `histogram_bin_edges` does.
+    """
+    low, high = _ends(x, ends)
+    width = (high - low) / bins
+    share = (astype(x, np.float64) - low) * (bins / (high - low))
+    # of elements outside and NaN no bin is asked for
+    place = astype(clip(share, 0.0, float(bins - 1)), np.int64)
+    number = astype(place, np.float64)
+    before = less(x, astype(low + number * width, row.numpy))
+    behind = greater_equal(x, astype(low + (number + 1) * width, row.numpy))
+    behind = logical_and(behind, less(place, bins - 1))
+    return where(before, place - 1, where(behind, place + 1, place))
 
 
 @public(np.histogram)
@@ -229,8 +248,12 @@ def histogram(
     x = ravel(a)
     edges = histogram_bin_edges(x, bins, range)
     count = edges.dims[0] - 1
-    place = searchsorted(edges, x, "right") - 1
-    place = where(equal(x, edges[-1]), number_of(count - 1), place)
+    if as_dim(bins) is not None:
+        row = x.row if x.row.kind == "float" else F64
+        place = _even_bin(x, int(bins), range, row)
+    else:
+        place = searchsorted(edges, x, "right") - 1
+        place = where(equal(x, edges[-1]), number_of(count - 1), place)
     outside = logical_or(less(x, edges[0]), greater(x, edges[-1]))
     if x.row.kind == "float":
         outside = logical_or(outside, isnan(x))
