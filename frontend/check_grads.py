@@ -31,7 +31,8 @@ def check_grads(
     AssertionError unless the derivatives of `f` at `args` fit its differences, up to `order`.
 
     Forward mode ("fwd"): J v against the central difference of step `eps` along a random v.
-    Reverse mode ("rev"): ⟨u, J v⟩ = ⟨Jᵀ u, v⟩. Higher orders check the derivatives in the same way.
+    Reverse mode ("rev"): ⟨u, J v⟩ = ⟨Jᵀ u, v⟩, of complex numbers the real parts. Higher orders
+    check the derivatives in the same way.
     Step and tolerances follow from the dtype unless they are given: the step is the cube root of
     its precision, where truncation (of order eps²) and rounding are equal. `args` are arrays,
     floats, or containers of them; integers stay as they are.
@@ -64,14 +65,16 @@ class _Check:
         """Checks the first derivative, and calls itself for derivatives of it."""
         tangents = self.random_like(args)
         outcome, pushed = jvp(f, args, tangents)
+        precision = _coarsest((args, outcome))
         if "fwd" in modes:
-            self.compare(f, args, tangents, pushed, f"{above}fwd")
+            self.compare(f, args, tangents, pushed, precision, f"{above}fwd")
         if "rev" in modes:
             cotangent = self.random_like(outcome)
             pulled = vjp(f, *args)[1](cotangent)
             names = leaf_names(args, "args")
             left, right = _dot(cotangent, pushed), _dot(pulled, tangents)
-            self.close(left, right, f"{above}rev: ⟨u, J v⟩ and ⟨Jᵀ u, v⟩ for {', '.join(names)}")
+            what = f"{above}rev: ⟨u, J v⟩ and ⟨Jᵀ u, v⟩ for {', '.join(names)}"
+            self.close(left, right, precision, what)
         if order == 1:
             return
         if "fwd" in modes:
@@ -88,23 +91,24 @@ class _Check:
         args: tuple[Any, ...],
         tangents: tuple[Any, ...],
         pushed: Any,
+        precision: float,
         what: str,
     ) -> None:
         """J v against the central difference."""
-        step = self.eps or _step(args)
+        step = self.eps or _coarsest(args) ** (1 / 3)
         run = Transformed(f, lambda *values: traced(f, *values))
         low, high = (flatten(run(*_moved(args, tangents, sign * step)))[0] for sign in (-1.0, 1.0))
         names = leaf_names(pushed, "result")
         for name, x, y, found in zip(names, low, high, flatten(pushed)[0], strict=True):
             wide = np.result_type(np.asarray(x).dtype, np.float64)
             difference = (np.asarray(y, wide) - np.asarray(x, wide)) / (2 * step)
-            self.close(np.asarray(found), difference, f"{what}: J v and its difference, {name}")
+            says = f"{what}: J v and its difference, {name}"
+            self.close(np.asarray(found), difference, precision, says)
 
-    def close(self, found: Array, expected: Array, what: str) -> None:
+    def close(self, found: Array, expected: Array, precision: float, what: str) -> None:
         """AssertionError unless the arrays are equal within the tolerances."""
-        precision = _precision(np.asarray(found).dtype) ** (1 / 3)
-        atol = 20 * precision if self.atol is None else self.atol
-        rtol = 20 * precision if self.rtol is None else self.rtol
+        atol = 20 * precision ** (1 / 3) if self.atol is None else self.atol
+        rtol = 20 * precision ** (1 / 3) if self.rtol is None else self.rtol
         wide = np.result_type(np.asarray(found).dtype, np.float64)
         np.testing.assert_allclose(
             np.asarray(found, wide), expected, atol=atol, rtol=rtol, err_msg=what
@@ -151,10 +155,10 @@ def _precision(dtype: Any) -> float:
         return float(np.finfo(np.float64).eps)
 
 
-def _step(args: tuple[Any, ...]) -> float:
-    """The cube root of the coarsest precision among the arguments."""
-    arrays: list[Array] = [np.asarray(x) for x in flatten(args)[0]]
-    return max((_precision(x.dtype) for x in arrays if _inexact(x)), default=1e-16) ** (1 / 3)
+def _coarsest(value: Any) -> float:
+    """The coarsest precision among the arrays of a container."""
+    arrays: list[Array] = [np.asarray(x) for x in flatten(value)[0]]
+    return max((_precision(x.dtype) for x in arrays if _inexact(x)), default=1e-16)
 
 
 def _moved(args: Any, tangents: Any, step: float) -> Any:
@@ -173,10 +177,10 @@ def _step_by(leaf: Any, tangent: Any, step: float) -> Any:
 
 
 def _dot(left: Any, right: Any) -> Array:
-    """Σ l r over all arrays of two like containers, without conjugation."""
+    """The real part of Σ l r over all arrays of two like containers, without conjugation."""
     total: Array = np.asarray(0.0)
     for x, y in zip(flatten(left)[0], flatten(right)[0], strict=True):
         if _inexact(np.asarray(x)):
             wide = np.result_type(np.asarray(x).dtype, np.float64)
             total = total + np.sum(np.asarray(x, wide) * np.asarray(y, wide))
-    return np.asarray(total)
+    return np.real(total)
