@@ -122,20 +122,20 @@ class SignificandOp(UnaryFunction):
 
 @irdl_op_definition
 class ReciprocalEstimateOp(UnaryFunction):
-    """1 / x within a relative 2^-14, as the instruction estimates it: to choose by, not to return."""
+    """1 / x within a relative 2^-14, as the target's instruction estimates it."""
 
     name = "mlc_math.reciprocal_estimate"
 
 
 TABLE_BYTES = 128
-"""A table is two vectors of AVX-512: 32 f32 or 16 f64."""
+"""A table is two vectors of AVX-512, 32 f32 or 16 f64, or twice that."""
 
 
 @irdl_op_definition
 class LookupOp(IRDLOperation):
     """
-    result[i] = table[index[i] mod the table's length], 32 entries for f32 and 16 for f64, which are
-    spelled in f64.
+    result[i] = table[index[i] mod the table's length], 32 or 64 entries for f32 and 16 or 32 for
+    f64, which are spelled in f64. The shorter tables take one instruction, the longer ones three.
 
     ```mlir
     %t = mlc_math.lookup %i [1.0, 1.5, …] : vector<16xi32> to vector<16xf32>
@@ -168,9 +168,10 @@ class LookupOp(IRDLOperation):
                 f"{self.name}: index {self.index.type}, expected {expected} for {self.result.type}"
             )
         entries = TABLE_BYTES * 8 // element.bitwidth
-        if len(self.table) != entries:
+        if len(self.table) not in (entries, 2 * entries):
             raise VerifyException(
-                f"{self.name}: {len(self.table)} entries, expected {entries} of {element}"
+                f"{self.name}: {len(self.table)} entries, expected {entries} or {2 * entries} of "
+                f"{element}"
             )
 
 

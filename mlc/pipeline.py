@@ -106,7 +106,8 @@ STAGES = (
         leaves=(
             "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "math.", "mlc_vec.",
             "mlc_par.", "mlc_gpu.",
-            "mlc_math.scale", "mlc_math.exponent", "mlc_math.significand", "mlc_math.lookup",
+            "mlc_math.scale", "mlc_math.exponent", "mlc_math.significand",
+            "mlc_math.reciprocal_estimate", "mlc_math.lookup",
         ),
     ),
 )  # fmt: skip

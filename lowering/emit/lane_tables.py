@@ -136,16 +136,26 @@ def _lookup(e: FunctionText, op: functions.LookupOp) -> None:
     entries = [float_literal(x, element_of(op.result.type)) for x in op.table.get_values()]
     lanes = 512 // bits
     spelled, index = f"<{lanes} x {element}>", f"<{lanes} x i{bits}>"
-    halves = [
-        f"{spelled} <{', '.join(f'{element} {x}' for x in half)}>"
-        for half in (entries[:lanes], entries[lanes:])
+    parts = [
+        f"{spelled} <{', '.join(f'{element} {x}' for x in entries[start : start + lanes])}>"
+        for start in range(0, len(entries), lanes)
     ]
     function = f"@llvm.x86.avx512.vpermi2var.{short}.512"
 
     def piece(operands: list[str], count: int) -> str:
         assert count == lanes
         where = f"{index} {operands[0]}"
-        return e.put(f"call {spelled} {function}({halves[0]}, {where}, {halves[1]})")
+        found = [
+            e.put(f"call {spelled} {function}({low}, {where}, {high})")
+            for low, high in zip(parts[::2], parts[1::2], strict=True)
+        ]
+        if len(found) == 1:
+            return found[0]
+        bit = ", ".join([f"i{bits} {2 * lanes}"] * lanes)
+        second = e.put(f"and {where}, <{bit}>")
+        second = e.put(f"icmp ne {index} {second}, zeroinitializer")
+        mask = f"<{lanes} x i1> {second}"
+        return e.put(f"select {mask}, {spelled} {found[1]}, {spelled} {found[0]}")
 
     _by_pieces(e, op, [f"i{bits}"], element, piece, range(lanes, lanes + 1))
 

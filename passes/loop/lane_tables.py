@@ -29,8 +29,8 @@ def _fine_shift(b: LaneBuilder) -> SSAValue:
     return b.constant(1.5 * 2.0 ** (b.format.mantissa_bits - index_bits(b)))
 
 
-def _power(b: LaneBuilder, shifted: SSAValue, n: SSAValue, rise: SSAValue) -> SSAValue:
-    """2^n (1 + rise)"""
+def times_power(b: LaneBuilder, shifted: SSAValue, n: SSAValue, rise: SSAValue) -> SSAValue:
+    """2^n (1 + rise), `shifted` being n + the shift that rounds to the table's steps."""
     entry = b.lookup(b.bits(shifted), table(b, "exp2"))
     return b.scale(b.fma(entry, rise, entry), n)
 
@@ -49,7 +49,7 @@ def exp(b: LaneBuilder, x: SSAValue) -> SSAValue:
     r = b.fma(n, b.constant(-c.ln2[0]), x)
     r = b.fma(n, b.constant(-c.ln2[1]), r)
     rise = b.fma(b.mul(r, r), polynomial(b, "exp_by_table", r), r)
-    return _power(b, shifted, n, rise)
+    return times_power(b, shifted, n, rise)
 
 
 def exp2(b: LaneBuilder, x: SSAValue) -> SSAValue:
@@ -64,7 +64,7 @@ def exp2(b: LaneBuilder, x: SSAValue) -> SSAValue:
     shifted = b.add(x, shift)
     n = b.sub(shifted, shift)
     r = b.sub(x, n)
-    return _power(b, shifted, n, b.mul(r, polynomial(b, "exp2_by_table", r)))
+    return times_power(b, shifted, n, b.mul(r, polynomial(b, "exp2_by_table", r)))
 
 
 def _logarithm(b: LaneBuilder, x: SSAValue, base: str, of_2: Pair, of_e: float) -> SSAValue:
@@ -237,19 +237,3 @@ def cbrt(b: LaneBuilder, x: SSAValue) -> SSAValue:
     result = b.copysign(b.scale(y, third), x)
     proper = b.both(b.compare("one", x, b.constant(0.0)), b.below(a, INFINITY))
     return b.select(proper, result, x)
-
-
-def short_power(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-    """x^y in f64 for x > 0 and y that are f32, within 2^-26 and from 2^-160 to 2^160."""
-    m = b.significand(x)
-    k = b.sub(b.exponent(x), b.exponent(m))
-    index = b.shift_right_signed(b.bits(m), b.format.mantissa_bits - index_bits(b))
-    f = b.fma(m, b.lookup(index, table(b, "log2_inverse")), b.constant(-1.0))
-    high = b.add(k, b.lookup(index, table(b, "log2")))
-    logarithm = b.fma(f, polynomial(b, "log2_short_by_table", f), high)
-    exponent = b.at_least(b.at_most(b.mul(y, logarithm), 160.0), -160.0)
-    shift = _fine_shift(b)
-    shifted = b.add(exponent, shift)
-    n = b.sub(shifted, shift)
-    r = b.sub(exponent, n)
-    return _power(b, shifted, n, b.mul(r, polynomial(b, "exp2_short_by_table", r)))

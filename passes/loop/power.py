@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from mlc.passes.loop import lane_tables
 from mlc.passes.loop.double_word import Word2, fast_two_sum, product, quotient, two_product
 from mlc.passes.loop.formats import (
     INFINITY,
@@ -74,8 +73,6 @@ def _magnitude(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
         total, rest = two_product(b, y, high)
         return _exp2_word2(b, total, b.fma(y, low, rest))
     w = b.in_binary64()
-    if b.has_lane_tables:
-        return b.narrow(lane_tables.short_power(w, w.widen(x), w.widen(y)), b.float_type)
     k, f = split_exponent(w, w.widen(x))
     s = w.div(f, w.add(f, w.constant(2.0)))
     logarithm = w.fma(s, polynomial(w, "log2_short", w.mul(s, s)), k)
@@ -95,9 +92,13 @@ def pow(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:  # noqa: A001 - i
     2^(y log2 |x|), the logarithm and the product as pairs (f32: in f64).
     SOURCE: Muller, Elementary Functions, 2016, chapter 11.
     """
+    return special_powers(b, x, y, _magnitude(b, b.abs(x), y))
+
+
+def special_powers(b: LaneBuilder, x: SSAValue, y: SSAValue, result: SSAValue) -> SSAValue:
+    """x^y from |x|^y, which may be anything where an operand is 0, infinite or NaN."""
     one, zero, infinity = b.constant(1.0), b.constant(0.0), b.constant(INFINITY)
     a, exponent = b.abs(x), b.abs(y)
-    result = _magnitude(b, a, y)
     # zero and infinite bases and infinite exponents: 0 or inf
     grows = b.differ(b.below(a, 1.0), b.compare("ogt", y, zero))
     ends = b.either(b.equals(a, 0.0), b.equals(a, INFINITY))

@@ -56,9 +56,11 @@ def reduce_by_half_pi(b: LaneBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue, 
     shifted = b.fma(x, b.constant(_two_over_pi(b)), shift)
     n = b.sub(shifted, shift)
     # exact: the difference is a multiple of the last place of pi/2 and below 1
-    r = b.fma(n, b.constant(-first), x)
+    exact = b.fma(n, b.constant(-first), x)
     product, rest = two_product(b, n, b.constant(second))
-    r, lost = two_sum(b, r, b.negate(product))
+    # where the product is more than twice the rest, `lost` is within an ulp of r, as r itself is;
+    # where neither is, nothing is lost
+    r, lost = fast_two_sum(b, exact, b.negate(product))
     low = b.fma(n, b.constant(-third), b.sub(lost, rest))
     near = b.below(b.abs(x), c.reduced_by_fma)
     far = b.differ(near, b.equals(b.constant(0.0), 0.0))

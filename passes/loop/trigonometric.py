@@ -30,7 +30,7 @@ def cosine_kernel(b: LaneBuilder, r: SSAValue, low: SSAValue) -> Word2:
     return high, b.add(lost, tail)
 
 
-def _flip(b: LaneBuilder, value: SSAValue, n: SSAValue, bit: int) -> SSAValue:
+def flip(b: LaneBuilder, value: SSAValue, n: SSAValue, bit: int) -> SSAValue:
     """-value where that bit of n is set."""
     top = b.format.bits - 1
     sign = b.shift_left(b.int_and(n, b.integer(1 << bit)), top - bit)
@@ -47,7 +47,7 @@ def sin(b: LaneBuilder, x: SSAValue) -> SSAValue:
     s, c = sine_kernel(b, r, low), cosine_kernel(b, r, low)
     odd = b.is_odd(n)
     value = b.add(b.select(odd, c[0], s[0]), b.select(odd, c[1], s[1]))
-    return b.select(b.equals(x, 0.0), x, _flip(b, value, n, 1))
+    return b.select(b.equals(x, 0.0), x, flip(b, value, n, 1))
 
 
 def cos(b: LaneBuilder, x: SSAValue) -> SSAValue:
@@ -60,7 +60,7 @@ def cos(b: LaneBuilder, x: SSAValue) -> SSAValue:
     s, c = sine_kernel(b, r, low), cosine_kernel(b, r, low)
     odd = b.is_odd(n)
     value = b.add(b.select(odd, s[0], c[0]), b.select(odd, s[1], c[1]))
-    return _flip(b, value, b.int_add(n, b.integer(1)), 1)
+    return flip(b, value, b.int_add(n, b.integer(1)), 1)
 
 
 def tan(b: LaneBuilder, x: SSAValue) -> SSAValue:
@@ -76,4 +76,4 @@ def tan(b: LaneBuilder, x: SSAValue) -> SSAValue:
     above = b.select(odd, c[0], s[0]), b.select(odd, c[1], s[1])
     below = b.select(odd, s[0], c[0]), b.select(odd, s[1], c[1])
     value = b.add(*quotient(b, above, below))
-    return b.select(b.equals(x, 0.0), x, _flip(b, value, n, 0))
+    return b.select(b.equals(x, 0.0), x, flip(b, value, n, 0))

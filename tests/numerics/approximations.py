@@ -15,8 +15,8 @@ import mpmath
 import numpy as np
 
 from mlc.passes.loop.formats import CONSTANTS
-from mlc.passes.loop.lane_angles import TANH_BITS, TANH_OFFSET
-from mlc.passes.loop.lane_builder import BINARY32
+from mlc.passes.loop.lane_angles import TAN_POINTS_PER_RADIAN, TANH_BITS, TANH_OFFSET
+from mlc.passes.loop.lane_builder import BINARY32, BINARY64
 
 Real = mpmath.mpf
 Function = Callable[[Real], Real]
@@ -207,6 +207,11 @@ def _by_table() -> Iterator[Row]:
             "1e-3",
         )
 
+    third = _series(
+        lambda f: (mpmath.log1p(f) - f + f * f / 2) / f**3,
+        lambda k: mpmath.mpf((-1) ** k) / (k + 3),
+        "1e-3",
+    )
     sqrt = mpmath.sqrt
     atan = _series(
         lambda z: (mpmath.atan(sqrt(z)) / sqrt(z) - 1) / z,
@@ -215,6 +220,10 @@ def _by_table() -> Iterator[Row]:
     tanh = _series(
         lambda z: (mpmath.tanh(sqrt(z)) / sqrt(z) - 1) / z,
         lambda k: mpmath.taylor(mpmath.tanh, 0, 2 * k + 3)[-1],
+    )
+    tan = _series(
+        lambda z: (mpmath.tan(sqrt(z)) / sqrt(z) - 1) / z,
+        lambda k: mpmath.taylor(mpmath.tan, 0, 2 * k + 3)[-1],
     )
     # the last interval is wider, and so flat that nothing is asked of it
     yield ("tanh_by_table", tanh, lambda z: z, mpmath.mpf(0), (one / 4) ** 2 * wide, 3, None)
@@ -231,17 +240,15 @@ def _by_table() -> Iterator[Row]:
         reach = wide / (2 * entries)
         yield ("exp_by_table", tail, lambda r: r * r, -reach * ln2, reach * ln2, *degrees(1, 4))
         yield ("exp2_by_table", rise, abs, -reach, reach, *degrees(2, 5))
-        angle = (wide * (mpmath.mpf("1.5") - NEAREST_ANGLE) / (entries - 1)) ** 2
+        angle = (wide * (mpmath.mpf("1.5") - NEAREST_POINT) / (entries - 1)) ** 2
         yield ("atan_by_table", atan, lambda z: z, mpmath.mpf(0), angle, *degrees(0, 3))
+        far = mpmath.mpf("1.5") - NEAREST_POINT
+        slice_of_tan = (wide * mpmath.pi / 2 * far / (entries - 1)) ** 2
+        yield ("tan_by_table", tan, lambda z: z, mpmath.mpf(0), slice_of_tan, *degrees(1, 4))
         yield ("inverse_root_by_table", root, abs, -reach, one / entries, *degrees(2, 4))
-        if not short:
-            base = _series(
-                lambda f: mpmath.log1p(f) / f / ln2,
-                lambda k: mpmath.mpf((-1) ** k) / (k + 1) / ln2,
-                "1e-3",
-            )
-            yield ("log2_short_by_table", base, _one, -reach, one / entries, None, 6)
-            yield ("exp2_short_by_table", rise, abs, -reach, reach, None, 3)
+        weight = _away(lambda f: abs(f**3 / mpmath.log1p(f)))
+        edge = one / 25  # of `_short_inverse`
+        yield ("log_by_short_table", third, weight, -edge, edge, *degrees(4, 10))
         for name, scale in (
             ("log_by_table", one),
             ("log2_by_table", 1 / ln2),
@@ -265,9 +272,30 @@ def problems() -> list[Problem]:
         ]
 
 
-NEAREST_ANGLE = 0.875
-"""The place of atan's first point after 0, in steps: nearer to 0 than the middle of its interval, so
-that what the quotient is rounded by counts less."""
+def _short_inverse(k: int) -> float:
+    """
+    A reciprocal of the k-th of 32 intervals of significands whose product with any of them, less 1,
+    has no more bits than a significand: a multiple of 2^-5, or of less where that product is
+    farther from 0.
+    """
+    unit = mpmath.mpf(1) / 32 if k < 16 else mpmath.mpf(1) / 64
+    low, high = (32 + k) * unit, (33 + k) * unit
+    if k in (0, 31):
+        return 1.0
+    found: list[tuple[Real, float]] = []
+    for numerator in range(16, 64):
+        c = mpmath.mpf(numerator) / 32
+        reach = max(abs(low * c - 1), abs(high * c - 1))
+        bits = 5 if numerator % 2 else 4 if numerator % 4 else 3
+        # multiples of 2^-(digits + bits), below 2^-(bits - 1) or, for m < 1, half of that
+        if reach <= mpmath.mpf(2) ** -(bits - 1 if k < 16 else bits):
+            found.append((reach, float(c)))
+    return min(found)[1]
+
+
+NEAREST_POINT = 0.875
+"""The place of the first point after 0 of atan and tan, in steps: nearer to 0 than the middle of
+its interval, so that what the distance from it is rounded by counts less."""
 
 
 def _tanh_places() -> list[Real | None]:
@@ -279,7 +307,9 @@ def _tanh_places() -> list[Real | None]:
         octave, part = divmod(k, per_octave)
         low = mpmath.ldexp(1 + mpmath.mpf(part) / per_octave, octave - 1)
         middle = low + mpmath.ldexp(1, octave - 1) / per_octave / 2 - TANH_OFFSET
-        found[(126 * per_octave + k) % 32] = min(middle, mpmath.mpf(CONSTANTS[BINARY32].tanh_one) / 2)
+        found[(126 * per_octave + k) % 32] = min(
+            middle, mpmath.mpf(CONSTANTS[BINARY32].tanh_one) / 2
+        )
     return found
 
 
@@ -321,9 +351,23 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
             split(pairs, f"{name}_inverse", name)
         first = [mpmath.mpf(x) for x in found["log_inverse"]]
         found["inverse_root"] = tuple(rounded(x ** (mpmath.mpf(1) / 3)) for x in first)
-        places = [x / mpmath.mpf(entries - 1) for x in (NEAREST_ANGLE, *range(2, entries))]
+        places = [x / mpmath.mpf(entries - 1) for x in (NEAREST_POINT, *range(2, entries))]
         angles = [(0.0, 0.0), *(accurate(mpmath.atan, place) for place in places)]
         split(angles, "atan_point", "atan")
+        shift = 9 if dtype is np.float32 else 12
+        inverses = [_short_inverse(k) for k in range(32)]
+        logs = [-mpmath.log(mpmath.mpf(x)) for x in inverses]
+        step = mpmath.mpf(2) ** (shift - np.finfo(dtype).nmant - 2)
+        short_logs = [mpmath.nint(x / step) * step for x in logs]
+        found["short_inverse"] = tuple(inverses)
+        found["short_log"] = tuple(float(x) for x in short_logs)
+        pairs_of_logs = zip(logs, short_logs, strict=True)
+        found["short_log_low"] = tuple(rounded(x - y) for x, y in pairs_of_logs)
+        per_radian = mpmath.mpf(TAN_POINTS_PER_RADIAN[BINARY32 if entries == 32 else BINARY64])
+        steps = [NEAREST_POINT, *range(2, entries // 2)]
+        middles = [accurate(mpmath.tan, mpmath.mpf(k) / per_radian) for k in steps]
+        below = [(-x, -y) for x, y in reversed(middles)]
+        split([(0.0, 0.0), *middles, (0.0, 0.0), *below], "tan_point", "tan")
         if dtype is np.float32:
             points = [(0.0, 0.0) if x is None else accurate(mpmath.tanh, x) for x in _tanh_places()]
             split(points, "tanh_point", "tanh")

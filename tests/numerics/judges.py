@@ -101,10 +101,11 @@ BY_TABLE: dict[str, Function] = {
     "asinh": Function("math.asinh", np.arcsinh, 1.75, 1.75),
     "acosh": Function("math.acosh", np.arccosh, 1.75, 1.75),
     "cbrt": Function("math.cbrt", np.cbrt, 0.51, 0.51),
+    "tan": Function("math.tan", np.tan, 1.75, 1.95),
     "atan": Function("math.atan", np.arctan, 1.75, 1.5),
     "atan2": Function("math.atan2", np.arctan2, 1.75, 1.6, 2),
     "tanh": Function("math.tanh", np.tanh, 1.4, 1.65),
-    "pow": Function("math.powf", "pow", 0.6, 1.4, 2),
+    "pow": Function("math.powf", "pow", 1.2, 1.5, 2),
 }
 """As passes/loop/lane_*.py state them, for targets that look up tables in registers."""
 

@@ -14,6 +14,7 @@ SOURCE: E. Y. Remez, 1934; J.-M. Muller, Elementary Functions, 3rd ed., 2016, ch
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 
 import mpmath
@@ -120,6 +121,9 @@ def main() -> None:
             "POLYNOMIALS: Mapping[str, tuple[float, ...]] = {",
         ]
         for name, values in table(dtype).items():
+            if len(values) == 1:
+                lines.append(f'    "{name}": ({values[0]!r},),')
+                continue
             lines += [f'    "{name}": (', *(f"        {c!r}," for c in values), "    ),"]
         lines += [
             "}",
@@ -127,9 +131,11 @@ def main() -> None:
             "",
             "TABLES: Mapping[str, tuple[float, ...]] = {",
         ]
+        lines[-1:] = ["# fmt: off", lines[-1]]
         for name, values in tables(dtype).items():
-            lines += [f'    "{name}": (', *(f"        {c!r}," for c in values), "    ),"]
-        lines += ["}", '"""What fills two vectors of 512 bits: `tables` there."""', ""]
+            rows = textwrap.wrap(", ".join(map(repr, values)) + ",", 90, break_on_hyphens=False)
+            lines += [f'    "{name}": (', *(f"        {row}" for row in rows), "    ),"]
+        lines += ["}", "# fmt: on", '"""What registers hold: `tables` there."""', ""]
         (folder / f"coefficients_{short}.py").write_text("\n".join(lines), encoding="utf-8")
 
 
