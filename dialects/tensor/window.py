@@ -19,7 +19,6 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import fresh
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
@@ -31,9 +30,9 @@ from mlc.dialects.tensor.op import (
     tensor_of,
     text_property,
 )
-from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import Product, Reduction, remedy_for
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.window_cotangent import flip, spread_cotangent
 from mlc.dialects.tensor.window_letters import (
     Axis,
     bind_windows,
@@ -62,34 +61,6 @@ def windows_of(x: Array, axes: Sequence[Axis], sizes: Mapping[str, int]) -> Arra
     if 0 in shape:
         return np.empty(shape, x.dtype)
     return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
-
-
-def interior(b: OpBuilder, x: SSAValue, axis: int, factor: int) -> SSAValue:
-    """`x` with factor - 1 zeros between neighbours along an axis."""
-    if factor == 1:
-        return x
-    found = tensor_of(x)
-    shape = shape_of(found)
-    element = found.element_type
-    zero = full(b, 0, dtype_of(element), ())
-    lead, count, rest = shape[:axis], shape[axis], shape[axis + 1 :]
-    apart = b(ReshapeOp, x, declared=tensor_type(element, (*lead, count, ONE, *rest)))
-    low = (ZERO,) * (len(shape) + 1)
-    high = (*low[: axis + 1], Dim.const(factor - 1), *low[axis + 2 :])
-    wide = b(PadOp, apart, zero, low=low, high=high)
-    flat = b(ReshapeOp, wide, declared=tensor_type(element, (*lead, count * factor, *rest)))
-    ends = (*low[:axis], Dim.const(1 - factor), *low[axis + 1 : -1])
-    return b(PadOp, flat, zero, low=low[:-1], high=ends)
-
-
-def flip(b: OpBuilder, x: SSAValue, axes: Sequence[int]) -> SSAValue:
-    """`x` backwards along axes."""
-    if not axes:
-        return x
-    shape = shape_of(x.type)
-    offsets = tuple(d - 1 if k in axes else ZERO for k, d in enumerate(shape))
-    steps = tuple(Dim.const(-1 if k in axes else 1) for k in range(len(shape)))
-    return b(SliceOp, x, offsets=offsets, steps=steps, declared=tensor_of(x))
 
 
 class Windowed(Reduction):
@@ -206,16 +177,19 @@ class ConvOp(Windowed, Product):
                 letters=f"{spell_axes(left)},{result}->{spell_axes(right)}",
                 declared=tensor_of(self.rhs),
             )
-        spread, axes, backwards = spread_cotangent(b, self, cotangent)
-        word = flat_word(right)
+        spread = spread_cotangent(b, self, cotangent, by_phases=True)
+        weights, word = self.rhs, flat_word(right)
+        for phase in spread.phases:
+            weights, word = phase.split_window(b, weights, word)
         wanted = "".join(_kept(axis, result) for axis in left)
-        return b(
+        found = b(
             ConvOp,
-            spread,
-            flip(b, self.rhs, [word.index(c) for c in backwards]),
-            letters=f"{spell_axes(axes)},{word}->{wanted}",
-            declared=tensor_of(self.lhs),
+            spread.cotangent,
+            flip(b, weights, [word.index(c) for c in spread.backwards]),
+            letters=f"{spell_axes(spread.axes)},{word}->{spread.letters(wanted)}",
+            declared=tensor_type(self.dtype.ir, spread.sizes(wanted, shape_of(self.lhs.type))),
         )
+        return spread.joined(b, found, wanted, shape_of(self.lhs.type))
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
@@ -235,35 +209,6 @@ class ConvOp(Windowed, Product):
 def _kept(axis: Axis, result: str) -> str:
     """The letter of an axis that belongs to the result; of a plain axis, its own."""
     return axis[0][1] if len(axis) == 1 else next(c for _, c in axis if c in result)
-
-
-def spread_cotangent(
-    b: OpBuilder, op: Windowed, cotangent: SSAValue
-) -> tuple[SSAValue, list[Axis], list[str]]:
-    """
-    The result's cotangent with zeros between and around its elements, so that the first operand's
-    is a stride-1 window over it; its axes; the window letters that run backwards.
-
-    x[p] is read where p = s*y + d*i, so it gets g[(p - d*i) / s] wherever that is an element.
-    """
-    _, result, _ = op.words()
-    sizes = op.sizes()
-    axes: list[Axis] = [((1, c),) for c in result]
-    low, high = [ZERO] * len(result), [ZERO] * len(result)
-    backwards: list[str] = []
-    for axis, size in zip(op.axes[0], shape_of(op.operands[0].type), strict=True):
-        if len(axis) == 1:
-            continue
-        (stride, outer), (dilation, inner) = sorted(axis, key=lambda term: term[1] not in result)
-        k = result.index(outer)
-        cotangent = interior(b, cotangent, k, stride)
-        low[k] = (sizes[inner] - 1) * dilation
-        high[k] = size - 1 - (sizes[outer] - 1) * stride
-        axes[k] = ((1, outer), (dilation, inner))
-        backwards.append(inner)
-    zero = full(b, 0, op.dtype, ())
-    padded = b(PadOp, cotangent, zero, low=tuple(low), high=tuple(high))
-    return padded, axes, backwards
 
 
 @irdl_op_definition
@@ -382,16 +327,16 @@ class WindowOp(Windowed):
         """Each element gets the sum of the cotangents of the windows that hold it."""
         (axes,), (_, result, _) = self.axes, self.words()
         sizes = self.sizes()
-        spread, spread_axes, backwards = spread_cotangent(b, self, cotangent)
+        spread = spread_cotangent(b, self, cotangent)
         wanted = "".join(_kept(axis, result) for axis in axes)
         present = "".join(c for c in wanted if c in result)
         shape = tuple(d for c, d in zip(wanted, shape_of(self.x.type), strict=True) if c in present)
         total = b(
             WindowOp,
-            spread,
+            spread.cotangent,
             monoid="sum",
-            letters=f"{spell_axes(spread_axes)}->{present}",
-            window=DimsAttr(tuple(sizes[c] for c in backwards)),
+            letters=f"{spell_axes(spread.axes)}->{present}",
+            window=DimsAttr(tuple(sizes[c] for c in spread.backwards)),
             declared=tensor_type(self.dtype.ir, shape),
         )
         if present == wanted:

@@ -19,7 +19,8 @@ from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.placing import PadOp
-from mlc.dialects.tensor.window import ConvOp, WindowOp, flip, interior
+from mlc.dialects.tensor.window import ConvOp, WindowOp
+from mlc.dialects.tensor.window_cotangent import flip, interior
 from mlc.dialects.tensor.window_letters import window_count
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_series

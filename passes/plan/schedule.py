@@ -171,7 +171,12 @@ def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
     """(rows, vectors) of the register tile where the rhs is packed: no wider than the result."""
     roles, sizes = contraction_roles(op), op.sizes()
     assert roles is not None
-    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n))
+    words, result, _ = op.words()
+    rhs = words[0 if roles.swapped else 1]
+    # of the columns' letters those that lie together; the lowering walks the others one by one
+    ends = (roles.n[k:] for k in range(len(roles.n)))
+    columns = next(word for word in ends if word in result and word in rhs)
+    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, columns))
     vectors = 4 if n is None else -(-n // lanes)
     rows, vectors = choose_register_tile(target, op.summand().bytes, vectors)
     return rows if not m else -(-m // -(-m // rows)), vectors

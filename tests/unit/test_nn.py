@@ -447,3 +447,53 @@ def test_what_users_read_after_a_mistake() -> None:
         nn.conv(IMAGE, np.zeros((5, 4, 3), np.float32))
     with pytest.raises(mlc.ShapeError, match="layout 'NHWC'; expected 'channels_first'"):
         nn.max_pool(IMAGE, 2, layout="NHWC")  # pyright: ignore[reportArgumentType]
+
+
+STRIDED = [  # size, window, stride, padding, dilation
+    (9, 3, 2, 1, 1),
+    (8, 3, 2, 0, 1),
+    (8, 2, 2, 0, 1),
+    (12, 4, 3, 2, 1),
+    (10, 2, 3, 0, 1),
+    (11, 5, 2, 2, 1),
+    (9, 3, 2, 1, 2),
+    (7, 1, 2, 0, 1),
+]
+
+
+@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
+@pytest.mark.parametrize(("size", "window", "stride", "padding", "dilation"), STRIDED)
+def test_strided_convolutions_transpose(
+    layout: Any, size: int, window: int, stride: int, padding: int, dilation: int
+) -> None:
+    """<g, J v> = <transpose(J) g, v>, and the transpose's transpose is J."""
+    rng = np.random.default_rng(8)
+    last = layout == "channels_last"
+    v = rng.standard_normal((2, size, size + 1, 3) if last else (2, 3, size, size + 1))
+    w = rng.standard_normal((window, window, 3, 4) if last else (4, 3, window, window))
+
+    def f(x: Any) -> Any:
+        return mlc.nn.conv(x, w, stride=stride, padding=padding, dilation=dilation, layout=layout)
+
+    @mlc.compile
+    def back(g: Any) -> Any:
+        return mlc.vjp(f, np.zeros_like(v))[1](g)[0]
+
+    expected = np.asarray(f(v))
+    g = rng.standard_normal(expected.shape)
+    np.testing.assert_allclose((g * expected).sum(), (back(g) * v).sum(), rtol=1e-11)
+    again = mlc.compile(mlc.grad(lambda g: (back(g) * v).sum()))(g)
+    np.testing.assert_allclose(again, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_gradient_of_patches_multiplies_no_zeros() -> None:
+    """Windows that touch: as many products as forward, not stride^2 times as many."""
+    w = np.ones((4, 4, 3, 8), np.float32)
+
+    def f(x: Any) -> Any:
+        return mlc.nn.conv(x, w, stride=4, layout="channels_last")
+
+    x = np.ones((2, 16, 16, 3), np.float32)
+    forward = mlc.compile(f).lower(x).compile().cost().flops
+    back = mlc.compile(lambda g: mlc.vjp(f, x)[1](g)[0]).lower(f(x)).compile().cost().flops
+    assert back <= forward
