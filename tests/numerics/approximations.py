@@ -306,7 +306,7 @@ def _tanh_places() -> list[Real | None]:
     for k in range(first + 1, 32 + first):
         octave, part = divmod(k, per_octave)
         low = mpmath.ldexp(1 + mpmath.mpf(part) / per_octave, octave - 1)
-        middle = low + mpmath.ldexp(1, octave - 1) / per_octave / 2 - TANH_OFFSET
+        middle = low + mpmath.ldexp(mpmath.mpf(1), octave - 1) / per_octave / 2 - TANH_OFFSET
         found[(126 * per_octave + k) % 32] = min(
             middle, mpmath.mpf(CONSTANTS[BINARY32].tanh_one) / 2
         )
@@ -345,8 +345,10 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
             pairs = [(1.0, 0.0)]
             for k in range(1, entries - 1):
                 middle = mpmath.mpf(2 * (entries + k) + 1) / (2 * entries)
-                place = 1 / (middle if k < entries // 2 else middle / 2)
-                pairs.append(accurate(lambda x, scale=scale: -mpmath.log(x) * scale, place))
+                place = mpmath.mpf(1) / (middle if k < entries // 2 else middle / 2)
+                pairs.append(
+                    accurate(lambda x, scale=scale: -mpmath.log(x) * scale, mpmath.mpf(place))
+                )
             pairs.append((1.0, 0.0))
             split(pairs, f"{name}_inverse", name)
         first = [mpmath.mpf(x) for x in found["log_inverse"]]
