@@ -222,6 +222,13 @@ def test_containers_keywords_and_methods() -> None:
     close(mlc.grad(lambda x: Scaled().run(x).sum())(X), [8.0, 8.0])
 
 
+def test_a_rule_for_a_function_of_numpy() -> None:
+    f = mlc.custom_vjp(np.sin)
+    f.defvjp(lambda x: (np.sin(x), x), lambda kept, c: (5 * c * np.cos(kept),))
+    close(mlc.grad(f)(0.5), 5 * np.cos(0.5))
+    close(mlc.vmap(mlc.grad(f))(X), 5 * np.cos(X))
+
+
 def test_clipped_gradients() -> None:
     """`backward` need not be linear, until forward mode transposes it."""
 

@@ -221,6 +221,8 @@ def test_methods() -> None:
 
 def test_functions_of_numpy() -> None:
     close(mlc.grad(np.sin)(0.5), math.cos(0.5))
+    close(mlc.grad(mlc.grad(np.sin))(0.5), -math.sin(0.5))
+    close(mlc.vmap(mlc.grad(mlc.checkpoint(np.sin)))(X), np.cos(X))
     close(mlc.vjp(np.sin, X)[1](X)[0], X * np.cos(X))
     close(mlc.jvp(np.multiply, (X, X), (X, None))[1], X * X)
 

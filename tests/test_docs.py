@@ -13,7 +13,14 @@ from mlc.registry import PASSES
 from tests.document import Block, blocks, missing_line
 
 ROOT = Path(__file__).parent.parent
-EXECUTABLE = ("tour", "how-to-add-an-op", "how-to-add-a-pass", "how-to-add-a-target", "vmap")
+EXECUTABLE = (
+    "tour",
+    "how-to-add-an-op",
+    "how-to-add-a-pass",
+    "how-to-add-a-target",
+    "vmap",
+    "derivatives",
+)
 
 
 def run_document(path: str, *arguments: str) -> None:
