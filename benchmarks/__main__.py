@@ -12,6 +12,7 @@ THEMES = (
     "first_call",
     "shapes",
     "ops_vs_numpy",
+    "deep_loops",
     "training",
 )
 
