@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
-from mlc.dialects.dtypes import BOOL, F64, I64, DType
+from mlc.dialects.dtypes import BOOL, F64, I32, I64, DType
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.create import IotaOp
@@ -209,7 +209,10 @@ def eye(N: Any, M: Any = None, k: int = 0, dtype: Any = float, **_: object) -> T
     from mlc.frontend.numpy.elementwise import equal
 
     row = dtype_row(dtype, "eye")
-    rows, columns = result(iota(I64, shape, 0)), result(iota(I64, shape, 1))
+    # narrow numbers are compared more at a time
+    fits = all(d.constant is not None and d.constant + abs(k) < 1 << 31 for d in shape)
+    kind = I32 if fits else I64
+    rows, columns = result(iota(kind, shape, 0)), result(iota(kind, shape, 1))
     return result(convert(equal(rows + k, columns).value, row))
 
 

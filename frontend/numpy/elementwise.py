@@ -297,19 +297,24 @@ def greater_equal(x1: Operand, x2: Operand) -> Tracer:
 @public(np.isnan, numbers=True)
 def isnan(x: Operand) -> Tracer:
     """Where x is not a number."""
-    return not_equal(x, x)
+    return not_equal(x, x) if is_inexact(lift(x).row) else _everywhere(x, False)
+
+
+def _everywhere(x: Operand, value: bool) -> Tracer:
+    """What is known of every integer, without reading it."""
+    return result(number(value, BOOL, lift(x).dims))
 
 
 @public(np.isinf, numbers=True)
 def isinf(x: Operand) -> Tracer:
     """Where x is infinite."""
-    return equal(abs(x), np.inf) if is_inexact(lift(x).row) else not_equal(x, x)
+    return equal(abs(x), np.inf) if is_inexact(lift(x).row) else _everywhere(x, False)
 
 
 @public(np.isfinite, numbers=True)
 def isfinite(x: Operand) -> Tracer:
     """Where x is neither infinite nor NaN."""
-    return less(abs(x), np.inf) if is_inexact(lift(x).row) else equal(x, x)
+    return less(abs(x), np.inf) if is_inexact(lift(x).row) else _everywhere(x, True)
 
 
 # Logic

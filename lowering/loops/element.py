@@ -56,6 +56,8 @@ _CMPI = {
     "uge": 9,
 }
 _CMPF = {"oeq": 1, "ogt": 2, "oge": 3, "olt": 4, "ole": 5, "une": 13}
+_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_FARTHEST = 1 << 62  # a literal whose distance from any position is an i64
 _ANY_LANE = CombiningKindAttr(CombiningKindFlag.OR)
 _LARGEST = CombiningKindAttr(CombiningKindFlag.MAXSI)
 
@@ -90,6 +92,8 @@ class Lanes:
         self._single: Lanes | None = None
         self._scalars: dict[SSAValue, SSAValue] = {}  # of values that are the same in every lane
         self._literals: dict[SSAValue, tuple[complex, DType]] = {}
+        self._extents: dict[SSAValue, Index] = {}  # of values known to be sizes or positions
+        self._runs: dict[SSAValue, Index] = {}  # of consecutive positions: the first
 
     # types ----------------------------------------------------------------------------------
 
@@ -144,6 +148,8 @@ class Lanes:
     def constant(self, value: complex, dtype: DType) -> SSAValue:
         found = self.b.element(value, dtype, self.lanes)
         self._literals[found] = (value, dtype)
+        if dtype is I64 and isinstance(value, int) and abs(value) < _FARTHEST:
+            self._extents[found] = value
         return found
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
@@ -176,6 +182,8 @@ class Lanes:
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
         if (shared := self._shared(lhs, rhs)) is not None:
             return self.spread(self.single().compare(predicate, shared[0], shared[1], dtype))
+        if (found := self._within(predicate, lhs, rhs)) is not None:
+            return found
         if dtype.kind == "complex":
             return compare_complex(self, predicate, lhs, rhs, dtype.part)
         if dtype.kind == "bool" or (dtype.kind == "float" and dtype.bytes < 4):
@@ -194,6 +202,19 @@ class Lanes:
         return self.b.value(
             op.create(operands=[lhs, rhs], result_types=[i1], properties=properties)
         )
+
+    def _within(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue | None:
+        """Consecutive positions against a size: the first lanes, or all others."""
+        if lhs not in self._runs:
+            lhs, rhs, predicate = rhs, lhs, _TURNED.get(predicate, "")
+        extent = self._extents.get(rhs)
+        if lhs not in self._runs or extent is None or predicate not in _TURNED:
+            return None
+        count = self.b.sub(extent, self._runs[lhs])
+        first = self.b.mask(self.b.add(count, 1 if predicate in ("le", "gt") else 0), self.lanes)
+        if predicate in ("lt", "le"):
+            return first
+        return self.apply(arith.XOrIOp, first, self.b.element(True, BOOL, self.lanes))
 
     def select(self, condition: SSAValue, if_true: SSAValue, if_false: SSAValue) -> SSAValue:
         if (shared := self._shared(condition, if_true, if_false)) is not None:
@@ -245,7 +266,9 @@ class Lanes:
         if isinstance(index, int):
             return self.constant(index, I64)
         cast = arith.IndexCastOp.create(operands=[index], result_types=[i64])
-        return self.spread(self.b.value(cast))
+        found = self.spread(self.b.value(cast))
+        self._extents[found] = index
+        return found
 
     def position(self, at: Ix) -> SSAValue:
         assert isinstance(at, Position)
@@ -257,7 +280,10 @@ class Lanes:
         number = self.b.value(vec.StepOp.of(self.lanes, i64))
         if at.step != 1:
             number = self.apply(arith.MuliOp, number, self.constant(at.step, I64))
-        return self.apply(arith.AddiOp, base, number)
+        found = self.apply(arith.AddiOp, base, number)
+        if at.step == 1:
+            self._runs[found] = at.base
+        return found
 
     def at_element(self, value: SSAValue) -> Ix:
         if (shared := self._shared(value)) is not None:
