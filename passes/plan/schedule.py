@@ -112,15 +112,16 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         item = nest.reduction.summand().bytes
         rows, vectors = _tile(nest.reduction, lanes, target)
         block_m, block_n, block_k = choose_blocks(target, item)
+        tile_n = vectors * lanes
         return Schedule(
             lanes=lanes,
             vector_axis=axis,
             unroll=unroll,
             grain=int(GRAIN_SECONDS / multiply_add_s(item, target)),
             tile_m=rows,
-            tile_n=vectors * lanes,
+            tile_n=tile_n,
             block_m=block_m,
-            block_n=block_n,
+            block_n=max(tile_n, block_n // tile_n * tile_n),
             block_k=block_k,
         )
     return schedule
@@ -177,9 +178,21 @@ def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
     ends = (roles.n[k:] for k in range(len(roles.n)))
     columns = next(word for word in ends if word in result and word in rhs)
     m, n = (product(sizes[c] for c in word).constant for word in (roles.m, columns))
-    vectors = 4 if n is None else -(-n // lanes)
+    vectors = 4 if n is None else _columns(-(-n // lanes))
     rows, vectors = choose_register_tile(target, op.summand().bytes, vectors)
     return rows if not m else -(-m // -(-m // rows)), vectors
+
+
+TILE_COST = {4: 1.0, 3: 1.02, 2: 1.04}
+"""Time of a multiplication in a tile of so many vectors a row, to that of four. Measured:
+docs/measurements.md, Register tiles."""
+
+
+def _columns(vectors: int) -> int:
+    """Vectors in each tile's row, where the result's rows hold so many: 3 and 3, not 4 and 2."""
+    if vectors <= 4 or vectors > 16:  # of many, an eighth at most is lost at the end
+        return min(vectors, 4)
+    return min(TILE_COST, key=lambda each: -(-vectors // each) * each * TILE_COST[each])
 
 
 def _repays_packing(op: Product, lanes: int) -> bool:

@@ -74,6 +74,19 @@ func.func @few_filters(%x: tensor<8x10x10x16xf32>, %w: tensor<3x3x16x16xf32>) ->
 
 // -----
 
+// 96 columns are two tiles of 48, not one of 64 and half a one.
+// CHECK-LABEL: @two_tiles
+// CHECK: tile_m = 9, tile_n = 48
+func.func @two_tiles(%x: tensor<279x1024xf32>, %w: tensor<1024x96xf32>) -> tensor<279x96xf32> {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<279x1024xf32>, tensor<1024x96xf32>) -> (tensor<279x96xf32>) {
+    %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<279x1024xf32>, tensor<1024x96xf32> -> tensor<279x96xf32>
+    mlc.yield %0 : tensor<279x96xf32>
+  }
+  func.return %y : tensor<279x96xf32>
+}
+
+// -----
+
 // A narrow one has a tile but no blocks: its rhs is read in place. A schedule that somebody wrote is
 // kept.
 // CHECK-LABEL: @small
