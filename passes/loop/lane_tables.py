@@ -225,6 +225,8 @@ def cbrt(b: LaneBuilder, x: SSAValue) -> SSAValue:
     f = b.fma(m, b.lookup(index, table(b, "log_inverse")), b.constant(-1.0))
     roots = table(b, "inverse_root")
     thirds = (1.0, 2.0 ** (-1 / 3), *[0.0] * (len(roots) - 3), 2.0 ** (1 / 3))
+    # zeros and infinities have no n
+    n = b.select(b.below(n, 1.0), n, b.constant(1.0))
     r = b.mul(b.lookup(b.bits(b.add(n, shift)), thirds), b.lookup(index, roots))
     r = b.fma(b.mul(r, f), polynomial(b, "inverse_root_by_table", f), r)
     v = b.scale(m, n)
@@ -234,6 +236,4 @@ def cbrt(b: LaneBuilder, x: SSAValue) -> SSAValue:
     yy, yy_low = two_product(b, y, y)
     residual = b.fma(yy_low, y, b.fma(yy, y, b.negate(v)))
     y = b.fma(b.mul(residual, square), b.constant(-1 / 3), y)
-    result = b.copysign(b.scale(y, third), x)
-    proper = b.both(b.compare("one", x, b.constant(0.0)), b.below(a, INFINITY))
-    return b.select(proper, result, x)
+    return b.copysign(b.scale(y, third), x)

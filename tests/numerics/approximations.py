@@ -282,14 +282,14 @@ def _short_inverse(k: int) -> float:
     low, high = (32 + k) * unit, (33 + k) * unit
     if k in (0, 31):
         return 1.0
-    found: list[tuple[Real, float]] = []
+    found: list[tuple[float, float]] = []
     for numerator in range(16, 64):
         c = mpmath.mpf(numerator) / 32
         reach = max(abs(low * c - 1), abs(high * c - 1))
         bits = 5 if numerator % 2 else 4 if numerator % 4 else 3
         # multiples of 2^-(digits + bits), below 2^-(bits - 1) or, for m < 1, half of that
         if reach <= mpmath.mpf(2) ** -(bits - 1 if k < 16 else bits):
-            found.append((reach, float(c)))
+            found.append((float(reach), float(c)))
     return min(found)[1]
 
 
