@@ -6,27 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import I64
-from mlc.dialects.tensor.letters import ALPHABET
 from mlc.frontend.numpy.creation import arange, full
 from mlc.frontend.numpy.elementwise import (
     astype,
     isnan,
-    less,
     logical_and,
     logical_not,
     not_equal,
-    where,
 )
 from mlc.frontend.numpy.indexing import take
-from mlc.frontend.numpy.placement import placed_bins, scattered
+from mlc.frontend.numpy.placement import scattered
 from mlc.frontend.numpy.reductions import any_
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.scans import cumsum
 from mlc.frontend.numpy.shaping import concatenate, moveaxis, normal_axis, ravel, reshape
-from mlc.frontend.numpy.sorting import argsort, number_of, static_size
+from mlc.frontend.numpy.sorting import argsort, number_of, searchsorted, sort, static_size
 from mlc.frontend.numpy.values import lift, number, result, spread
+from mlc.frontend.symbolic import as_size
 from mlc.frontend.tracer import Tracer
 
 Operand = Any
@@ -55,8 +52,9 @@ def unique(
     x = lift(ar)
     if axis is None:
         flat = ravel(x)
-        order = argsort(flat)
-        in_order = take(flat, order)
+        # positions are carried along only for who asks for them
+        order = argsort(flat) if return_index or return_inverse else None
+        in_order = sort(flat) if order is None else take(flat, order)
         differs = not_equal(in_order[1:], in_order[:-1])
         if x.row.kind == "float" and equal_nan:
             both = logical_and(isnan(in_order[1:]), isnan(in_order[:-1]))
@@ -71,20 +69,19 @@ def unique(
         differs = any_(not_equal(rows[1:], rows[:-1]), axis=1)
     first = concatenate([full(_leading(flat), True, bool), differs])
     place_of = cumsum(first) - 1
-    kept = where(less(place_of, number_of(count)), place_of, number_of(count))
-    slot = where(first, kept, number_of(count))
+    # equal parts lie together: where each different one begins, and where the one after it does
+    starts = searchsorted(place_of, arange(as_size(count + 1)))
     rest = in_order[0] if fill_value is None else astype(lift(fill_value), x.row.numpy)
-    values = _filled(rest, count, slot, in_order)
+    values = _begun(in_order, starts[:-1], rest)
     found = [values if axis is None else moveaxis(values, 0, axis)]
-    if return_index:
-        found.append(_filled(order[0], count, slot, order))
-    if return_inverse:
+    if return_index and order is not None:
+        found.append(_begun(order, starts[:-1], order[0]))
+    if return_inverse and order is not None:
         zeros = number(0, I64, flat.dims[:1])
         inverse = result(scattered(zeros, "0,b->b", [order.value], place_of.value))
         found.append(reshape(inverse, x.shape) if axis is None else inverse)
     if return_counts:
-        ones = number(1, I64, flat.dims[:1])
-        found.append(placed_bins(count + 1, kept, ones)[:-1])
+        found.append(starts[1:] - starts[:-1])
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -105,11 +102,7 @@ def _leading(x: Tracer) -> Any:
     return (0,) if x.dims[0].constant == 0 else (1,)
 
 
-def _filled(rest: Tracer, count: Dim, slot: Tracer, values: Tracer) -> Tracer:
-    """`count` parts: values at their slots, `rest` elsewhere."""
-    inner = values.dims[1:]
-    start = spread(rest.value, (count + 1, *inner))
-    word = ALPHABET[: len(inner)]
-    row = ALPHABET[len(inner)]
-    letters = f"0{word},{row}->{row}{word}"
-    return result(scattered(start, letters, [slot.value], values.value))[:-1]
+def _begun(parts: Tracer, starts: Tracer, rest: Tracer) -> Tracer:
+    """The parts at the starts; `rest` where a start is behind them all."""
+    one = reshape(result(spread(rest.value, parts.dims[1:])), (1, *parts.shape[1:]))
+    return take(concatenate([parts, one]), starts, axis=0)
