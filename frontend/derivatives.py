@@ -41,7 +41,7 @@ from mlc.frontend.subprogram import (
 )
 from mlc.frontend.trace import current, here
 from mlc.frontend.tracer import Tracer
-from mlc.passes.tensor.derivative.emit import Emitter
+from mlc.passes.tensor.derivative.emit import Emitter, read_inside
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
 from mlc.passes.tensor.derivative.varied import Varied
@@ -272,7 +272,8 @@ def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
         if not any(x in depends for x in op.results):
             continue
         if not all(x in depends for x in op.results):  # a loop: without tangents it stays, too
-            renamed = {x: zeros.zeros(x.type) for x in op.operands if x in depends}
+            read = [*op.operands, *read_inside(op)]
+            renamed = {x: zeros.zeros(x.type) for x in read if x in depends}
             stays = op.clone(renamed)
             block.insert_op_before(stays, op)
             for old, new in zip(op.results, stays.results, strict=True):
@@ -324,12 +325,10 @@ def copy_of(block: Block, values: Sequence[SSAValue | None]) -> tuple[Block, lis
 
 
 def _check_visible(name: str, block: Block) -> None:
-    inside = {x for op in block.walk() for x in op.results}
-    inside |= {x for op in block.walk() for r in op.regions for b in r.blocks for x in b.args}
-    inside |= set(block.args)
     trace = here()
-    for op in block.walk():
-        for x in op.operands:
+    inside = {*block.args, *(x for op in block.ops for x in op.results)}
+    for op in block.ops:
+        for x in (*op.operands, *read_inside(op)):
             if x not in inside and not trace.visible(x):
                 message = (
                     f"{name}: the function that it gave is called outside of the loop or branch"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -377,3 +377,53 @@ def test_straight_through() -> None:
     x = np.array([0.4, 1.7])
     close(mlc.compile(rounded)(x), [0.0, 2.0])
     close(mlc.grad(lambda x: (rounded(x) ** 2).sum())(x), [0.0, 4.0])
+
+
+# Second derivatives through loops, branches and checkpoints
+
+
+@mlc.custom_vjp
+def true_sine(x: Any) -> Any:
+    return np.sin(x)
+
+
+true_sine.defvjp(lambda x: (true_sine(x), np.cos(x)), lambda kept, c: (c * kept,))
+
+
+@mlc.custom_jvp
+def pushed_sine(x: Any) -> Any:
+    return np.sin(x)
+
+
+pushed_sine.defjvp(lambda p, t: (pushed_sine(p[0]), t[0] * np.cos(p[0])))
+
+SINES = {"custom_vjp": true_sine, "custom_jvp": pushed_sine, "checkpoint": mlc.checkpoint(np.sin)}
+AROUND = {
+    "fori_loop": lambda f: lambda x: mlc.fori_loop(0, 3, lambda i, c: f(c) * x, x).sum(),
+    "scan": lambda f: lambda x: mlc.scan(lambda c, y: (f(c * y), c.sum()), x, x)[1].sum(),
+    "while_loop": lambda f: (
+        lambda x: mlc.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, f(c[1])), (0, x))[1].sum()
+    ),
+    "cond": lambda f: lambda x: mlc.cond(x[0] > 0, lambda: f(x) * x, lambda: x).sum(),
+    "checkpoint": lambda f: lambda x: mlc.checkpoint(lambda y: f(y) * y)(x).sum(),
+    "vmap": lambda f: lambda x: mlc.vmap(lambda s: f(s) * s)(x).sum(),
+}
+SECOND = {
+    "forward of reverse": mlc.hessian,
+    "reverse of reverse": lambda f: mlc.jacrev(mlc.jacrev(f)),
+    "forward of forward": lambda f: mlc.jacfwd(mlc.jacfwd(f)),
+    "reverse of forward": lambda f: mlc.jacrev(mlc.jacfwd(f)),
+}
+
+
+@pytest.mark.parametrize("modes", SECOND)
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("sine", SINES)
+def test_second_derivatives_through_regions(sine: str, around: str, modes: str) -> None:
+    close(SECOND[modes](AROUND[around](SINES[sine]))(X), hessian_of_plain(around), rtol=1e-11)
+
+
+@cache
+def hessian_of_plain(around: str) -> Any:
+    """Of the program with np.sin itself, forward over reverse."""
+    return mlc.hessian(AROUND[around](np.sin))(X)

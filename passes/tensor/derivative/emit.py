@@ -148,6 +148,19 @@ def body_ops(block: Block) -> list[Operation]:
     return [op for op in block.ops if not isinstance(op, YieldOp)]
 
 
+def read_inside(op: Operation) -> list[SSAValue]:
+    """The values that an op's regions read from outside of it, each once."""
+    inside: set[SSAValue] = set()
+    for region in op.regions:
+        for block in region.blocks:
+            inside.update(block.args)
+            for inner in block.walk():
+                inside.update(inner.results)
+                inside.update(x for r in inner.regions for b in r.blocks for x in b.args)
+    every = (x for inner in op.walk() if inner is not op for x in inner.operands)
+    return list(dict.fromkeys(x for x in every if x not in inside))
+
+
 def trips_of(count: SSAValue) -> Dim | None:
     """How often a loop runs, where sizes and constants say it."""
     owner = count.owner

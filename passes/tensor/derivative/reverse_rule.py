@@ -72,7 +72,7 @@ def cotangent_values(
     b: Emitter, op: RuleOp, cotangents: Sequence[SSAValue | None]
 ) -> list[SSAValue]:
     """The rule wants a value for each result: zeros where there is no cotangent."""
-    pairs = zip(cotangents, op.results, strict=False)
+    pairs = zip(cotangents[: op.count], op.results, strict=False)
     return [b.zeros(x.type) if c is None else c for c, x in pairs]
 
 

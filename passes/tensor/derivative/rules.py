@@ -10,6 +10,7 @@ from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.passes.tensor.derivative.emit import read_inside
 from mlc.passes.tensor.derivative.varied import Varied
 
 
@@ -21,21 +22,16 @@ def placed_at(error: MlcError, op: Operation) -> MlcError:
 
 def check_closed(op: RuleOp, varied: Varied) -> None:
     """DTypeError where regions read a value from around that varies: no rule speaks of it."""
-    inside: set[SSAValue] = set()
-    for inner in op.walk():
-        inside.update(inner.results)
-        inside.update(x for region in inner.regions for b in region.blocks for x in b.args)
-    for inner in op.walk():
-        for x in () if inner is op else inner.operands:
-            if x not in inside and x in varied:
-                name = f" {x.name_hint!r}" if x.name_hint else ""
-                message = (
-                    f"custom_{op.kind.data}: the function or its rule reads a value{name} from"
-                    " around it that varies with what is differentiated by; expected it among the"
-                    " arguments, for which the rule states derivatives. Pass it as an argument, or"
-                    " make it a constant with mlc.stop_gradient."
-                )
-                raise placed_at(DTypeError(message), op)
+    for x in read_inside(op):
+        if x in varied:
+            name = f" {x.name_hint!r}" if x.name_hint else ""
+            message = (
+                f"custom_{op.kind.data}: the function or its rule reads a value{name} from"
+                " around it that varies with what is differentiated by; expected it among the"
+                " arguments, for which the rule states derivatives. Pass it as an argument, or"
+                " make it a constant with mlc.stop_gradient."
+            )
+            raise placed_at(DTypeError(message), op)
 
 
 def check_linear(block: Block, tangents: Sequence[SSAValue], what: str) -> None:
