@@ -4,7 +4,8 @@ every pass of the pipeline, and compiled code give the same results at several s
 
 5,000 programs (`--programs=N`: as many as you like), `PER_BATCH` of which share a function and so a
 compilation. Hypothesis makes every decision, from a fixed seed. Of a program that fails, the first
-value that comes out wrong on its own is printed as text that `mlc opt` reads.
+value that comes out wrong on its own is printed as text that `mlc opt` reads; after a crash of the
+process, its last batch stands in `batch.mlir` below pytest's temporary folder.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -59,7 +61,9 @@ def last_ops(shard: int) -> list[type[TensorOp]]:
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_every_level_means_the_same(shard: int, pytestconfig: pytest.Config) -> None:
+def test_every_level_means_the_same(
+    shard: int, pytestconfig: pytest.Config, tmp_path: Path
+) -> None:
     programs = pytestconfig.getoption("--programs")
     assert isinstance(programs, int)
     wanted = -(-programs // (PER_BATCH * SHARDS))
@@ -72,6 +76,7 @@ def test_every_level_means_the_same(shard: int, pytestconfig: pytest.Config) -> 
         way = WAYS[checked % len(WAYS)]
         checked += 1
         found.update(batch.coverage())
+        (tmp_path / "batch.mlir").write_text(f"// {way}, {batch.runs}\n{batch.module}\n")
         if guarded(batch, way):
             pytest.fail(report(batch, way), pytrace=False)
 
