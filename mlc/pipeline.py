@@ -78,6 +78,7 @@ STAGES = (
             Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
             Step("mlc-hoist-invariants", "what is left in a loop and does not change leaves it"),
             Step("mlc-sum-after-loops", "whoever reads the factors of a sum is known by now"),
+            Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
             Step("mlc-dce", "loops still carry the sums that left them"),
             Step("mlc-turn-factors", "no index letters absorb views any more"),
             Step("mlc-drop-barriers", "nothing merges values any more"),

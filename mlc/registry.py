@@ -20,6 +20,7 @@ PASSES = {
     "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",
     "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
     "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
+    "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
     "mlc-turn-factors": "mlc.passes.tensor.turn_factors:TurnFactorsPass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",

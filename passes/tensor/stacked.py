@@ -94,26 +94,34 @@ def row_of(
 
 def stack(op: ForOp, values: Sequence[SSAValue], at: SSAValue | None = None) -> Values:
     """
-    New results of the loop: its body's values of all trips, in rows of their numbers (or of `at`, a
-    row number of the trip's own).
+    Results of the loop: its body's values of all trips, in rows of their numbers (or of `at`, a row
+    number of the trip's own). New ones, where the loop does not stack the values already.
     """
     trips = trips_of(op.count)
     assert op.parent is not None
     assert trips is not None
     body = op.body.block
+    row = body.args[0] if at is None else at
+    found = {
+        write.update.owner.x: op.results[k]
+        for k, write in stacked_outputs(op).items()
+        if write.offsets[0] is row and isinstance(write.update.owner, ReshapeOp)
+    }
+    found = {x: s for x, s in found.items() if shape_of(x.type) == shape_of(s.type)[1:]}
+    new = [x for x in dict.fromkeys(values) if x not in found]
     around = Block()
     b = Emitter(around, op.location)
-    starts = [b.stack(trips, x.type) for x in values]
-    for new in list(around.ops):
-        new.detach()
-        op.parent.insert_op_before(new, op)
+    starts = [b.stack(trips, x.type) for x in new]
+    for made in list(around.ops):
+        made.detach()
+        op.parent.insert_op_before(made, op)
     first = len(op.results)
     (arguments,) = extend_carried(op, starts)
     last = yield_of(body)
     last.detach()
     inner = Emitter(body, op.location)
-    row = body.args[0] if at is None else at
-    written = [inner.write(s, v, row) for s, v in zip(arguments, values, strict=True)]
+    written = [inner.write(s, v, row) for s, v in zip(arguments, new, strict=True)]
     body.add_op(last)
     extend_yield(body, written)
-    return list(op.results[first:])
+    found |= zip(new, op.results[first:], strict=True)
+    return [found[x] for x in values]
