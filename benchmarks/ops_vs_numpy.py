@@ -5,7 +5,7 @@ Every op on a million elements against the NumPy call that a user writes, slowes
     python -m benchmarks.ops_vs_numpy --threads 1        with that many alone
     python -m benchmarks.ops_vs_numpy --only sort,take   cases whose name contains one of these
 
-A row's figure is NumPy's time over mlc's: the median of the ratios of samples taken in turn. The
+A row's figure is NumPy's time over mlc's: the fastest of the samples of each, taken in turn. The
 numbers of threads are measured in processes of their own, since BLAS libraries read theirs once.
 """
 
@@ -83,7 +83,8 @@ def measure(case: Case, dtype: str, options: Settings, seen: set[str]) -> Row:
     seen.update(op.name for op in fast.lower(*arrays).module.walk() if isinstance(op, TensorOp))
     settle_s = options.settle_s if case.blas else 0.0
     with np.errstate(all="ignore"):
-        found = paired(lambda: fast(*arrays), lambda: theirs(*arrays), options.rounds, settle_s)
+        calls = lambda: fast(*arrays), lambda: theirs(*arrays)
+        found = paired(*calls, options.rounds, settle_s, fastest=True)
     return Row(case.name, dtype, *found)
 
 
