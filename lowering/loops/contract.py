@@ -8,25 +8,23 @@ block of `block_k` x `block_n` at a time. The epilogue is applied to the registe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i64
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, product
-from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import LoopBuilder
-from mlc.lowering.loops.element import ORIGIN, Lanes, Position
-from mlc.lowering.loops.kernel import KernelScope, axes_of
+from mlc.lowering.loops.builder import buffer_type, memory_type
+from mlc.lowering.loops.contraction_nest import ContractionNest
+from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.kernel import KernelScope
 from mlc.lowering.loops.reduce import lower_reduction
 
 
@@ -63,81 +61,25 @@ def scratch_bytes(kernel: KernelOp) -> Dim:
     return depth * columns * op.summand().bytes
 
 
+LONG_EPILOGUE = 8
+"""Ops from which an epilogue reads its sums from memory: an optimiser's update, not an activation.
+Measured: docs/measurements.md, Training."""
+
+
+def _epilogue_ops(op: Product) -> int:
+    """How many ops of the kernel need the contraction's result."""
+    found: set[Operation] = set()
+    pending: list[Operation] = [op]
+    while pending:
+        for result in pending.pop().results:
+            new = {use.operation for use in result.uses} - found
+            found |= new
+            pending += new
+    return len(found) - 1  # the kernel's own end
+
+
 DepthStep = Callable[[Index, dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]]
 """(flattened position on the summed axes, position of each, sums) -> sums."""
-
-
-@dataclass
-class Extents:
-    """Sizes of the roles, flattened."""
-
-    m: Index
-    n: Index
-    k: Index
-
-
-class ContractionNest:
-    """A contraction as matrix products: positions of the roles as positions of the letters."""
-
-    def __init__(
-        self,
-        b: LoopBuilder,
-        nest: Nest,
-        strided: frozenset[int],
-        op: Product,
-        roles: ContractionRoles,
-    ) -> None:
-        self.b, self.op, self.roles = b, op, roles
-        self.dtype: DType = op.summand()
-        self.letter_sizes = {c: b.dim(d) for c, d in op.sizes().items()}
-        self.words, self.result_word, reduced = op.words()
-        self.axis = {c: k for k, c in enumerate(self.result_word + reduced)}
-        self.groups = axes_of(b, nest, strided).groups
-        # lanes run along n: only letters that memory walks as one; the others go with the batch
-        self.n = next(roles.n[k:] for k in range(len(roles.n)) if self.joined(roles.n[k:]))
-        self.batch = roles.batch + roles.n[: len(roles.n) - len(self.n)]
-        self.size = Extents(*(self.extent(word) for word in (roles.m, self.n, roles.k)))
-        self.lhs, self.rhs = (1, 0) if roles.swapped else (0, 1)
-
-    def extent(self, word: str) -> Index:
-        """The product of the letters' sizes."""
-        return self.b.product([self.letter_sizes[c] for c in word])
-
-    def joined(self, word: str) -> bool:
-        """Whether every access walks these letters as one axis."""
-        axes = tuple(self.axis[c] for c in word)
-        return len(axes) == 1 or any(
-            axes == group[k : k + len(axes)] for group in self.groups for k in range(len(group))
-        )
-
-    # positions ------------------------------------------------------------------------------
-
-    def split(self, word: str, at: Position) -> dict[str, Position]:
-        """A flattened position as one per letter; only the last letter's moves with the lane."""
-        found: dict[str, Position] = {}
-        if self.joined(word):
-            return {**dict.fromkeys(word, ORIGIN), word[-1]: at}
-        rest = at.base
-        for c in reversed(word[1:]):
-            size = self.letter_sizes[c]
-            quotient = self.b.div(rest, size)
-            found[c] = Position(
-                self.b.sub(rest, self.b.mul(quotient, size)), at.step if c == word[-1] else 0
-            )
-            rest = quotient
-        found[word[0]] = Position(rest, at.step if len(word) == 1 else 0)
-        return found
-
-    def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
-        """An operand's element in the dtype of the sum, prologue included."""
-        value = e.fetch(self.op.operands[which], self.op.operand_point(e, which, at))
-        return e.convert(value, self.op.dtype, self.dtype)
-
-    def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
-        """x * y + z in the contraction's dtype."""
-        if self.dtype.is_inexact:
-            return e.fma(x, y, z)
-        return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
 
 
 class TiledContraction(ContractionNest):
@@ -153,6 +95,7 @@ class TiledContraction(ContractionNest):
         self.lanes = s.schedule.lanes
         self.vectors = self.columns // self.lanes
         self.in_result = self.packed is not None and accumulates_in_result(s.kernel)
+        self.waiting: SSAValue | None = None  # one tile of sums, where the epilogue is long
 
     # the nest -------------------------------------------------------------------------------
 
@@ -165,6 +108,7 @@ class TiledContraction(ContractionNest):
     def over_tiles(self, thread: Index, threads: Index) -> None:
         """The tiles of all batches in one row, shared by the threads: there is one panel each."""
         b = self.b
+        self.waiting = self.tile_in_memory()
         tiles = b.ceil_div(self.size.m, self.rows)
         low, high = self.s.share(b.mul(self.extent(self.batch), tiles), thread, threads)
 
@@ -178,6 +122,7 @@ class TiledContraction(ContractionNest):
 
     def over_batches(self, thread: Index, threads: Index) -> None:
         """Every thread walks all batches and blocks, and takes its share of each block's tiles."""
+        self.waiting = self.tile_in_memory()
         by_columns = self.b.compare("lt", self.size.m, self.b.mul(threads, 2 * self.rows))
 
         def nest(k: int, at: dict[str, Position]) -> None:
@@ -323,6 +268,9 @@ class TiledContraction(ContractionNest):
             return result
 
         sums = self.along_depth(depth, step, [zero] * (self.rows * self.vectors))
+        if self.waiting is not None:
+            self.write_from_memory(self.waiting, batch, first_row, first_column, depth, sums)
+            return
         for r in range(self.rows):
             inside = b.compare("lt", b.add(first_row, r), self.size.m)
             mine = sums[r * self.vectors : (r + 1) * self.vectors]
@@ -383,17 +331,62 @@ class TiledContraction(ContractionNest):
         depth: tuple[Index, Index],
         sums: Sequence[SSAValue],
     ) -> None:
-        """Writes one row of a tile: its results, or sums that wait for the next block."""
-        b = self.b
+        """Writes one row of a tile."""
         for v, total in enumerate(sums):
-            column = b.add(first, v * self.lanes)
-            mask = b.mask(b.sub(self.size.n, column), self.lanes)
-            where = {**at, **self.split(self.n, Position(column, 1))}
-            point = tuple(where[c] for c in self.result_word)
-            if self.in_result:
-                self.accumulate(point, mask, total, depth)
-            else:
-                self.finish(point, mask, total)
+            self.write_vector(at, self.b.add(first, v * self.lanes), depth, total)
+
+    def write_vector(
+        self, at: dict[str, Position], column: Index, depth: tuple[Index, Index], total: SSAValue
+    ) -> None:
+        """Writes a vector of a tile: its results, or sums that wait for the next block."""
+        mask = self.b.mask(self.b.sub(self.size.n, column), self.lanes)
+        where = {**at, **self.split(self.n, Position(column, 1))}
+        point = tuple(where[c] for c in self.result_word)
+        if self.in_result:
+            self.accumulate(point, mask, total, depth)
+        else:
+            self.finish(point, mask, total)
+
+    def tile_in_memory(self) -> SSAValue | None:
+        """Room for a tile's sums on the thread's stack; None where the epilogue is short."""
+        if _epilogue_ops(self.op) < LONG_EPILOGUE:
+            return None
+        kind = buffer_type(memory_type(self.dtype), (self.rows * self.columns,))
+        none = DenseArrayBase.from_list(i32, [0, 0])
+        return self.b.value(
+            memref.AllocaOp.create(
+                result_types=[kind],
+                properties={"operandSegmentSizes": none, "alignment": IntegerAttr(64, i64)},
+            )
+        )
+
+    def write_from_memory(
+        self,
+        buffer: SSAValue,
+        batch: dict[str, Position],
+        first_row: Index,
+        first_column: Index,
+        depth: tuple[Index, Index],
+        sums: Sequence[SSAValue],
+    ) -> None:
+        """Writes a tile in loops: the code of a long epilogue stands there once."""
+        b = self.b
+        kind = vector_type(self.dtype.register, self.lanes)
+        for k, total in enumerate(sums):
+            b.store_vector(total, buffer, [k * self.lanes], None)
+
+        def row(r: Index) -> None:
+            at = {**batch, **self.split(self.roles.m, Position(b.add(first_row, r)))}
+
+            def one(v: Index) -> None:
+                place = b.mul(b.add(b.mul(r, self.vectors), v), self.lanes)
+                total = b.load_vector(buffer, [place], kind, None, None)
+                self.write_vector(at, b.add(first_column, b.mul(v, self.lanes)), depth, total)
+
+            b.loop(0, self.vectors, 1, one, (), {"mlc.no_unroll": UnitAttr()})
+
+        rows = b.min(b.sub(self.size.m, first_row), self.rows)
+        b.loop(0, rows, 1, row, (), {"mlc.no_unroll": UnitAttr()})
 
     def accumulate(
         self,
