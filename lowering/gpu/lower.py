@@ -27,7 +27,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
-from mlc.dialects.tensor.sort import Sorting
+from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
 from mlc.lowering.gpu.contract import TilePhase
@@ -98,7 +98,7 @@ def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
             return Work(tuple(PiecePhase(part, axis, at, schedule) for part, at in pieces))
         case ScanOp() as op:
             return scan_work(op, schedule)
-        case Sorting() as op:
+        case SortOp() | ArgsortOp() as op:
             return sort_work(op, schedule)
         case ScatterOp() as op:
             return scatter_work(op, schedule)

@@ -18,9 +18,18 @@ from mlc.dialects.target.attribute import TargetAttr
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
 from mlc.passes.loop.expand_math import ExpandMathPass
 from mlc.passes.plan.schedule import SchedulePass
+from mlc.passes.tensor.expand_partition import ExpandPartitionPass
 from mlc.runtime.cuda import LoadedProgram, gpu_target, load_program
+from tests.every_op.native import to_plan as planned
 
 Array = NDArray[Any]
+
+
+def to_plan(module: ModuleOp, *, fusion: str = "none") -> ModuleOp:
+    """A tensor-level module at the plan level, as for a GPU."""
+    module.attributes["mlc.target"] = TargetAttr(gpu_target())
+    ExpandPartitionPass().apply(Context(), module)
+    return planned(module, fusion=fusion)
 
 
 def gpu_loops(module: ModuleOp, target: GpuTarget) -> ModuleOp:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def compile_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same tests with another compiler."""
+    monkeypatch.setattr(on_cpu, "to_plan", native.to_plan)
     monkeypatch.setattr(on_cpu, "compile_plan", native.compile_plan)
 
 
