@@ -18,7 +18,7 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.letters import spell
-from mlc.frontend.containers import Leaf
+from mlc.frontend.containers import Leaf, flatten
 from mlc.frontend.derivative_arguments import (
     Argnums,
     check_callable,
@@ -29,7 +29,7 @@ from mlc.frontend.derivative_arguments import (
     main_part,
     places_of,
 )
-from mlc.frontend.errors import LeakError, at_user_lines, located
+from mlc.frontend.errors import LeakError, NotSupportedError, at_user_lines, located
 from mlc.frontend.regions import Carry
 from mlc.frontend.subprogram import (
     Subprogram,
@@ -363,9 +363,15 @@ def with_arguments(
         trace = here()
         trace.derivatives += 1
         try:
-            return traced(f, *every, **kwargs)
+            outcome = traced(f, *every, **kwargs)
         finally:
             trace.derivatives -= 1
+        if any(isinstance(x, Tracer) and x.version for x in flatten(values)[0]):
+            message = (
+                f"{name}: the function writes to an argument; expected results to be returned."
+            )
+            raise located(NotSupportedError, message, remedy="Write to a copy and return it.")
+        return outcome
 
     return subprogram(name, inputs, run)
 

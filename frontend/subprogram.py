@@ -80,6 +80,10 @@ class Transformed:
 
     def __init__(self, function: Callable[..., Any], run: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
+        if not hasattr(self, "__name__"):  # a partial function, or an instance with __call__
+            self.__name__ = getattr(getattr(function, "func", None), "__name__", None) or (
+                type(function).__name__
+            )
         self._run = run
         self._lock = threading.Lock()
         self._compiled: Any = None

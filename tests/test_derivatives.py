@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,6 +218,17 @@ def test_methods() -> None:
     close(mlc.grad(Method().loss)(X), 2 * Method().w * X)
     close(mlc.grad(Method.square)(X), 2 * X)
     close(mlc.grad(Method.cube)(X), 3 * X**2)
+
+
+def test_partial_functions_and_objects() -> None:
+    close(mlc.grad(partial(lambda a, x: (a * x).sum(), 3.0))(X), [3.0, 3.0])
+
+    class Squares:
+        def __call__(self, x: Any) -> Any:
+            return (x**2).sum()
+
+    close(mlc.grad(Squares())(X), 2 * X)
+    close(mlc.grad(lambda *xs: (xs[0] * xs[1]).sum(), argnums=(0, 1))(X, A[0, 1:])[1], X)
 
 
 def test_functions_of_numpy() -> None:

@@ -67,6 +67,14 @@ def no_derivative_of_an_op() -> object:
     return mlc.grad(lambda a: np.linalg.svd(a)[0].sum())(np.ones((3, 2)))
 
 
+def a_function_that_writes_to_its_argument() -> object:
+    def loss(x: Any) -> Any:
+        x[0] = 1.0
+        return x.sum()
+
+    return mlc.grad(loss)(X)
+
+
 def no_function() -> object:
     return mlc.grad(X)  # pyright: ignore[reportArgumentType]
 
@@ -253,6 +261,7 @@ MISTAKES: tuple[Callable[[], object], ...] = (
     aux_that_is_not_returned,
     jacobian_of_integers,
     no_derivative_of_an_op,
+    a_function_that_writes_to_its_argument,
     no_function,
     argnums_out_of_range,
     argnums_twice,
