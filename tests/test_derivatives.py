@@ -96,6 +96,16 @@ def test_traced_gradient_adds_once_per_further_consumer() -> None:
     close(mlc.grad(f)(0.3), (2 * w + math.cos(w) + 1) * w)
 
 
+def test_softmax_cross_entropy_needs_no_logarithm() -> None:
+    """Its gradient is softmax - target, times the targets' sum, of one exponential."""
+    target = np.array([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]])
+    gradient = mlc.grad(lambda z, t: -(t * mlc.nn.log_softmax(z)).sum())
+    exp = np.exp(A)
+    close(gradient(A, target), exp / exp.sum(axis=1, keepdims=True) - target)
+    program = ops(gradient.compiled.lower(A, target).text("tensor"))
+    assert (program.count("mlc.exp"), program.count("mlc.log")) == (1, 0)
+
+
 def test_one_compilation_for_all_inputs() -> None:
     gradient = mlc.compile(mlc.grad(lambda x: (np.sin(x) * x).sum()))
     for k in range(1000):
