@@ -20,6 +20,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, tensor_of, text_property
 from mlc.dialects.tensor.partition import PARTITION, Partitioned, PartitionOp
+from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.passes.tensor.rules import Rewrite, Rules
@@ -56,6 +57,10 @@ def expanded(op: Partitioned, b: Rewrite) -> SSAValue:
     ranked = tensor_type(element, shape[:-1])
     line = tensor_type(element, (*shape[:-1], one))
     offsets = (*(zero for _ in shape[:-1]), Dim.const(kth))
+    if last is None or last <= kth:  # an axis without elements has none of this rank
+        nothing = (zero,) * len(shape)
+        number = full(b, 0, dtype_of(element), ())
+        in_order = b(PadOp, in_order, number, low=nothing, high=(*nothing[1:], Dim.const(kth + 1)))
     border = b(SliceOp, in_order, offsets=offsets, steps=steps, declared=line)
     border = b(ReshapeOp, border, declared=ranked)
     border = b(BroadcastOp, border, letters=f"{word[:-1]}->{word}", declared=tensor_of(x))
