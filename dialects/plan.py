@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, Data, Region, SSAValue
@@ -187,6 +188,10 @@ class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
         return f"{place} {', '.join(map(str, numbers))}"
 
 
+PRINTED = ("schedule", "cost", "over", "unwritten", "buffers")
+"""Properties of a kernel in the order of its text."""
+
+
 @irdl_op_definition
 class KernelOp(IRDLOperation):
     """
@@ -194,7 +199,8 @@ class KernelOp(IRDLOperation):
 
     Operands are the buffers it reads, results the buffers it writes. `over` says of each result
     which input may lie in the same memory, -1 for none: the kernel reads that input only at the
-    element that it is about to write.
+    element that it is about to write. `unwritten`: what it says is in its results is written again
+    before it is read, so nothing is written.
 
     ```mlir
     %y = mlc.kernel "cell" (%a = %x, %b = %w) -> (tensor<4xf32>) {
@@ -210,6 +216,7 @@ class KernelOp(IRDLOperation):
     cost = opt_prop_def(CostAttr)
     buffers = opt_prop_def(ArrayAttr[BufferAttr])
     over = opt_prop_def(ArrayAttr[IntegerAttr[IntegerType]])
+    unwritten = opt_prop_def(UnitAttr)
     inputs = var_operand_def(TensorType)
     outs = var_result_def(TensorType)
     body = region_def("single_block")
@@ -296,8 +303,8 @@ class KernelOp(IRDLOperation):
         printer.print_list(self.outs, lambda x: printer.print_attribute(x.type))
         printer.print_string(") ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
-        order = ("schedule", "cost", "over", "buffers")
-        rest = {k: self.properties[k] for k in order if k in self.properties} | self.attributes
+        known = {k: self.properties[k] for k in PRINTED if k in self.properties}
+        rest = known | self.attributes
         if rest:
             printer.print_string(" ")
             printer.print_attr_dict(rest)
@@ -319,7 +326,7 @@ class KernelOp(IRDLOperation):
         operands = parser.resolve_operands([x for _, x in pairs], inputs, parser.pos)
         body = parser.parse_region([a.resolve(t) for (a, _), t in zip(pairs, inputs, strict=True)])
         rest = parser.parse_optional_attr_dict()
-        known = {k: rest.pop(k) for k in ("schedule", "cost", "over", "buffers") if k in rest}
+        known = {k: rest.pop(k) for k in PRINTED if k in rest}
         op = cls.create(
             operands=operands,
             result_types=results,

@@ -46,6 +46,8 @@ def kernel_cost(kernel: KernelOp) -> CostAttr:
     inputs = (x for k, x in enumerate(kernel.block.args) if k != over)
     read = sum((bytes_read(x) for x in inputs), Dim.const(0))
     written = sum((_bytes(x.type) for x in written_by(kernel)), Dim.const(0))
+    if kernel.unwritten is not None:
+        written = Dim.const(0)
     return CostAttr((flops, read, written))
 
 

@@ -229,6 +229,10 @@ class EntryLowering(ControlLowering):
 
     def _kernel(self, op: KernelOp) -> None:
         b = self.b
+        if op.unwritten is not None:
+            for k, x in enumerate(op.outs):
+                self.homes[x] = self._home(op, k)
+            return
         self._guard_empty(op)
         kernels = self._lowered(op)
         kernel = kernels[0]

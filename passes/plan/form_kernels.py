@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     ModuleOp,
     StringAttr,
+    UnitAttr,
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp
@@ -224,6 +225,8 @@ class _Build:
         if (update := outputs[0].owner) in self.grouping.ownership.in_place and needed:
             target = inputs.index(cast(TensorOp, update).operands[0])
             new.properties["buffers"] = ArrayAttr([BufferAttr(("input", (target,)))])
+        if kernel.is_unwritten:
+            new.properties["unwritten"] = UnitAttr()
         new.properties["cost"] = kernel_cost(new)
         self.emit(new)
         self.made[kernel] = new

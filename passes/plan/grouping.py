@@ -32,6 +32,7 @@ from mlc.dialects.tensor.sort import Sorting
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import repeated_element
+from mlc.passes.tensor.stacked import stacked_outputs
 
 Fusion = Literal["simple", "none"]
 Stage = Literal["result", "prologue", "operand", "piece"]
@@ -55,6 +56,7 @@ class Kernel:
     reduction: TensorOp | None = None
     is_whole: bool = False
     is_copy: bool = False  # the first output is for one reader alone
+    is_unwritten: bool = False  # what the output holds is written again before it is read
     ops: int = 0
 
 
@@ -153,6 +155,8 @@ class Grouping:
     def _copy(self, op: Operation, k: int, index: int) -> None:
         value = op.operands[k]
         kernel = Kernel(index, shape_of(value.type), [value], is_copy=True)
+        if isinstance(op, ForOp) and _is_splat(root_of(value)):
+            kernel.is_unwritten = k - 1 in stacked_outputs(op)
         self.copies[op, k] = kernel
         self.kernels.append(kernel)
         self._need(value, Demand(index, kernel))
