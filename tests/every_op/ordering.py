@@ -143,11 +143,12 @@ def _long(c: ShapeClass, dtype: DType, order: str) -> Iterator[Case]:
 def _partitions(label: str, x: tuple[Operand, ...], order: str) -> Iterator[Case]:
     """By an element in the middle, all of a row; by the last, what comes before it."""
     last = x[0].dims[-1].constant
-    ranks = [(2, "all")] if last is None else [(last // 2, "all"), (max(last - 2, 0), "first")]
-    for op, (kth, keep) in zip(PARTITION, ranks * 2, strict=False):
-        if last != 0 or keep == "all":
-            build = partial(_partition, op, order, kth, keep)
-            yield Case(op, f"{order} {label} {kth} {keep}", x, build, LOOSE_ZERO)
+    ranks = [(2, "all"), (0, "all")]
+    if last:
+        ranks = [(last // 2, "all"), (max(last - 2, 0), "first")]
+    for op, (kth, keep) in zip(PARTITION, ranks, strict=True):
+        build = partial(_partition, op, order, kth, keep)
+        yield Case(op, f"{order} {label} {kth} {keep}", x, build, LOOSE_ZERO)
 
 
 def _partition(
