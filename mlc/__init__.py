@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mlc.frontend import torch_bridge as torch
     from mlc.frontend.check_grads import check_grads
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
+    from mlc.frontend.contract import ContractError
     from mlc.frontend.control import cond
     from mlc.frontend.custom_rules import checkpoint, custom_jvp, custom_vjp, stop_gradient
     from mlc.frontend.derivatives import grad, jvp, linearize, value_and_grad, vjp
-    from mlc.frontend.contract import ContractError
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
     from mlc.frontend.jacobians import hessian, jacfwd, jacrev
     from mlc.frontend.loops import fori_loop, scan, while_loop

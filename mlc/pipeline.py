@@ -69,7 +69,7 @@ STAGES = (
         "tensor",
         (
             Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
-            Step("mlc-expand-partition", "GPUs have a template for sorts alone; what it adds folds"),
+            Step("mlc-expand-partition", "GPUs have a template for sorts; what it adds folds"),
             Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
             Step("mlc-fold-views", "index letters absorb the views that composition left over"),
             Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),

@@ -65,7 +65,8 @@ def residuals_of(body: Block, user: Block) -> Residuals:
                     stored.add(value)
                 else:
                     computed.update(steps)
-    kept: list[SSAValue] = [x for x in (*body.args, *(x for op in body.ops for x in op.results)) if x in stored]
+    results = (x for op in body.ops for x in op.results)
+    kept: list[SSAValue] = [x for x in (*body.args, *results) if x in stored]
     again = [op for op in body.ops if any(x in computed for x in op.results)]
     return Residuals(kept, again)
 
