@@ -32,6 +32,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
 from mlc.dialects.tensor.rounding import Numeric
+from mlc.runtime.probe import host_target
 from tests.every_op.cases import Build, Case, Operand
 from tests.every_op.native import Array
 from tests.every_op.shapes import ShapeClass
@@ -47,14 +48,17 @@ from tests.every_op.values import (
     ordinary,
     specials,
 )
-from tests.numerics.judges import FUNCTIONS
+from tests.numerics.judges import BY_TABLE, FUNCTIONS
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
 
 
 def _judged(op: type[TensorOp], dtype: DType) -> Tolerance | None:
     """The bound of vector math, if the op is one of its functions."""
-    function = FUNCTIONS.get(op.name.removeprefix("mlc."))
+    name = op.name.removeprefix("mlc.")
+    function = FUNCTIONS.get(name)
+    if host_target().has_lane_tables:
+        function = BY_TABLE.get(name, function)
     if function is None or dtype.kind != "float":
         return None
     if dtype not in (F32, F64):

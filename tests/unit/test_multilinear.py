@@ -25,6 +25,7 @@ from mlc.dialects.tensor.comparison import CompareOp, MaxOp, SelectOp
 from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import ConstantOp, dense, full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
@@ -61,9 +62,17 @@ def is_exact(module: ModuleOp, arrays: Sequence[Array]) -> list[Array] | None:
 
 
 def check_identity(
-    module: ModuleOp, groups: Groups, arrays: Sequence[Array], rng: np.random.Generator
+    module: ModuleOp,
+    groups: Groups,
+    arrays: Sequence[Array],
+    rng: np.random.Generator,
+    *,
+    rtol: float = 0.0,
 ) -> bool:
-    """f(2 x - 3 y, …) = 2 f(x, …) - 3 f(y, …) in each group; False where f64 must round."""
+    """
+    f(2 x - 3 y, …) = 2 f(x, …) - 3 f(y, …) in each group; False where f64 must round. With `rtol`
+    it may round, and the difference is at most that share of the largest element.
+    """
     for group in groups:
         other = [rng.integers(-3, 4, a.shape).astype(a.dtype) for a in arrays]
 
@@ -71,7 +80,7 @@ def check_identity(
             replacement: Callable[[int], Array], group: tuple[int, ...] = group
         ) -> list[Array] | None:
             chosen = [replacement(k) if k in group else a for k, a in enumerate(arrays)]
-            return is_exact(module, chosen)
+            return interpret(module, chosen) if rtol else is_exact(module, chosen)
 
         f_x = at(lambda k: arrays[k])
         f_y = at(lambda k, other=other: other[k])
@@ -79,7 +88,11 @@ def check_identity(
         if f_x is None or f_y is None or f_both is None:
             return False
         for x, y, both in zip(f_x, f_y, f_both, strict=True):
-            np.testing.assert_array_equal(both, 2 * x - 3 * y, err_msg=f"{groups} of\n{module}")
+            difference = 2 * x - 3 * y
+            largest = max((float(np.max(np.abs(a), initial=0)) for a in (x, y, both)), default=0.0)
+            np.testing.assert_allclose(
+                both, difference, rtol=0, atol=rtol * largest, err_msg=f"{groups} of\n{module}"
+            )
     return True
 
 
@@ -120,7 +133,10 @@ def test_every_op_that_is_said_to_be_multilinear_is() -> None:
         for groups in _groupings(floats):
             if not multilinearity(entry_function(module), groups):
                 continue
-            assert check_identity(module, groups, _integers(case, rng), rng), case
+            # what a library computes is rounded, even where all that goes in is an integer
+            rtol = 1e-12 if case.op is LibraryOp else 0.0
+            arrays = _integers(case, rng)
+            assert check_identity(module, groups, arrays, rng, rtol=rtol), case
             said.add((case.op.name, len(groups), len(groups[0])))
             checked += 1
     print(f"{checked} identities of {len({name for name, _, _ in said})} ops")
