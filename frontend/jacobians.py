@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlc.dialects.dims import product
+from mlc.dialects.dims import Dim, product
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.create import full
 from mlc.frontend.containers import Structure, flatten, unflatten
@@ -24,7 +24,7 @@ from mlc.frontend.derivative_arguments import (
 )
 from mlc.frontend.derivatives import linearize, vjp
 from mlc.frontend.errors import located
-from mlc.frontend.numpy.values import lift
+from mlc.frontend.numpy.values import is_operand, lift
 from mlc.frontend.subprogram import Transformed, traced, transformed_once
 from mlc.frontend.symbolic import as_size
 from mlc.frontend.trace import here
@@ -51,6 +51,14 @@ def jacrev(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -
     arguments. What it gives is that of `jacfwd`.
     """
     return _jacobian("jacrev", f, argnums, has_aux, _rows)
+
+
+def jacobian(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+    """
+    The Jacobian by the mode of fewer passes: `jacfwd` where the arguments have fewer elements than
+    the result, else `jacrev`, and that where sizes are symbols.
+    """
+    return _jacobian("jacobian", f, argnums, has_aux, _fewer)
 
 
 def hessian(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
@@ -96,6 +104,18 @@ def _jacobian(
         return (outcome, blocks.rest) if has_aux else outcome
 
     return transformed_once(f, (name, numbers, one, has_aux), lambda: Transformed(f, run))
+
+
+def _fewer(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: bool) -> _Blocks:
+    outcome = f(*leaves)  # for its sizes; nothing reads the values
+    results = flatten(outcome[0] if has_aux else outcome)[0]
+    more = Dim.const(0)
+    for x in results:
+        more = more + (product(lift(x).dims) if is_operand(x) else 0)
+    for x in leaves:
+        more = more - (product(x.dims) if isinstance(x, Tracer) else 0)
+    forward = more.constant is not None and more.constant > 0
+    return (_columns if forward else _rows)(name, f, leaves, has_aux)
 
 
 def _columns(name: str, f: Callable[..., Any], leaves: Sequence[Any], has_aux: bool) -> _Blocks:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlc.frontend.custom_rules import checkpoint, custom_jvp, custom_vjp, stop_gradient
     from mlc.frontend.derivatives import grad, jvp, linearize, value_and_grad, vjp
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
-    from mlc.frontend.jacobians import hessian, jacfwd, jacrev
+    from mlc.frontend.jacobians import hessian, jacfwd, jacobian, jacrev
     from mlc.frontend.loops import fori_loop, scan, while_loop
     from mlc.frontend.loops import map_ as map  # noqa: A004 - mlc.map
     from mlc.frontend.spec import TensorSpec
@@ -49,6 +49,7 @@ _PLACES = {
     "jvp": "mlc.frontend.derivatives",
     "linearize": "mlc.frontend.derivatives",
     "jacfwd": "mlc.frontend.jacobians",
+    "jacobian": "mlc.frontend.jacobians",
     "jacrev": "mlc.frontend.jacobians",
     "hessian": "mlc.frontend.jacobians",
     "checkpoint": "mlc.frontend.custom_rules",
@@ -97,6 +98,7 @@ __all__ = [
     "grad",
     "hessian",
     "jacfwd",
+    "jacobian",
     "jacrev",
     "jvp",
     "linearize",

@@ -172,6 +172,10 @@ def test_costs_of_jacobians(shape: tuple[int, int, int]) -> None:
     close(mlc.jacfwd(network)(x, w, v), mlc.jacrev(network)(x, w, v))
     assert multiplications(mlc.jacfwd(network), x, w, v) == n * h + n * (n * h + h * k)
     assert multiplications(mlc.jacrev(network), x, w, v) == n * h + k * (h * k + n * h)
+    chosen = mlc.jacfwd if n < k else mlc.jacrev
+    expected = multiplications(chosen(network), x, w, v)
+    assert multiplications(mlc.jacobian(network), x, w, v) == expected
+    np.testing.assert_allclose(mlc.jacobian(network)(x, w, v), chosen(network)(x, w, v))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
