@@ -10,6 +10,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.control import discard
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.errors import located
@@ -113,12 +114,6 @@ def lifted_in(block: Block, carry: Carry, outcome: Any, what: str) -> Carry:
     """`of_outcome`, with numbers written into the block."""
     with here().inside(block):
         return carry.of_outcome(outcome, what)
-
-
-def discard(block: Block) -> None:
-    """Forgets a block that was only traced to see what comes out."""
-    for op in reversed(list(block.ops)):
-        block.erase_op(op, safe_erase=False)
 
 
 def convert_inside(block: Block, x: Tracer, start: Tracer, function: str, name: str) -> SSAValue:

@@ -70,6 +70,12 @@ def yield_of(block: Block) -> YieldOp:
     return last
 
 
+def discard(block: Block) -> None:
+    """Forgets a block that nothing uses any more."""
+    for op in reversed(list(block.ops)):
+        block.erase_op(op, safe_erase=False)
+
+
 @irdl_op_definition
 class YieldOp(IRDLOperation):
     """

@@ -18,11 +18,11 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, tensor_of
-from mlc.dialects.tensor.shape import ReshapeOp, SliceOp, broadcast_to
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp, broadcast_to
 
 ZERO = Dim.const(0)
 ONE = Dim.const(1)
@@ -441,5 +441,10 @@ class DynamicUpdateOp(_Offset):
 
 
 PLACING: tuple[type[TensorOp], ...] = (PadOp, DynamicSliceOp, DynamicUpdateOp)
+FREE = (
+    *(ConstantOp, IotaOp, SizeOp, BroadcastOp, ReshapeOp, SliceOp, TransposeOp),
+    *(PadOp, DynamicSliceOp),
+)
+"""Ops that cost nothing where they are read: they only say what or where an element is."""
 INDEX_MAPS = (PadOp, DynamicSliceOp)
 """Those that only say where an element lies."""

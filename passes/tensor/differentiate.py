@@ -108,5 +108,4 @@ def _reverse(block: Block, inputs: list[SSAValue], outputs: list[SSAValue]) -> l
 
 def _present(block: Block, values: list[SSAValue], found: list[SSAValue | None]) -> list[SSAValue]:
     """Zeros where there is no derivative."""
-    b = Emitter(block)
-    return [b.zeros(x.type) if d is None else d for x, d in zip(values, found, strict=True)]
+    return Emitter(block).or_zeros(found, values)

@@ -15,18 +15,10 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.control import ControlOp
-from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.placing import FREE
 from mlc.passes.remarks import remark
-
-FREE = (
-    *(ConstantOp, IotaOp, SizeOp, BroadcastOp, ReshapeOp, SliceOp, TransposeOp),
-    *(PadOp, DynamicSliceOp),
-)
-"""Ops that cost nothing where they are read: they go along with what needs them."""
 
 DEAR = 8.0
 """

@@ -17,6 +17,8 @@ from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
+    before,
+    before_yield,
     extend_carried,
     extend_yield,
     trips_of,
@@ -98,7 +100,6 @@ def stack(op: ForOp, values: Sequence[SSAValue], at: SSAValue | None = None) -> 
     number of the trip's own). New ones, where the loop does not stack the values already.
     """
     trips = trips_of(op.count)
-    assert op.parent is not None
     assert trips is not None
     body = op.body.block
     row = body.args[0] if at is None else at
@@ -109,19 +110,12 @@ def stack(op: ForOp, values: Sequence[SSAValue], at: SSAValue | None = None) -> 
     }
     found = {x: s for x, s in found.items() if shape_of(x.type) == shape_of(s.type)[1:]}
     new = [x for x in dict.fromkeys(values) if x not in found]
-    around = Block()
-    b = Emitter(around, op.location)
+    b = before(op)
     starts = [b.stack(trips, x.type) for x in new]
-    for made in list(around.ops):
-        made.detach()
-        op.parent.insert_op_before(made, op)
     first = len(op.results)
     (arguments,) = extend_carried(op, starts)
-    last = yield_of(body)
-    last.detach()
-    inner = Emitter(body, op.location)
+    inner = before_yield(body, op.location)
     written = [inner.write(s, v, row) for s, v in zip(arguments, new, strict=True)]
-    body.add_op(last)
     extend_yield(body, written)
     found |= zip(new, op.results[first:], strict=True)
     return [found[x] for x in values]

@@ -23,18 +23,30 @@ Values = list[SSAValue]
 
 
 class Emitter(OpBuilder):
-    """Adds ops to the end of a block, each at the source location of what it is derived from."""
+    """
+    Adds ops to the end of a block, or before one of its ops, each at the source location of what it
+    is derived from.
+    """
 
-    def __init__(self, block: Block, location: object = None) -> None:
+    def __init__(
+        self, block: Block, location: object = None, *, before: Operation | None = None
+    ) -> None:
         super().__init__(self._insert)
         self.block = block
         self.location = location
+        self.before = before
         self._numbers: dict[tuple[Attribute, float], SSAValue] = {}
 
     def _insert(self, op: Operation) -> None:
         if self.location is not None:
             op.location = self.location  # pyright: ignore[reportAttributeAccessIssue]
-        self.block.add_op(op)
+        self._place(op)
+
+    def _place(self, op: Operation) -> None:
+        if self.before is None:
+            self.block.add_op(op)
+        else:
+            self.block.insert_op_before(op, self.before)
 
     def at(self, op: Operation) -> Emitter:
         """Ops from here on come from `op`."""
@@ -54,6 +66,13 @@ class Emitter(OpBuilder):
     def zeros(self, kind: Attribute) -> SSAValue:
         """Zeros of a tensor's type."""
         return self.number(0.0, kind)
+
+    def or_zeros(
+        self, values: Iterable[SSAValue | None], like: Iterable[SSAValue]
+    ) -> list[SSAValue]:
+        """The values; for None zeros, typed as that of `like` in its place."""
+        pairs = zip(values, like, strict=True)
+        return [self.zeros(x.type) if found is None else found for found, x in pairs]
 
     def sum(self, values: Sequence[SSAValue]) -> SSAValue:
         """The sum of one or more values of one type, as a balanced tree in their order."""
@@ -87,6 +106,10 @@ class Emitter(OpBuilder):
     def divide_up(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """ceil(x / y), for y > 0."""
         return self(FloorDivOp, self.add(x, self.subtract(y, self.integer(1))), y)
+
+    def from_end(self, count: SSAValue, number: SSAValue) -> SSAValue:
+        """count - 1 - number"""
+        return self.subtract(self.subtract(count, self.integer(1)), number)
 
     # one of many along a first axis
 
@@ -138,9 +161,20 @@ class Emitter(OpBuilder):
         found: list[Operation] = []
         for op in ops:
             new = op.clone(renamed)
-            self.block.add_op(new)
+            self._place(new)
             found.append(new)
         return found
+
+
+def before(op: Operation) -> Emitter:
+    """Adds ops before one in a block, at its source location."""
+    assert op.parent is not None
+    return Emitter(op.parent, op.location, before=op)
+
+
+def before_yield(block: Block, location: object) -> Emitter:
+    """Adds ops before the `mlc.yield` of a region's block."""
+    return Emitter(block, location, before=yield_of(block))
 
 
 def body_ops(block: Block) -> list[Operation]:
@@ -207,12 +241,6 @@ def extend_arguments(op: ControlOp, starts: Sequence[SSAValue]) -> list[Values]:
     """More values that go into an op's regions: for each block the new arguments."""
     op.operands = [*op.operands, *starts]
     return [[b.insert_arg(x.type, len(b.args)) for x in starts] for b in op.blocks]
-
-
-def discard(block: Block) -> None:
-    """Forgets a block that nothing uses any more."""
-    for op in reversed(list(block.ops)):
-        block.erase_op(op, safe_erase=False)
 
 
 def is_differentiable(value: SSAValue) -> bool:

@@ -17,6 +17,7 @@ from mlc.dialects.tensor.rule import RuleOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
+    before,
     extend_arguments,
     extend_results,
     extend_yield,
@@ -122,14 +123,10 @@ class Forward:
 
     def _carry(self, op: ControlOp, active: list[int]) -> None:
         """Arguments for the tangents of carried values, which begin as those of the starts."""
-        assert op.parent is not None
-        e = Emitter(around := Block(), op.location)
+        e = before(op)
         starts = [self.of(e, op.starts[k]) for k in active]
-        for new in list(around.ops):
-            new.detach()
-            op.parent.insert_op_before(new, op)
-        before = [op.carried_in(block) for block in op.blocks]
-        for values, tangents in zip(before, extend_arguments(op, starts), strict=True):
+        carried = [op.carried_in(block) for block in op.blocks]
+        for values, tangents in zip(carried, extend_arguments(op, starts), strict=True):
             for k, tangent in zip(active, tangents, strict=True):
                 self.tangents[values[k]] = tangent
 

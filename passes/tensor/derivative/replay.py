@@ -19,14 +19,15 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.comparison import MaxOp
-from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, yield_of
+from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, discard, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
+    before,
+    before_yield,
     body_ops,
-    discard,
     extend_carried,
     extend_yield,
     trips_of,
@@ -45,20 +46,10 @@ FEWEST = 8
 
 def count_trips(op: WhileOp) -> SSAValue:
     """How often the loop ran: a new result."""
-    assert op.parent is not None
-    before = Emitter(around := Block(), op.location)
-    start = before.integer(0)
-    for new in list(around.ops):
-        new.detach()
-        op.parent.insert_op_before(new, op)
-    _, (count,) = extend_carried(op, [start])
+    _, (count,) = extend_carried(op, [before(op).integer(0)])
     body = op.body.block
-    last = yield_of(body)
-    last.detach()
-    e = Emitter(body, op.location)
-    following = e.add(count, e.integer(1))
-    body.add_op(last)
-    extend_yield(body, [following])
+    e = before_yield(body, op.location)
+    extend_yield(body, [e.add(count, e.integer(1))])
     return op.results[-1]
 
 
@@ -119,7 +110,8 @@ def pull_by_replay(
     """Brings cotangents of the loop's results back to its initial values and to values around."""
     b = sweep.b
     replay = _explored(_replay(sweep, op, cotangents))
-    starts = [replay.incoming[k] or b.zeros(replay.starts[k].type) for k in replay.active]
+    active = replay.active
+    starts = b.or_zeros([replay.incoming[k] for k in active], [replay.starts[k] for k in active])
     starts += [b.zeros(x.type) for x in replay.outside]
     slots = _slots(replay, count)
     totals = _range_back(replay, b, slots, 2, b.integer(0), count, replay.starts, starts)
@@ -170,8 +162,8 @@ def _explored(replay: Replay) -> Replay:
         found = replace(replay, active=active)
         number, *rest = block.args
         state, cotangents = rest[: len(kinds)], rest[len(kinds) :]
-        inner, before = found.back(Emitter(block), number, state, list(cotangents))
-        new = [k for k, x in enumerate(before) if x is not None and k not in active]
+        inner, pulled = found.back(Emitter(block), number, state, list(cotangents))
+        new = [k for k, x in enumerate(pulled) if x is not None and k not in active]
         outside = list(inner.pending)
         discard(block)
         if not new:
@@ -195,8 +187,7 @@ def _range_back(
     """
     if levels == 0:
         return _one_by_one(replay, b, first, count, state, cotangents)
-    one = b.integer(1)
-    stride = b(MaxOp, b.divide_up(count, b.integer(slots)), one)
+    stride = b(MaxOp, b.divide_up(count, b.integer(slots)), b.integer(1))
     parts = b.divide_up(count, stride)
     room = Dim.const(slots)
 
@@ -211,7 +202,7 @@ def _range_back(
     stacks = b.loop(parts, [*starts, *state], forward)[: len(state)]
 
     def back(e: Emitter, number: SSAValue, values: Values) -> Values:
-        part = e.subtract(e.subtract(parts, one), number)
+        part = e.from_end(parts, number)
         begin, length = _part(e, part, stride, count)
         there = [e.read(s, part) for s in stacks]
         return _range_back(replay, e, slots, levels - 1, e.add(first, begin), length, there, values)
@@ -249,19 +240,16 @@ def _one_by_one(
     """Each trip after running again up to it."""
 
     def back(e: Emitter, number: SSAValue, values: Values) -> Values:
-        steps = e.subtract(e.subtract(count, e.integer(1)), number)
+        steps = e.from_end(count, number)
         there = _run(replay, e, first, steps, state)
         known = len(replay.active)
-        inner, before = replay.back(e, e.add(first, steps), there, values[:known])
-        following = [
-            e.zeros(x.type) if c is None else c
-            for c, x in zip([before[k] for k in replay.active], values, strict=False)
-        ]
+        inner, found = replay.back(e, e.add(first, steps), there, values[:known])
+        following = e.or_zeros([found[k] for k in replay.active], values[:known])
         for value, total in zip(replay.outside, values[known:], strict=True):
             contributions: list[Contribution] = inner.pending.get(value, [])
-            found = inner.total(contributions, total)
-            assert found is not None
-            following.append(found)
+            more = inner.total(contributions, total)
+            assert more is not None
+            following.append(more)
         return following
 
     return b.loop(count, cotangents, back)

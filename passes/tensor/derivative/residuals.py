@@ -6,21 +6,16 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.tensor.control import INDEX
-from mlc.dialects.tensor.create import IotaOp, SizeOp
+from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.placing import FREE
 
 CHEAP_WEIGHT = 4.0
 """
 An elementwise op up to this weight (of additions) is computed again rather than kept: reading a
 value back takes about as long as four additions per element at the bandwidth of memory.
 """
-
-MOVING = (BroadcastOp, ReshapeOp, SliceOp, TransposeOp, PadOp, DynamicSliceOp, IotaOp, SizeOp)
-"""Ops that only say where an element lies."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +29,8 @@ class Residuals:
 def residuals_of(body: Block, user: Block) -> Residuals:
     """For the values of `body` that `user` uses. The trip number of a loop need not be kept."""
     inside: set[SSAValue] = {*body.args, *(x for op in body.ops for x in op.results)}
-    index = body.args[0] if body.args and body.args[0].type == INDEX else None
     used = {x for op in user.walk() for x in op.operands if x in inside}
-    free = {x for x in body.args if x is index and _is_trip(body)}
+    free = set(body.args[:1]) if isinstance(body.parent_op(), ForOp) else set[SSAValue]()
     stored = used - free
     computed: set[SSAValue] = set()
 
@@ -71,16 +65,8 @@ def residuals_of(body: Block, user: Block) -> Residuals:
     return Residuals(kept, again)
 
 
-def _is_trip(body: Block) -> bool:
-    from mlc.dialects.tensor.control import ForOp
-
-    return isinstance(body.parent_op(), ForOp)
-
-
 def is_cheap(op: TensorOp) -> bool:
     """Whether computing its result again costs no more than reading it."""
     if isinstance(op, Elementwise):
         return op.WEIGHT <= CHEAP_WEIGHT
-    from mlc.dialects.tensor.create import ConstantOp
-
-    return isinstance(op, (*MOVING, ConstantOp))
+    return isinstance(op, FREE)

@@ -17,12 +17,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
-from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.control import ControlOp, discard
 from mlc.dialects.tensor.elementwise import Elementwise, MulOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp
-from mlc.passes.tensor.derivative.emit import Emitter, Values, discard
+from mlc.passes.tensor.derivative.emit import Emitter, Values
 from mlc.passes.tensor.derivative.rules import inline_used, placed_at
 from mlc.passes.tensor.derivative.varied import Varied
 

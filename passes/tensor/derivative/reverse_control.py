@@ -15,14 +15,15 @@ from mlc.dialects.tensor.control import (
     IfOp,
     WhileOp,
     YieldOp,
+    discard,
     loop_region,
     yield_of,
 )
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
+    before_yield,
     body_ops,
-    discard,
     extend_results,
     extend_yield,
     trips_of,
@@ -97,11 +98,9 @@ def _pull_for(sweep: Reverse, op: ForOp, cotangents: Sequence[SSAValue | None]) 
     """A loop of as many trips, last trip first; what it needs from a trip is stacked by `op`."""
     b, count = sweep.b, op.count
     trip = _trip_back(sweep, op, cotangents)
-    kinds = [op.inits[k].type for k in trip.active]
-    inner, block = trip.sweep.b, trip.block
-    following = [
-        inner.zeros(kind) if x is None else x for x, kind in zip(trip.following, kinds, strict=True)
-    ]
+    inits = [op.inits[k] for k in trip.active]
+    block = trip.block
+    following = trip.sweep.b.or_zeros(trip.following, inits)
     for value, contributions in trip.outside:
         total = block.insert_arg(value.type, len(block.args))
         found = trip.sweep.total(contributions, total)
@@ -109,12 +108,11 @@ def _pull_for(sweep: Reverse, op: ForOp, cotangents: Sequence[SSAValue | None]) 
         following.append(found)
     block.add_op(YieldOp.create(operands=following))
     _bring_residuals(op, block, count)
-    starts = [cotangents[k] for k in trip.active]
-    starts = [b.zeros(k) if x is None else x for x, k in zip(starts, kinds, strict=True)]
+    starts = b.or_zeros([cotangents[k] for k in trip.active], inits)
     starts += [b.zeros(value.type) for value, _ in trip.outside]
     loop = ForOp(count, starts, Region(block))
     b.insert(loop)
-    sources = [op.inits[k] for k in trip.active] + [value for value, _ in trip.outside]
+    sources = inits + [value for value, _ in trip.outside]
     for value, cotangent in zip(sources, loop.outs, strict=True):
         sweep.add(value, cotangent)
 
@@ -125,28 +123,21 @@ def _bring_residuals(op: ForOp, block: Block, count: SSAValue) -> None:
     index = body.args[0]
     needed = residuals_of(body, block)
     stacks = stack(op, needed.stored)
-    first = Block()
-    e = Emitter(first, op.location)
-    renamed: dict[SSAValue, SSAValue] = {}
-    number = e.subtract(e.subtract(count, e.integer(1)), block.args[0])
-    renamed[index] = number
+    e = Emitter(block, op.location, before=block.first_op)
+    number = e.from_end(count, block.args[0])
+    renamed: dict[SSAValue, SSAValue] = {index: number}
     for value, rows in zip(needed.stored, stacks, strict=True):
         renamed[value] = e.read(rows, number)
     e.copies(needed.computed, renamed)
-    _prepend(block, first, renamed)
+    _rename(block, renamed)
 
 
-def _prepend(block: Block, first: Block, renamed: dict[SSAValue, SSAValue]) -> None:
-    """Puts ops in front, and their results in the place of what they stand for."""
+def _rename(block: Block, renamed: dict[SSAValue, SSAValue]) -> None:
+    """What a block reads gets other names."""
     for value, new in renamed.items():
         for use in list(value.uses):
             if block.find_ancestor_op_in_block(use.operation) is not None:
                 use.operation.operands[use.index] = new
-    anchor = block.first_op
-    assert anchor is not None
-    for op in list(first.ops):
-        op.detach()
-        block.insert_op_before(op, anchor)
 
 
 def _pull_if(sweep: Reverse, op: IfOp, cotangents: Sequence[SSAValue | None]) -> None:
@@ -166,9 +157,7 @@ def _pull_if(sweep: Reverse, op: IfOp, cotangents: Sequence[SSAValue | None]) ->
         return
     for back, found in sides:
         e = Emitter(back, op.location)
-        given = [found.get(x) for x in sources]
-        pairs = zip(given, sources, strict=True)
-        totals = [e.zeros(x.type) if t is None else t for t, x in pairs]
+        totals = e.or_zeros([found.get(x) for x in sources], sources)
         back.add_op(YieldOp.create(operands=totals))
     for (back, _), block in zip(sides, op.blocks, strict=True):
         _bring_branch_residuals(op, block, back, residuals_of(block, back))
@@ -186,13 +175,8 @@ def _bring_branch_residuals(op: IfOp, block: Block, back: Block, needed: Residua
         if other is block:
             extend_yield(other, needed.stored)
             continue
-        last = yield_of(other)
-        last.detach()
-        e = Emitter(other, op.location)
-        zeros = [e.zeros(kind) for kind in kinds]
-        other.add_op(last)
-        extend_yield(other, zeros)
+        e = before_yield(other, op.location)
+        extend_yield(other, [e.zeros(kind) for kind in kinds])
     renamed: dict[SSAValue, SSAValue] = dict(zip(needed.stored, results, strict=True))
-    first = Block()
-    Emitter(first, op.location).copies(needed.computed, renamed)
-    _prepend(back, first, renamed)
+    Emitter(back, op.location, before=back.first_op).copies(needed.computed, renamed)
+    _rename(back, renamed)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.tensor.control import yield_of
+from mlc.dialects.tensor.control import discard, yield_of
 from mlc.dialects.tensor.markers import BarrierOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
     body_ops,
-    discard,
     extend_results,
     extend_yield,
     is_differentiable,
@@ -72,8 +71,7 @@ def cotangent_values(
     b: Emitter, op: RuleOp, cotangents: Sequence[SSAValue | None]
 ) -> list[SSAValue]:
     """The rule wants a value for each result: zeros where there is no cotangent."""
-    pairs = zip(cotangents[: op.count], op.results, strict=False)
-    return [b.zeros(x.type) if c is None else c for c, x in pairs]
+    return b.or_zeros(cotangents[: op.count], op.results[: op.count])
 
 
 def _pull_jvp(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None]) -> None:
