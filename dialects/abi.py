@@ -41,6 +41,10 @@ STATE_SYMBOL: Final = "mlc_entry_state"
 LIBRARY_SYMBOL: Final = "mlc_library"
 """Imported by kernels that call a library: runtime/library.py."""
 
+PROFILE_BEGIN: Final = "mlc_profile_begin"
+PROFILE_END: Final = "mlc_profile_end"
+"""Called around kernel number i64 by entries that are profiled: runtime/kernel_clock.ll."""
+
 LARGE_RESULT_BYTES: Final = 1 << 20
 """Results from this size on come from the pool of released buffers (decisions.md D12)."""
 
