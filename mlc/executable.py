@@ -22,17 +22,15 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.control import ForOp, WhileOp
-from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
-from mlc.lowering.emit import emit_kernel, emit_main
+from mlc.levels import CodeUnit, Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
-from mlc.lowering.loops.contract import scratch_bytes
 from mlc.passes.cost import Work, predicted_ns
-from mlc.passes.remarks import listening
-from mlc.passes.report import Memory, Plan, by_source_line, memory_of, plan_of, table, total
-from mlc.pipeline import LEVELS, Dump, Level, Options, Report, level_of, run_pipeline
+from mlc.passes.report import Plan, by_source_line, total
+from mlc.passes.timeline import Memory, trips_of
+from mlc.pipeline import Dump, Level, Options, Report, level_of, run_pipeline
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.llvm import emit_assembly
@@ -44,15 +42,6 @@ if TYPE_CHECKING:
     from mlc.runtime.cuda import LoadedProgram
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
-ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
-
-
-@dataclass(frozen=True)
-class CodeUnit:
-    """One LLVM module (D14)."""
-
-    name: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,103 +145,6 @@ class Executable:
     def explain(self, **sizes: int) -> str:
         """Plan, costs, memory, and why values are stored, as text."""
         return self._program.explain(sizes)
-
-
-class Levels:
-    """A program, at whichever level somebody asks for. Nothing here loads or runs code."""
-
-    def __init__(
-        self,
-        traced: str,
-        name: str,
-        signature: EntrySignature,
-        options: Options,
-        sizes: Mapping[str, int],
-        *,
-        fresh: ModuleOp | None = None,
-    ) -> None:
-        self.traced = traced
-        self.name = name
-        self.signature = signature
-        self.options = options
-        self.sizes = dict(sizes)
-        self.fresh = fresh  # the traced module, with source locations, while nobody rewrites it
-        self.planned: ModuleOp | None = None
-        self.code: list[CodeUnit] | None = None
-
-    def known_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
-        """Every symbol's value: given now, known from compiling, or assumed."""
-        if unknown := set(given) - set(self.signature.symbols):
-            found = ", ".join(self.signature.symbols) or "none"
-            raise MlcError(f"no symbol is called {min(unknown)!r}; expected one of: {found}")
-        both = {**self.sizes, **given}
-        return {name: both.get(name, ASSUMED_SIZE) for name in self.signature.symbols}
-
-    def at(self, level: Level) -> ModuleOp:
-        """A new module of the program at a level."""
-        from mlc.text import parse_text
-
-        fresh = self.fresh
-        module = parse_text(self.traced, self.name) if fresh is None else fresh.clone()
-        return run_pipeline(module, self.options, until=level)
-
-    def plan(self) -> ModuleOp:
-        """The plan."""
-        if self.planned is None:
-            self.planned = self.at("plan")
-        return self.planned
-
-    def text(self, level: Level) -> str:
-        """The program as text."""
-        if level not in LEVELS:
-            raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
-        if level == "code":
-            return "\n".join(f"; module {unit.name}\n{unit.text}" for unit in self.units())
-        return str(self.plan() if level == "plan" else self.at(level)) + "\n"
-
-    def units(self) -> list[CodeUnit]:
-        """The LLVM modules."""
-        if self.code is None:
-            self.code = emit_units(self.at("loops"), self.options.target)
-        return self.code
-
-    def asm(self) -> str:
-        """The assembly of every module: on a GPU, PTX."""
-        target = self.options.target
-        if isinstance(target, GpuTarget):
-            from mlc.runtime.ptx import emit_ptx, joined
-
-            return joined([emit_ptx(u.text, target) for u in self.units()])
-        return "\n".join(f"# {u.name}\n{emit_assembly(u.text, target)}" for u in self.units())
-
-    def report(self, sizes: Mapping[str, int]) -> Plan:
-        """The kernels and the buffers between them."""
-        from mlc.runtime.threads import get_threads
-
-        threads = self.options.threads or get_threads()
-        return plan_of(self.plan(), self.options.target, self.known_sizes(sizes), threads)
-
-    def memory(self, sizes: Mapping[str, int]) -> Memory:
-        """Bytes of a call, packed blocks included."""
-        module, known = self.plan(), self.known_sizes(sizes)
-        on_cpu = isinstance(self.options.target, CpuTarget)
-        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-        scratch = [scratch_bytes(op) for op in kernels] if on_cpu else []
-        return memory_of(module, known, max((s.evaluate(known) for s in scratch), default=0))
-
-    def remarks(self) -> list[str]:
-        """What the passes had to say."""
-        with listening() as heard:
-            self.at("plan")
-        return [str(remark) for remark in dict.fromkeys(heard)]
-
-    def explain(self, sizes: Mapping[str, int]) -> str:
-        """Plan, costs, memory, and why values are stored, as text."""
-        known = self.known_sizes(sizes)
-        head = f"@{self.name} for {self.options.target.name}"
-        if known:
-            head += " at " + ", ".join(f"{name} = {value}" for name, value in known.items())
-        return "\n".join([head, table(self.report(sizes), self.memory(sizes)), *self.remarks()])
 
 
 def build(
@@ -383,19 +275,6 @@ def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | Non
     return run_pipeline(program.planned, options, done="plan", report=report, dump=dump)
 
 
-def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:
-    """LLVM IR of each function of a loops-level module, the entry last; on GPUs, of each kernel."""
-    if isinstance(target, GpuTarget):
-        from mlc.lowering.gpu import emit_gpu
-
-        return [CodeUnit(k.name, k.llvm) for k in emit_gpu(loops, target).kernels]
-    functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
-    kernels = [f for f in functions if "mlc.entry" not in f.attributes]
-    entries = [f for f in functions if "mlc.entry" in f.attributes]
-    units = [CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels]
-    return units + [CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries]
-
-
 def cpu_of(options: Options) -> CpuTarget:
     if isinstance(options.target, CpuTarget):
         return options.target
@@ -432,12 +311,8 @@ def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
 
 
 def _trips(loop: ForOp | WhileOp) -> Dim:
-    owner = loop.count.owner if isinstance(loop, ForOp) else None
-    if isinstance(owner, SizeOp):
-        return owner.dim
-    if isinstance(owner, ConstantOp):
-        return Dim.const(max(0, int(owner.array()[()])))
-    return Dim.const(UNKNOWN_TRIPS)
+    known = trips_of(loop)
+    return Dim.const(UNKNOWN_TRIPS) if known is None else known
 
 
 def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:

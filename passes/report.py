@@ -1,4 +1,4 @@
-"""What a plan costs, read off its kernels: what `exe.plan()`, `.cost()` and `.memory()` give."""
+"""What a plan costs, read off its kernels: what `exe.plan()` and `.cost()` give."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.dims import shape_of
-from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.places import donations_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.op import bytes_of
 from mlc.passes.copies import Copy, copies_of
 from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
 from mlc.passes.plan.grouping import is_view
-from mlc.passes.plan.plan_buffers import ALIGNMENT_BYTES, arena_slots
 from mlc.passes.remarks import place
+from mlc.passes.timeline import Memory, spell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,20 +79,6 @@ class Plan:
     def predicted_s(self) -> float:
         """Seconds of one call."""
         return sum(k.predicted_s for k in self.kernels)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memory:
-    """Bytes of one call."""
-
-    arguments_bytes: int
-    results_bytes: int
-    arena_bytes: int
-
-    @property
-    def peak_bytes(self) -> int:
-        """What a call needs beside its arguments."""
-        return self.results_bytes + self.arena_bytes
 
 
 def plan_of(
@@ -163,32 +145,9 @@ def _readers(value: SSAValue, numbers: Mapping[KernelOp, int]) -> tuple[int, ...
     return tuple(sorted(found))
 
 
-def spell(value: SSAValue) -> str:
-    """A tensor's dtype and shape, ``f32[B, 10]``."""
-    dims = ", ".join(str(dim) for dim in shape_of(value.type))
-    return f"{dtype_of(tensor_of(value).element_type).name}[{dims}]"
-
-
 def total(plan: Plan) -> Work:
     """The work of all kernels."""
     return sum((k.work for k in plan.kernels), NOTHING)
-
-
-def memory_of(module: ModuleOp, sizes: Mapping[str, int], scratch_bytes: int = 0) -> Memory:
-    """What a call allocates; `scratch_bytes`: the most that a kernel needs for itself."""
-    function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
-    arena = 0
-    for slot in arena_slots(function):
-        size = max(dim.evaluate(sizes) for dim in slot)
-        arena += -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-    inputs, outputs = function.function_type.inputs, function.function_type.outputs
-    in_place = set(donations_of(function).values())
-    new = [t for k, t in enumerate(outputs) if k not in in_place]
-    return Memory(
-        arguments_bytes=sum(bytes_of(t).evaluate(sizes) for t in inputs),
-        results_bytes=sum(bytes_of(t).evaluate(sizes) for t in new),
-        arena_bytes=arena + scratch_bytes,
-    )
 
 
 def by_source_line(module: ModuleOp, sizes: Mapping[str, int]) -> dict[str, int]:

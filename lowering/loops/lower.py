@@ -70,6 +70,25 @@ def lower_to_loops(module: ModuleOp) -> ModuleOp:
     return EntryLowering(module, function).lower()
 
 
+def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
+    """The memory that a kernel on the CPU needs while it runs."""
+    if sorting_of(op) is not None:
+        return sort_scratch(op)
+    if isinstance(whole_of(op), LibraryOp):
+        return library_scratch(op)
+    need, contraction = scratch_bytes(op), contraction_of(op)
+    if contraction is None or need == Dim.const(0):
+        return ()
+    dtype = contraction.summand()
+    return (Scratch(memory_type(dtype), need // dtype.bytes),)
+
+
+def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int]) -> int:
+    """Bytes of the arena for the scratch of one kernel: each buffer begins at a cache line."""
+    bytes_of = [(x.count * item_bytes(x.element)).evaluate(sizes) for x in scratch]
+    return sum(-(-n // ALIGNMENT) * ALIGNMENT for n in bytes_of)
+
+
 @dataclass
 class _Sites:
     """The places that may fail at run time, numbered from 1."""
@@ -313,15 +332,7 @@ class EntryLowering(ControlLowering):
 
     def _scratch(self, op: KernelOp) -> tuple[Scratch, ...]:
         """The memory that the kernel needs while it runs."""
-        if sorting_of(op) is not None:
-            return sort_scratch(op)
-        if isinstance(whole_of(op), LibraryOp):
-            return library_scratch(op)
-        need, contraction = scratch_bytes(op), contraction_of(op)
-        if contraction is None or need == Dim.const(0):
-            return ()
-        dtype = contraction.summand()
-        return (Scratch(memory_type(dtype), need // dtype.bytes),)
+        return scratch_of(op)
 
     def _functions(
         self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]

@@ -1,0 +1,148 @@
+"""A program at every level, and what is known of it there. Nothing here loads or runs code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.signature import EntrySignature
+from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.lowering.emit import emit_kernel, emit_main
+from mlc.lowering.loops.function import Scratch
+from mlc.lowering.loops.lower import reserved_bytes, scratch_of
+from mlc.passes.remarks import listening
+from mlc.passes.report import Plan, plan_of, table
+from mlc.passes.timeline import Memory, memory_of
+from mlc.pipeline import LEVELS, Level, Options, run_pipeline
+from mlc.runtime.llvm import emit_assembly
+
+ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
+
+
+@dataclass(frozen=True)
+class CodeUnit:
+    """One LLVM module (D14)."""
+
+    name: str
+    text: str
+
+
+class Levels:
+    """A program, at whichever level somebody asks for. Nothing here loads or runs code."""
+
+    def __init__(
+        self,
+        traced: str,
+        name: str,
+        signature: EntrySignature,
+        options: Options,
+        sizes: Mapping[str, int],
+        *,
+        fresh: ModuleOp | None = None,
+    ) -> None:
+        self.traced = traced
+        self.name = name
+        self.signature = signature
+        self.options = options
+        self.sizes = dict(sizes)
+        self.fresh = fresh  # the traced module, with source locations, while nobody rewrites it
+        self.planned: ModuleOp | None = None
+        self.code: list[CodeUnit] | None = None
+
+    def known_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
+        """Every symbol's value: given now, known from compiling, or assumed."""
+        if unknown := set(given) - set(self.signature.symbols):
+            found = ", ".join(self.signature.symbols) or "none"
+            raise MlcError(f"no symbol is called {min(unknown)!r}; expected one of: {found}")
+        both = {**self.sizes, **given}
+        return {name: both.get(name, ASSUMED_SIZE) for name in self.signature.symbols}
+
+    def at(self, level: Level) -> ModuleOp:
+        """A new module of the program at a level."""
+        from mlc.text import parse_text
+
+        fresh = self.fresh
+        module = parse_text(self.traced, self.name) if fresh is None else fresh.clone()
+        return run_pipeline(module, self.options, until=level)
+
+    def plan(self) -> ModuleOp:
+        """The plan."""
+        if self.planned is None:
+            self.planned = self.at("plan")
+        return self.planned
+
+    def text(self, level: Level) -> str:
+        """The program as text."""
+        if level not in LEVELS:
+            raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
+        if level == "code":
+            return "\n".join(f"; module {unit.name}\n{unit.text}" for unit in self.units())
+        return str(self.plan() if level == "plan" else self.at(level)) + "\n"
+
+    def units(self) -> list[CodeUnit]:
+        """The LLVM modules."""
+        if self.code is None:
+            self.code = emit_units(self.at("loops"), self.options.target)
+        return self.code
+
+    def asm(self) -> str:
+        """The assembly of every module: on a GPU, PTX."""
+        target = self.options.target
+        if isinstance(target, GpuTarget):
+            from mlc.runtime.ptx import emit_ptx, joined
+
+            return joined([emit_ptx(u.text, target) for u in self.units()])
+        return "\n".join(f"# {u.name}\n{emit_assembly(u.text, target)}" for u in self.units())
+
+    def report(self, sizes: Mapping[str, int]) -> Plan:
+        """The kernels and the buffers between them."""
+        from mlc.runtime.threads import get_threads
+
+        threads = self.options.threads or get_threads()
+        return plan_of(self.plan(), self.options.target, self.known_sizes(sizes), threads)
+
+    def memory(self, sizes: Mapping[str, int]) -> Memory:
+        """Bytes of a call, and what lies where while each kernel runs."""
+        module, known = self.plan(), self.known_sizes(sizes)
+        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+        needed = {op: reserved_bytes(self._scratch(op), known) for op in kernels}
+        return memory_of(module, known, needed)
+
+    def _scratch(self, kernel: KernelOp) -> tuple[Scratch, ...]:
+        if isinstance(self.options.target, CpuTarget):
+            return scratch_of(kernel)
+        from mlc.lowering.gpu.lower import work_of
+
+        return work_of(kernel, frozenset()).scratch
+
+    def remarks(self) -> list[str]:
+        """What the passes had to say."""
+        with listening() as heard:
+            self.at("plan")
+        return [str(remark) for remark in dict.fromkeys(heard)]
+
+    def explain(self, sizes: Mapping[str, int]) -> str:
+        """Plan, costs, memory, and why values are stored, as text."""
+        known = self.known_sizes(sizes)
+        head = f"@{self.name} for {self.options.target.name}"
+        if known:
+            head += " at " + ", ".join(f"{name} = {value}" for name, value in known.items())
+        return "\n".join([head, table(self.report(sizes), self.memory(sizes)), *self.remarks()])
+
+
+def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:
+    """LLVM IR of each function of a loops-level module, the entry last; on GPUs, of each kernel."""
+    if isinstance(target, GpuTarget):
+        from mlc.lowering.gpu import emit_gpu
+
+        return [CodeUnit(k.name, k.llvm) for k in emit_gpu(loops, target).kernels]
+    functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
+    kernels = [f for f in functions if "mlc.entry" not in f.attributes]
+    entries = [f for f in functions if "mlc.entry" in f.attributes]
+    units = [CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels]
+    return units + [CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries]

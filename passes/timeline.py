@@ -1,0 +1,260 @@
+"""
+The memory of one call, step by step and by source line: what lies where while each kernel runs.
+
+All of it is known before anything runs: results are allocated when a call begins, and the arena is
+reserved then, once, for the sum of its slots and the most scratch that one kernel needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.places import Places, donations_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.plan import Place as Kind
+from mlc.dialects.tensor.control import ControlOp, ForOp
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
+from mlc.passes.plan.grouping import is_view
+from mlc.passes.plan.plan_buffers import ALIGNMENT_BYTES, arena_slots
+from mlc.passes.remarks import place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A value that lies in memory."""
+
+    value: str  # "f32[64, 10]"
+    made_by: str  # the op: "exp"; of an argument its name
+    bytes: int
+    place: str  # "arena 0", "out 1", "argument 2"
+    source: str  # file:line of that op, or ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryStep:
+    """One kernel of the entry, or a loop or branch around the steps that name it as `inside`."""
+
+    number: int
+    kernel: int | None  # its number in the plan; None for loops and branches
+    what: str  # "exp add", "for"
+    source: str
+    inside: int | None  # the step of the loop or branch around it
+    trips: int | None  # of a loop that runs a known number of times
+    held: tuple[Held, ...]  # beside the arguments; nothing for loops and branches
+    scratch_bytes: int  # of the kernel alone
+    live_bytes: int  # held and scratch; of a loop or branch, the most inside it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes of one call, and the steps that need them."""
+
+    arguments_bytes: int
+    results_bytes: int  # those that take the place of an argument are not counted
+    arena_bytes: int  # slots and scratch: what is reserved when a call begins
+    slots_bytes: tuple[int, ...]  # of the arena, in order; multiples of 64
+    arguments: tuple[Held, ...]
+    steps: tuple[MemoryStep, ...]
+
+    @property
+    def peak_bytes(self) -> int:
+        """What a call allocates beside its arguments."""
+        return self.results_bytes + self.arena_bytes
+
+    @property
+    def peak_step(self) -> MemoryStep | None:
+        """The first kernel during which the most bytes hold values."""
+        kernels = [step for step in self.steps if step.kernel is not None]
+        return max(kernels, key=lambda step: step.live_bytes, default=None)
+
+
+def memory_of(
+    module: ModuleOp, sizes: Mapping[str, int], scratch: Mapping[KernelOp, int] | None = None
+) -> Memory:
+    """What a call of a planned module allocates; `scratch`: bytes that kernels need themselves."""
+    function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    slots = [max(dim.evaluate(sizes) for dim in slot) for slot in arena_slots(function)]
+    rounded = tuple(-(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in slots)
+    outputs = function.function_type.outputs
+    in_place = set(donations_of(function).values())
+    new = [t for k, t in enumerate(outputs) if k not in in_place]
+    timeline = _Timeline(function, sizes, scratch or {})
+    timeline.block(function.body.block, None)
+    return Memory(
+        arguments_bytes=sum(x.bytes for x in timeline.arguments),
+        results_bytes=sum(bytes_of(t).evaluate(sizes) for t in new),
+        arena_bytes=sum(rounded) + max((scratch or {}).values(), default=0),
+        slots_bytes=rounded,
+        arguments=timeline.arguments,
+        steps=tuple(timeline.steps),
+    )
+
+
+def trips_of(op: ControlOp) -> Dim | None:
+    """How often a loop runs; None where data decides, and for `while` and `if`."""
+    owner = op.count.owner if isinstance(op, ForOp) else None
+    if isinstance(owner, SizeOp):
+        return owner.dim
+    if isinstance(owner, ConstantOp):
+        return Dim.const(max(0, int(owner.array()[()])))
+    return None
+
+
+def spell(value: SSAValue) -> str:
+    """A tensor's dtype and shape, ``f32[B, 10]``."""
+    dims = ", ".join(str(dim) for dim in shape_of(value.type))
+    return f"{dtype_of(tensor_of(value).element_type).name}[{dims}]"
+
+
+class _Timeline:
+    """A walk over the function in the order in which its kernels run."""
+
+    def __init__(
+        self, function: FuncOp, sizes: Mapping[str, int], scratch: Mapping[KernelOp, int]
+    ) -> None:
+        self.sizes = sizes
+        self.scratch = scratch
+        self.places = Places(function)
+        self.steps: list[MemoryStep] = []
+        self.kernels: dict[KernelOp, int] = {}
+        self.replaced = {result: k for k, result in donations_of(function).items()}
+        self.arguments = tuple(
+            Held(
+                value=spell(x),
+                made_by=_argument_name(function, k),
+                bytes=bytes_of(x.type).evaluate(sizes),
+                place=f"argument {k}",
+                source="",
+            )
+            for k, x in enumerate(function.body.block.args)
+        )
+        self.outside = set[SSAValue](function.body.block.args)
+        self.makers: dict[SSAValue, tuple[KernelOp, int]] = {}  # of a group: its first kernel
+        self.where: dict[SSAValue, tuple[Kind, tuple[int, ...]]] = {}  # results and groups
+        self.chosen: dict[SSAValue, int] = {}  # the slot of a value that may lie in several
+        for op in self.places.live:
+            self._note(op)
+        self.kernels = {op: k for k, op in enumerate(self._in_order(function.body.block))}
+
+    def _in_order(self, block: Block) -> list[KernelOp]:
+        return [op for op in block.walk() if isinstance(op, KernelOp)]
+
+    def _note(self, op: KernelOp) -> None:
+        for k, (out, buffer) in enumerate(zip(op.outs, op.buffers or (), strict=False)):
+            group = self.places.group(out)
+            self.makers.setdefault(group, (op, k))
+            if buffer.data[0] == "input":
+                continue
+            self.where[out] = buffer.data
+            if buffer.data[0] == "arena" or group not in self.where:
+                self.where[group] = buffer.data
+
+    def block(self, block: Block, inside: int | None) -> int:
+        """The steps of a block; the most bytes that are live in it."""
+        most = 0
+        for op in block.ops:
+            if isinstance(op, KernelOp):
+                most = max(most, self._kernel(op, inside))
+            elif isinstance(op, ControlOp):
+                most = max(most, self._control(op, inside))
+        return most
+
+    def _kernel(self, op: KernelOp, inside: int | None) -> int:
+        held = self._held(op)
+        scratch = self.scratch.get(op, 0)
+        live = scratch + sum(x.bytes for x in held if not x.place.startswith("argument"))
+        names = [_name(inner) for inner in op.block.ops if not is_view(inner)]
+        places: list[Operation] = [*reversed(list(op.block.ops)), op]
+        self.steps.append(
+            MemoryStep(
+                number=len(self.steps),
+                kernel=self.kernels[op],
+                what=" ".join(filter(None, names)) or "copy",
+                source=next((found for inner in places if (found := place(inner))), ""),
+                inside=inside,
+                trips=None,
+                held=held,
+                scratch_bytes=scratch,
+                live_bytes=live,
+            )
+        )
+        return live
+
+    def _control(self, op: ControlOp, inside: int | None) -> int:
+        number = len(self.steps)
+        trips = trips_of(op)
+        step = MemoryStep(
+            number=number,
+            kernel=None,
+            what=op.name.removeprefix("mlc."),
+            source=place(op),
+            inside=inside,
+            trips=None if trips is None else trips.evaluate(self.sizes),
+            held=(),
+            scratch_bytes=0,
+            live_bytes=0,
+        )
+        self.steps.append(step)
+        most = max(self.block(block, number) for block in op.blocks)
+        self.steps[number] = replace(step, live_bytes=most)
+        return most
+
+    def _held(self, op: KernelOp) -> tuple[Held, ...]:
+        """What lies in results and arena while a kernel runs, by place."""
+        held: dict[tuple[Kind, int], Held] = {}
+        for value in (*self.places.live[op], *op.outs):
+            group = self.places.group(value)
+            found = self.where.get(value, self.where.get(group))
+            if found is None or value in self.outside:
+                continue  # an argument, a constant of the code, or the number of a trip
+            kind, numbers = found
+            number = numbers[0]
+            if len(numbers) > 1:
+                number = self._slot(value, numbers, {n for k, n in held if k == kind})
+            spelled = f"{kind} {number}"
+            if kind == "out" and number in self.replaced:
+                spelled = f"argument {self.replaced[number]}"
+            held[kind, number] = self._of(value, group, spelled)
+        return tuple(held.values())
+
+    def _slot(self, value: SSAValue, numbers: tuple[int, ...], taken: set[int]) -> int:
+        """One of several slots: where the value lay before, else one that is free."""
+        before = self.chosen.get(value)
+        if before is None or before in taken:
+            before = next((n for n in numbers if n not in taken), numbers[0])
+            self.chosen[value] = before
+        return before
+
+    def _of(self, value: SSAValue, group: SSAValue, spelled: str) -> Held:
+        maker = value.owner
+        kernel, k = self.makers[group]
+        if isinstance(maker, KernelOp):
+            kernel, k = maker, list[SSAValue](maker.outs).index(value)
+        inner = kernel.yielded.values[k].owner
+        return Held(
+            value=spell(value),
+            made_by=_name(inner) or "copy",
+            bytes=bytes_of(value.type).evaluate(self.sizes),
+            place=spelled,
+            source=(place(inner) if isinstance(inner, Operation) else "") or place(kernel),
+        )
+
+
+def _name(op: Operation | Block) -> str:
+    """The name of an op that computes; nothing for others."""
+    return op.name.removeprefix("mlc.") if isinstance(op, TensorOp) else ""
+
+
+def _argument_name(function: FuncOp, k: int) -> str:
+    attributes = function.arg_attrs
+    name = attributes.data[k].data.get("mlc.name") if attributes is not None else None
+    hint = function.body.block.args[k].name_hint
+    return name.data if isinstance(name, StringAttr) else hint or f"argument {k}"
