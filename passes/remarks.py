@@ -16,6 +16,17 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 
 
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A choice that was made by cost, and the best one that was left."""
+
+    value: str  # what is decided on: "f32[64, 10]"
+    decision: str  # "store", "inline", "tile", …
+    chosen_s: float  # the predicted seconds of the plan with this decision
+    other_s: float | None  # of the best plan without it; None: there is no legal one
+    rule: str  # the rule that forces it, or "cost"
+
+
 @dataclass(frozen=True)
 class Remark:
     """One remark, with the user's file and line where the op knows them."""
@@ -23,6 +34,7 @@ class Remark:
     op: str
     text: str
     where: str  # "file:line" or ""
+    decision: Decision | None = None
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -32,11 +44,11 @@ class Remark:
 _listeners: ContextVar[list[Remark] | None] = ContextVar("mlc_remarks", default=None)
 
 
-def remark(op: Operation, text: str) -> None:
+def remark(op: Operation, text: str, decision: Decision | None = None) -> None:
     """Tell the listener, if there is one."""
     heard = _listeners.get()
     if heard is not None:
-        heard.append(Remark(op.name, text, place(op)))
+        heard.append(Remark(op.name, text, place(op), decision))
 
 
 def place(op: Operation) -> str:
