@@ -125,10 +125,13 @@ class Places:
 
 def handed_on(op: ControlOp, k: int) -> Iterator[SSAValue]:
     """What lies where the k-th result may lie."""
+    number = k - op.first_carried
+    if number < 0:
+        return  # its tiles are written where they belong, or copied there
     if starts := op.starts:
-        yield starts[k]
+        yield starts[number]
         for block in op.blocks:
-            yield op.carried_in(block)[k]
+            yield op.carried_in(block)[number]
     for block in op.yielding():
         yield yield_of(block).values[k]
 

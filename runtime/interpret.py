@@ -7,6 +7,7 @@ ones and walks regions. No code is generated, so it judges every pass and every 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 
 Array = NDArray[Any]
@@ -118,9 +120,34 @@ class _Frame:
                 carried = self.run(taken.block, [])
             case RuleOp():
                 carried = self.run(op.body.block, carried)
+            case TilesOp():
+                carried = self.tiles(op, carried)
             case _:
                 raise CompilerBug(f"the interpreter does not know '{op.name}'")
         return carried
+
+    def tiles(self, op: TilesOp, carried: list[Array]) -> list[Array]:
+        """The results of a tile loop: its trips in order."""
+        placed = [
+            np.empty(self.shape(x), dtype_of(tensor_of(x).element_type).numpy) for x in op.placed
+        ]
+        extents = [n.evaluate(self.symbols) for n in op.extents]
+        ranges = [range(0, n, step) for n, step in zip(extents, op.steps, strict=True)]
+        outer = self.symbols
+        for at in itertools.product(*ranges):
+            sizes = [min(s, n - k) for s, n, k in zip(op.steps, extents, at, strict=True)]
+            named = {name: n for name, n in zip(op.symbols, sizes, strict=True) if name}
+            self.symbols = {**outer, **named}
+            positions = [np.asarray(k, np.int64) for k in at]
+            results = self.run(op.body.block, [*positions, *carried])
+            carried = results[len(placed) :]
+            for whole, tile, axes in zip(placed, results, op.axes, strict=False):
+                place = [slice(None)] * whole.ndim
+                for axis, k, n in zip(axes, at, sizes, strict=True):
+                    place[axis] = slice(k, k + n)
+                whole[tuple(place)] = tile
+        self.symbols = outer
+        return [*placed, *carried]
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
         """The concrete shape of a value."""
@@ -150,7 +177,7 @@ class _Frame:
             case WindowOp():
                 window = tuple(dim.evaluate(self.symbols) for dim in op.window.data)
                 return op.reference_at(operands[0], self.shape(op.result), window)
-            case DynamicSliceOp():
+            case DynamicSliceOp() | TileOp():
                 return op.reference_at(operands, self.shape(op.result))
             case _:
                 return np.asarray(op.reference(*operands), dtype=op.dtype.numpy)

@@ -7,6 +7,7 @@ Regions see the values around them. A region ends with `mlc.yield`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
@@ -39,6 +40,9 @@ trips.
 class ControlOp(IRDLOperation):
     """What passes may ask of every op with regions of tensor ops."""
 
+    IS_RIGID: ClassVar[bool] = False
+    """Whether results live and die together, and no op leaves the regions, which have symbols."""
+
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The blocks of its regions, in the order they run."""
@@ -53,6 +57,11 @@ class ControlOp(IRDLOperation):
     def starts(self) -> tuple[SSAValue, ...]:
         """What the carried values begin as."""
         return ()
+
+    @property
+    def first_carried(self) -> int:
+        """The first result that is carried, and so begins as the first of `starts`."""
+        return 0
 
     def carried_in(self, block: Block) -> tuple[BlockArgument, ...]:
         """The carried values as arguments of one of its blocks."""

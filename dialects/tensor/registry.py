@@ -29,8 +29,9 @@ from mlc.dialects.tensor.rounding import ROUNDING
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
-from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
+from mlc.dialects.tensor.tiles import TILES
 from mlc.dialects.tensor.trigonometry import TRIGONOMETRY
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 
@@ -53,6 +54,7 @@ OPS: tuple[type[TensorOp], ...] = (
     ReshapeOp,
     SliceOp,
     ConcatOp,
+    JoinOp,
     GatherOp,
     ScatterOp,
     *PLACING,
@@ -84,7 +86,7 @@ TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
 CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp)
 MLC = Dialect(
     "mlc",
-    [*OPS, *CONTROL_OPS, *PLAN_OPS],
+    [*OPS, *CONTROL_OPS, *TILES, *PLAN_OPS],
     [*TENSOR_ATTRIBUTES, *PLAN_ATTRIBUTES],
     [_Constants()],
 )

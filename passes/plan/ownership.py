@@ -42,7 +42,7 @@ class Ownership:
         for op in function.walk():
             self._order[op] = len(self._order)
             if isinstance(op, ControlOp):
-                self._exclusive.update({(op, k): True for k in range(len(op.results))})
+                self._exclusive.update({(op, k): not op.IS_RIGID for k in range(len(op.results))})
             elif isinstance(op, DynamicUpdateOp):
                 updates.append(op)
         if not self._exclusive or not updates:
@@ -190,7 +190,8 @@ def _argument(value: SSAValue) -> Handed | None:
     if not isinstance(op, ControlOp):
         return None
     carried = op.carried_in(value.owner)
-    return next(((op, k) for k, x in enumerate(carried) if x is value), None)
+    first = op.first_carried
+    return next(((op, first + k) for k, x in enumerate(carried) if x is value), None)
 
 
 def _is_trip_number(value: SSAValue) -> bool:

@@ -64,10 +64,17 @@ class _Live:
         elif isinstance(value, BlockArgument):
             parent = owner.parent_op()
             if isinstance(parent, ControlOp) and value in parent.carried_in(owner):
-                self._result(parent, parent.carried_in(owner).index(value))
+                number = parent.carried_in(owner).index(value)
+                self._result(parent, parent.first_carried + number)
 
     def _result(self, op: ControlOp, position: int) -> None:
         """A carried value is live as result, as argument, as init and as yielded value."""
+        if op.IS_RIGID:
+            self._pending += [*op.results, *op.operands]
+            self._pending += [
+                x for block in op.blocks for x in (*block.args, *yield_of(block).values)
+            ]
+            return
         self._pending.append(op.results[position])
         self._pending += [yield_of(block).values[position] for block in op.yielding()]
         if starts := op.starts:

@@ -51,7 +51,7 @@ def _visit(block: Block) -> None:
         if isinstance(op, ControlOp):
             for inner in op.blocks:
                 _visit(inner)
-            if op.repeats:
+            if op.repeats and not op.IS_RIGID:
                 for inner in op.blocks:
                     _hoist(op, inner)
 

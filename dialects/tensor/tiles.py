@@ -1,0 +1,481 @@
+"""
+The tile loop: a kernel of several phases, as a loop over tiles of its results.
+
+Inside stand ordinary ops, later ordinary kernels: the phases. What they hand to one another are
+tiles, small enough to stay in a cache. Made at the end of the tensor level, so nothing
+differentiates or batches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, shape_of, tensor_type
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.control import (
+    INDEX,
+    ControlOp,
+    YieldOp,
+    check_arguments,
+    yield_of,
+)
+from mlc.dialects.tensor.element import ElementBuilder, Point
+from mlc.dialects.tensor.monoid import MONOIDS
+from mlc.dialects.tensor.op import Array, Tensor, TensorOp
+
+FOLDS = ("sum", "prod", "max", "min")
+"""Monoids whose state is one value of the results' dtype, by which trips may be combined."""
+
+
+@irdl_op_definition
+class TilesOp(ControlOp):
+    """
+    Runs its region once for every tile, with the position of the tile's first element on each loop
+    axis: in order, the last axis fastest.
+
+    A loop axis has an extent and a step. Where it names a symbol, the tile's size is that symbol in
+    the region: min(step, extent - position). Else the step divides the extent.
+
+    Results that are placed lie side by side: what the region yields for them is a tile, which goes
+    to its position on the axes after `at`, one for each loop axis. The others are carried, as by
+    `mlc.for`. A carried value with a fold is the monoid's combination of its start and of what each
+    trip combines into it; so trips may be combined in chunks, each of which starts from the
+    monoid's identity. Trips that carry nothing else are independent.
+
+    ```mlir
+    %y, %s = mlc.tiles (%i in 8 step 1, %j in "N" step 64 as "T") iter(%c = %init) fold("sum")
+        -> (tensor<8x?xf32, #mlc.dims<8, "N">> at (0, 1), tensor<f32>) {
+      %t = mlc.tile %x[%i, %j] at (0, 1)
+          : tensor<8x?xf32, #mlc.dims<8, "N">> -> tensor<1x?xf32, #mlc.dims<1, "T">>
+      ...
+      mlc.yield %tile, %next : tensor<1x?xf32, #mlc.dims<1, "T">>, tensor<f32>
+    }
+    ```
+    """
+
+    name = "mlc.tiles"
+    IS_RIGID: ClassVar[bool] = True
+    extent = prop_def(DimsAttr)  # of each loop axis
+    step = prop_def(ArrayAttr[IntegerAttr])  # of each loop axis
+    symbol = prop_def(ArrayAttr[StringAttr])  # of each loop axis, "" for none
+    fold = prop_def(ArrayAttr[StringAttr])  # of each carried value, "" for none
+    at = prop_def(ArrayAttr[ArrayAttr[IntegerAttr]])  # of each placed result, an axis per loop axis
+    inits = var_operand_def(TensorType)
+    outs = var_result_def(TensorType)
+    body = region_def("single_block")
+    traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+    @classmethod
+    def make(
+        cls,
+        extents: Sequence[int | str | Dim],
+        steps: Sequence[int],
+        symbols: Sequence[str],
+        inits: Sequence[SSAValue],
+        folds: Sequence[str],
+        placed_types: Sequence[Attribute],
+        placed_axes: Sequence[Sequence[int]],
+        body: Region,
+    ) -> TilesOp:
+        """
+        An op with this body, whose arguments are the positions and what is carried. A symbol or a
+        fold that there is none of is "".
+        """
+        return cls(
+            operands=[inits],
+            properties={
+                "extent": DimsAttr(tuple(Dim.of(n) for n in extents)),
+                "step": _integers(steps),
+                "symbol": ArrayAttr([StringAttr(s) for s in symbols]),
+                "fold": ArrayAttr([StringAttr(f) for f in folds]),
+                "at": ArrayAttr([_integers(axes) for axes in placed_axes]),
+            },
+            result_types=[[*placed_types, *(x.type for x in inits)]],
+            regions=[body],
+        )
+
+    # Facts --------------------------------------------------------------------------------------
+
+    @property
+    def extents(self) -> Shape:
+        """Of each loop axis, how many elements it has."""
+        return self.extent.data
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Of each loop axis, elements from tile to tile."""
+        return tuple(n.value.data for n in self.step)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Of each loop axis, the symbol that is the tile's size in the region, or ""."""
+        return tuple(s.data for s in self.symbol)
+
+    @property
+    def folds(self) -> tuple[str, ...]:
+        """Of each carried value, the monoid that combines trips, or ""."""
+        return tuple(f.data for f in self.fold)
+
+    @property
+    def axes(self) -> tuple[tuple[int, ...], ...]:
+        """Of each placed result, its axis for each loop axis."""
+        return tuple(tuple(n.value.data for n in axes) for axes in self.at)
+
+    @property
+    def positions(self) -> tuple[BlockArgument, ...]:
+        """The region's first arguments: where the tile begins on each loop axis, i64."""
+        return tuple(self.body.block.args[: len(self.step)])
+
+    @property
+    def carried(self) -> tuple[BlockArgument, ...]:
+        """The region's arguments after the positions."""
+        return tuple(self.body.block.args[len(self.step) :])
+
+    @property
+    def placed(self) -> tuple[OpResult, ...]:
+        """The results that consist of tiles."""
+        return tuple(self.results[: len(self.at)])
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether trips may run at the same time."""
+        return all(self.folds)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The largest value of each symbol of the region."""
+        return {name: step for name, step in zip(self.symbols, self.steps, strict=True) if name}
+
+    def tile_dim(self, k: int) -> Dim:
+        """The size of a tile along a loop axis, in the region."""
+        symbol = self.symbols[k]
+        return Dim.symbol(symbol) if symbol else Dim.const(self.steps[k])
+
+    def tile_type(self, k: int) -> TensorType[Attribute]:
+        """The type of what the region yields for a placed result."""
+        kind = as_tensor(self.placed[k].type)
+        dims = list(shape_of(kind))
+        for number, axis in enumerate(self.axes[k]):
+            dims[axis] = self.tile_dim(number)
+        return tensor_type(kind.element_type, tuple(dims))
+
+    # As a region op -----------------------------------------------------------------------------
+
+    @property
+    def first_carried(self) -> int:
+        return len(self.at)
+
+    @property
+    def starts(self) -> tuple[SSAValue, ...]:
+        return tuple(self.inits)
+
+    def carried_in(self, block: Block) -> tuple[BlockArgument, ...]:
+        return self.carried
+
+    # Text ---------------------------------------------------------------------------------------
+
+    def verify_(self) -> None:
+        self._check_axes()
+        kinds = [x.type for x in self.inits]
+        check_arguments(self.name, self.body.block, [*[INDEX] * len(self.step), *kinds])
+        if [x.type for x in self.results[len(self.at) :]] != kinds:
+            raise VerifyException(f"{self.name}: results that are carried have their starts' types")
+        for name in self.folds:
+            if name and name not in FOLDS:
+                raise VerifyException(
+                    f'{self.name}: fold "{name}"; expected one of ' + ", ".join(FOLDS)
+                )
+        if len(self.folds) != len(kinds):
+            raise VerifyException(
+                f"{self.name}: {len(self.folds)} folds for {len(kinds)} carried values"
+            )
+        for fold, kind in zip(self.folds, kinds, strict=True):
+            if fold:
+                self._check_fold(fold, kind)
+        self._check_yield(kinds)
+
+    def _check_fold(self, fold: str, kind: Attribute) -> None:
+        dtype, monoid = dtype_of(as_tensor(kind).element_type), MONOIDS[fold]
+        if dtype.kind not in monoid.kinds:
+            raise VerifyException(f'{self.name}: fold "{fold}" is not defined for {dtype.name}')
+
+    def _check_axes(self) -> None:
+        count = len(self.step)
+        if count == 0 or len(self.extents) != count or len(self.symbol) != count:
+            raise VerifyException(f"{self.name}: expected an extent and a step for each loop axis")
+        named = [s for s in self.symbols if s]
+        outer = {s for op in enclosing_tiles(self) for s in op.symbols}
+        if len(set(named)) != len(named) or outer & set(named):
+            raise VerifyException(f"{self.name}: each symbol names one loop axis, not again inside")
+        seen = {
+            s for x in (*self.inits, *self.results) for d in shape_of(x.type) for s in d.symbols()
+        }
+        seen |= {s for d in self.extents for s in d.symbols()}
+        if clash := sorted(seen & set(named)):
+            raise VerifyException(f"{self.name}: symbol {clash[0]} has no value outside the region")
+        for extent, step, symbol in zip(self.extents, self.steps, self.symbols, strict=True):
+            if step < 1:
+                raise VerifyException(f"{self.name}: step {step}; expected at least 1")
+            whole = extent.constant
+            if not symbol and step > 1 and (whole is None or whole % step):
+                raise VerifyException(
+                    f"{self.name}: step {step} does not divide {extent}; name the tile's size with"
+                    " `as`"
+                )
+        for axes, result in zip(self.axes, self.placed, strict=True):
+            dims = shape_of(result.type)
+            fits = len(axes) == count == len(set(axes)) and all(0 <= a < len(dims) for a in axes)
+            if not fits or any(dims[a] != n for a, n in zip(axes, self.extents, strict=True)):
+                raise VerifyException(
+                    f"{self.name}: result {result.type} at {axes}; expected one axis of it for"
+                    f" each loop axis, of extent {', '.join(map(str, self.extents))}"
+                )
+
+    def _check_yield(self, carried: Sequence[Attribute]) -> None:
+        if not isinstance(self.body.block.last_op, YieldOp):
+            raise VerifyException(f"{self.name}: the region must end with mlc.yield")
+        found = [x.type for x in yield_of(self.body.block).values]
+        expected = [*map(self.tile_type, range(len(self.at))), *carried]
+        if found != expected:
+            raise VerifyException(
+                f"{self.name}: the region yields ({', '.join(map(str, found))}); expected"
+                f" ({', '.join(map(str, expected))})"
+            )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" (")
+        loops = zip(self.body.block.args, self.extents, self.steps, self.symbols, strict=False)
+
+        def loop(entry: tuple[SSAValue, Dim, int, str]) -> None:
+            position, extent, step, symbol = entry
+            printer.print_ssa_value(position)
+            text = str(extent) if extent.constant is not None else f'"{extent}"'
+            printer.print_string(f" in {text} step {step}" + (f' as "{symbol}"' if symbol else ""))
+
+        printer.print_list(list(loops), loop)
+        printer.print_string(")")
+        if self.inits:
+            printer.print_string(" iter(")
+
+            def pair(entry: tuple[SSAValue, SSAValue]) -> None:
+                printer.print_ssa_value(entry[0])
+                printer.print_string(" = ")
+                printer.print_ssa_value(entry[1])
+
+            # an op that does not verify is printed too, in the error's report
+            printer.print_list(list(zip(self.carried, self.inits, strict=False)), pair)
+            printer.print_string(")")
+        if any(self.folds):
+            printer.print_string(" fold(" + ", ".join(f'"{f}"' for f in self.folds) + ")")
+        printer.print_string(" -> (")
+
+        def result(entry: tuple[int, SSAValue]) -> None:
+            k, value = entry
+            printer.print_attribute(value.type)
+            if k < len(self.at):
+                printer.print_string(f" at ({', '.join(map(str, self.axes[k]))})")
+
+        printer.print_list(list(enumerate(self.results)), result)
+        printer.print_string(") ")
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TilesOp:
+        loops = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _loop(parser))
+        pairs: list[tuple[Parser.UnresolvedArgument, UnresolvedOperand]] = []
+        if parser.parse_optional_keyword("iter"):
+            pairs = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: _carried(parser)
+            )
+        folds = [""] * len(pairs)
+        if parser.parse_optional_keyword("fold"):
+            folds = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_str_literal
+            )
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _result(parser))
+        placed = [(kind, axes) for kind, axes in results if axes is not None]
+        kinds = [kind for kind, axes in results if axes is None]
+        if [axes is None for _, axes in results] != [False] * len(placed) + [True] * len(kinds):
+            parser.raise_error("results that are placed come before those that are carried")
+        inits = parser.resolve_operands([x for _, x in pairs], kinds, parser.pos)
+        arguments = [position.resolve(INDEX) for position, *_ in loops]
+        arguments += [a.resolve(t) for (a, _), t in zip(pairs, kinds, strict=True)]
+        body = parser.parse_region(arguments)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        op = cls.make(
+            [extent for _, extent, _, _ in loops],
+            [step for _, _, step, _ in loops],
+            [symbol for _, _, _, symbol in loops],
+            inits,
+            folds,
+            [kind for kind, _ in placed],
+            [axes for _, axes in placed],
+            body,
+        )
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+@irdl_op_definition
+class TileOp(TensorOp):
+    """
+    The part of `x` that begins at positions on some of its axes, with the result's sizes there: it
+    lies inside.
+
+    ```mlir
+    %0 = mlc.tile %x[%i] at (0) : tensor<8x4xf32> -> tensor<?x4xf32, #mlc.dims<"T", 4>>
+    ```
+    """
+
+    name = "mlc.tile"
+    axes = prop_def(DimsAttr)  # an axis of x for each position
+    x = operand_def(TensorType)
+    positions = var_operand_def(TensorType)
+    result = result_def(TensorType)
+
+    @property
+    def along(self) -> tuple[int, ...]:
+        """The axis of each position."""
+        return tuple(d.evaluate({}) for d in self.axes.data)
+
+    @classmethod
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        assert declared is not None
+        x, *positions = operands
+        dims, part = shape_of(x), shape_of(declared)
+        axes = properties["axes"]
+        assert isinstance(axes, DimsAttr)
+        along = [d.constant for d in axes.data]
+        if len(set(along)) != len(along) or len(along) != len(positions):
+            raise ShapeError(f"mlc.tile: {len(positions)} positions at {axes}; expected one each")
+        if not all(a is not None and 0 <= a < len(dims) for a in along):
+            raise ShapeError(f"mlc.tile: positions at {axes}; {x} has {len(dims)} axes")
+        for k, position in enumerate(positions):
+            if position != INDEX:
+                raise DTypeError(f"mlc.tile: position {k} is {position}; expected {INDEX}")
+        fits = len(part) == len(dims) and all(
+            k in along or a == b for k, (a, b) in enumerate(zip(dims, part, strict=True))
+        )
+        if not fits or x.element_type != declared.element_type:
+            raise ShapeError(f"mlc.tile: {declared} is not a part of {x} at {axes}")
+        return tensor_type(declared.element_type, part)
+
+    def reference_at(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
+        """The meaning for a concrete result shape."""
+        x, *positions = operands
+        begins = [0] * x.ndim
+        for axis, position in zip(self.along, positions, strict=True):
+            begins[axis] = int(position[()])
+        part = x[tuple(slice(a, a + n) for a, n in zip(begins, shape, strict=True))]
+        assert part.shape == shape, f"mlc.tile: {shape} at {begins} is not inside {x.shape}"
+        return np.asarray(part)
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        point = list(at)
+        for axis, position in zip(self.along, self.positions, strict=True):
+            point[axis] = b.shift(at[axis], b.fetch(position, ()))
+        return b.fetch(self.x, tuple(point))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.x)
+        printer.print_string("[")
+        printer.print_list(self.positions, printer.print_ssa_value)
+        printer.print_string(f"] at ({', '.join(map(str, self.axes.data))})")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.x.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TileOp:
+        source = parser.parse_unresolved_operand()
+        positions = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, parser.parse_unresolved_operand
+        )
+        parser.parse_keyword("at")
+        axes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        kind = parser.parse_type()
+        parser.parse_punctuation("->")
+        part = parser.parse_type()
+        x = parser.resolve_operand(source, kind)
+        begins = parser.resolve_operands(positions, [INDEX] * len(positions), parser.pos)
+        return cls.create(
+            operands=[x, *begins],
+            result_types=[part],
+            properties={"axes": DimsAttr(tuple(Dim.const(a) for a in axes))},
+            attributes=attributes,
+        )
+
+
+def enclosing_tiles(op: Operation) -> Iterator[TilesOp]:
+    """The tile loops around an op, from the inside out."""
+    above = op.parent_op()
+    while above is not None:
+        if isinstance(above, TilesOp):
+            yield above
+        above = above.parent_op()
+
+
+def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:
+    return ArrayAttr([IntegerAttr(n, i64) for n in values])
+
+
+def _loop(parser: Parser) -> tuple[Parser.UnresolvedArgument, Dim, int, str]:
+    position = parser.parse_argument(expect_type=False)
+    parser.parse_keyword("in")
+    constant = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+    extent = Dim.const(constant) if constant is not None else Dim.of(parser.parse_str_literal())
+    parser.parse_keyword("step")
+    step = parser.parse_integer(allow_boolean=False)
+    symbol = parser.parse_str_literal() if parser.parse_optional_keyword("as") else ""
+    return position, extent, step, symbol
+
+
+def _carried(parser: Parser) -> tuple[Parser.UnresolvedArgument, UnresolvedOperand]:
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parser.parse_unresolved_operand()
+
+
+def _result(parser: Parser) -> tuple[Attribute, list[int] | None]:
+    kind = parser.parse_type()
+    if not parser.parse_optional_keyword("at"):
+        return kind, None
+    return kind, list(
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
+    )
+
+
+TILES = (TilesOp, TileOp)

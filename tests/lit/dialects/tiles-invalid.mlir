@@ -1,0 +1,91 @@
+// What a tile loop may not be, and what is said about it.
+// RUN: mlc opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+func.func @divides(%x: tensor<9xf32>) -> tensor<9xf32> {
+  // CHECK: mlc.tiles: step 4 does not divide 9; name the tile's size with `as`
+  %y = mlc.tiles (%i in 9 step 4) -> (tensor<9xf32> at (0)) {
+    %t = mlc.tile %x[%i] at (0) : tensor<9xf32> -> tensor<4xf32>
+    mlc.yield %t : tensor<4xf32>
+  }
+  func.return %y : tensor<9xf32>
+}
+
+// -----
+
+func.func @where(%x: tensor<8x2xf32>) -> tensor<8x2xf32> {
+  // CHECK: mlc.tiles: result tensor<8x2xf32> at (1,); expected one axis of it for each loop axis, of extent 8
+  %y = mlc.tiles (%i in 8 step 4) -> (tensor<8x2xf32> at (1)) {
+    %t = mlc.tile %x[%i] at (0) : tensor<8x2xf32> -> tensor<4x2xf32>
+    mlc.yield %t : tensor<4x2xf32>
+  }
+  func.return %y : tensor<8x2xf32>
+}
+
+// -----
+
+func.func @yielded(%x: tensor<8x2xf32>) -> tensor<8x2xf32> {
+  // CHECK: mlc.tiles: the region yields (tensor<8x2xf32>); expected (tensor<4x2xf32>)
+  %y = mlc.tiles (%i in 8 step 4) -> (tensor<8x2xf32> at (0)) {
+    mlc.yield %x : tensor<8x2xf32>
+  }
+  func.return %y : tensor<8x2xf32>
+}
+
+// -----
+
+func.func @symbols(%x: tensor<?xf32, #mlc.dims<"N">>) -> tensor<?xf32, #mlc.dims<"N">> {
+  // CHECK: mlc.tiles: symbol N has no value outside the region
+  %y = mlc.tiles (%i in "N" step 4 as "N") -> (tensor<?xf32, #mlc.dims<"N">> at (0)) {
+    mlc.yield %x : tensor<?xf32, #mlc.dims<"N">>
+  }
+  func.return %y : tensor<?xf32, #mlc.dims<"N">>
+}
+
+// -----
+
+func.func @again(%x: tensor<9xf32>, %c: tensor<f32>) {
+  // CHECK: mlc.tiles: each symbol names one loop axis, not again inside
+  mlc.tiles (%i in 9 step 4 as "T") -> () {
+    mlc.tiles (%j in 9 step 4 as "T") -> () {
+      mlc.yield
+    }
+    mlc.yield
+  }
+  func.return
+}
+
+// -----
+
+func.func @fold(%c: tensor<f32>) -> tensor<f32> {
+  // CHECK: mlc.tiles: fold "mean"; expected one of sum, prod, max, min
+  %y = mlc.tiles (%i in 8 step 4) iter(%a = %c) fold("mean") -> (tensor<f32>) {
+    mlc.yield %a : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+
+func.func @kind(%c: tensor<complex<f32>>) -> tensor<complex<f32>> {
+  // CHECK: mlc.tiles: fold "max" is not defined for c64
+  %y = mlc.tiles (%i in 8 step 4) iter(%a = %c) fold("max") -> (tensor<complex<f32>>) {
+    mlc.yield %a : tensor<complex<f32>>
+  }
+  func.return %y : tensor<complex<f32>>
+}
+
+// -----
+
+func.func @part(%x: tensor<8x4xf32>, %i: tensor<i64>) -> tensor<4x2xf32> {
+  // CHECK: mlc.tile: tensor<4x2xf32> is not a part of tensor<8x4xf32> at
+  %y = mlc.tile %x[%i] at (0) : tensor<8x4xf32> -> tensor<4x2xf32>
+  func.return %y : tensor<4x2xf32>
+}
+
+// -----
+
+func.func @positions(%x: tensor<8x4xf32>, %i: tensor<i64>) -> tensor<4x4xf32> {
+  // CHECK: mlc.tile: 1 positions at
+  %y = mlc.tile %x[%i] at (0, 1) : tensor<8x4xf32> -> tensor<4x4xf32>
+  func.return %y : tensor<4x4xf32>
+}

@@ -1,0 +1,46 @@
+// The tile loop: its text reads back as it was, and passes leave its regions whole.
+// RUN: mlc opt %s | filecheck %s
+// RUN: mlc opt %s | mlc opt | filecheck %s
+// RUN: mlc opt %s -p mlc-canonicalize,mlc-cse,mlc-dce,mlc-hoist-invariants | filecheck %s
+
+// CHECK-LABEL: @placed_and_folded
+// CHECK:         %y, %s = mlc.tiles (%i in 8 step 1, %j in "N" step 64 as "T") iter(%c = %init) fold("sum") -> (tensor<8x?xf32, #mlc.dims<8, "N">> at (0, 1), tensor<f32>) {
+// CHECK-NEXT:      %t = mlc.tile %x[%i, %j] at (0, 1) : tensor<8x?xf32, #mlc.dims<8, "N">> -> tensor<1x?xf32, #mlc.dims<1, "T">>
+// CHECK-NEXT:      %e = mlc.exp
+// CHECK-NEXT:      %r = mlc.reduce
+// CHECK-NEXT:      %next = mlc.add %c, %r
+// CHECK-NEXT:      mlc.yield %e, %next
+// CHECK-NEXT:    } attributes {template = "row"}
+func.func @placed_and_folded(%x: tensor<8x?xf32, #mlc.dims<8, "N">>, %init: tensor<f32>) -> (tensor<8x?xf32, #mlc.dims<8, "N">>, tensor<f32>) {
+  %y, %s = mlc.tiles (%i in 8 step 1, %j in "N" step 64 as "T") iter(%c = %init) fold("sum") -> (tensor<8x?xf32, #mlc.dims<8, "N">> at (0, 1), tensor<f32>) {
+    %t = mlc.tile %x[%i, %j] at (0, 1) : tensor<8x?xf32, #mlc.dims<8, "N">> -> tensor<1x?xf32, #mlc.dims<1, "T">>
+    %e = mlc.exp %t : tensor<1x?xf32, #mlc.dims<1, "T">>
+    %r = mlc.reduce "sum" "ab->" %e : tensor<1x?xf32, #mlc.dims<1, "T">> -> tensor<f32>
+    %next = mlc.add %c, %r : tensor<f32>
+    mlc.yield %e, %next : tensor<1x?xf32, #mlc.dims<1, "T">>, tensor<f32>
+  } attributes {template = "row"}
+  func.return %y, %s : tensor<8x?xf32, #mlc.dims<8, "N">>, tensor<f32>
+}
+
+// A result that nobody reads keeps the loop as it is; what is invariant and of the region's size stays.
+// CHECK-LABEL: @nested
+// CHECK:         %y, %t = mlc.tiles (%i in 32 step 8) iter(%c = %init) -> (tensor<32x9xf32> at (0), tensor<9xf32>) {
+// CHECK-NEXT:      %a = mlc.tile
+// CHECK-NEXT:      %z = mlc.tiles (%j in 9 step 4 as "U") -> (tensor<8x9xf32> at (1)) {
+// CHECK-NEXT:        %b = mlc.tile %a[%j] at (1) : tensor<8x9xf32> -> tensor<8x?xf32, #mlc.dims<8, "U">>
+// CHECK-NEXT:        %k = mlc.broadcast
+func.func @nested(%x: tensor<32x9xf32>, %init: tensor<9xf32>, %u: tensor<f32>) -> tensor<32x9xf32> {
+  %y, %t = mlc.tiles (%i in 32 step 8) iter(%c = %init) -> (tensor<32x9xf32> at (0), tensor<9xf32>) {
+    %a = mlc.tile %x[%i] at (0) : tensor<32x9xf32> -> tensor<8x9xf32>
+    %z = mlc.tiles (%j in 9 step 4 as "U") -> (tensor<8x9xf32> at (1)) {
+      %b = mlc.tile %a[%j] at (1) : tensor<8x9xf32> -> tensor<8x?xf32, #mlc.dims<8, "U">>
+      %k = mlc.broadcast "->ab" %u : tensor<f32> -> tensor<8x?xf32, #mlc.dims<8, "U">>
+      %e = mlc.mul %b, %k : tensor<8x?xf32, #mlc.dims<8, "U">>
+      mlc.yield %e : tensor<8x?xf32, #mlc.dims<8, "U">>
+    }
+    %s = mlc.reduce "max" "ab->b" %z : tensor<8x9xf32> -> tensor<9xf32>
+    %n = mlc.add %s, %c : tensor<9xf32>
+    mlc.yield %z, %n : tensor<8x9xf32>, tensor<9xf32>
+  }
+  func.return %y : tensor<32x9xf32>
+}

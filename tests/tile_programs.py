@@ -1,0 +1,228 @@
+"""Programs with tile loops, written by hand as text, and what they mean in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def kind(*dims: int | str, element: str = "f32") -> str:
+    """A tensor type, with names for the dims that are symbols."""
+    sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in dims)
+    if all(isinstance(d, int) for d in dims):
+        return f"tensor<{sizes}{element}>"
+    named = ", ".join(str(d) if isinstance(d, int) else f'"{d}"' for d in dims)
+    return f"tensor<{sizes}{element}, #mlc.dims<{named}>>"
+
+
+def size(dim: int | str) -> str:
+    """A dim in a loop's head."""
+    return str(dim) if isinstance(dim, int) else f'"{dim}"'
+
+
+def function(
+    arguments: dict[str, str], results: list[str], body: str, symbols: tuple[str, ...] = ()
+) -> str:
+    """A function of arguments, name -> type; the body ends with what it returns."""
+    given = ", ".join(f"%{name}: {t}" for name, t in arguments.items())
+    names = ", ".join(f'"{s}"' for s in symbols)
+    head = f"func.func @f({given}) -> ({', '.join(results)})"
+    return f"""{head} attributes {{mlc.symbols = [{names}]}} {{
+{body}
+}}
+"""
+
+
+def softmax(rows: int | str, columns: int | str, step: int, element: str = "f32") -> str:
+    """Softmax of rows: maximum, sum of exponentials, quotients."""
+    whole, tile, row = (
+        kind(rows, columns, element=element),
+        kind("T", columns, element=element),
+        kind("T", element=element),
+    )
+    body = f"""
+  %y = mlc.tiles (%i in {size(rows)} step {step} as "T") -> ({whole} at (0)) {{
+    %t = mlc.tile %x[%i] at (0) : {whole} -> {tile}
+    %m = mlc.reduce "max" "ij->i" %t : {tile} -> {row}
+    %b = mlc.broadcast "i->ij" %m : {row} -> {tile}
+    %d = mlc.sub %t, %b : {tile}
+    %e = mlc.exp %d : {tile}
+    %s = mlc.reduce "sum" "ij->i" %e : {tile} -> {row}
+    %w = mlc.broadcast "i->ij" %s : {row} -> {tile}
+    %q = mlc.div %e, %w : {tile}
+    mlc.yield %q : {tile}
+  }}
+  func.return %y : {whole}"""
+    return function({"x": whole}, [whole], body, _symbols(rows, columns))
+
+
+def layer_norm(rows: int | str, columns: int, step: int) -> str:
+    """(x - mean) / sqrt(variance + 1e-5) * g + b over rows; the mean too."""
+    whole, tile, row, across = (
+        kind(rows, columns),
+        kind("T", columns),
+        kind("T"),
+        kind(columns),
+    )
+    body = f"""
+  %y, %means = mlc.tiles (%i in {size(rows)} step {step} as "T")
+      -> ({whole} at (0), {kind(rows)} at (0)) {{
+    %t = mlc.tile %x[%i] at (0) : {whole} -> {tile}
+    %s = mlc.reduce "sum" "ij->i" %t : {tile} -> {row}
+    %n = mlc.constant dense<{1 / columns:.9e}> : tensor<f32>
+    %ns = mlc.broadcast "->i" %n : tensor<f32> -> {row}
+    %m = mlc.mul %s, %ns : {row}
+    %b = mlc.broadcast "i->ij" %m : {row} -> {tile}
+    %d = mlc.sub %t, %b : {tile}
+    %dd = mlc.mul %d, %d : {tile}
+    %v = mlc.reduce "sum" "ij->i" %dd : {tile} -> {row}
+    %vn = mlc.mul %v, %ns : {row}
+    %eps = mlc.constant dense<1.0e-5> : tensor<f32>
+    %epss = mlc.broadcast "->i" %eps : tensor<f32> -> {row}
+    %ve = mlc.add %vn, %epss : {row}
+    %r = mlc.rsqrt %ve : {row}
+    %rb = mlc.broadcast "i->ij" %r : {row} -> {tile}
+    %z = mlc.mul %d, %rb : {tile}
+    %gs = mlc.broadcast "j->ij" %g : {across} -> {tile}
+    %zg = mlc.mul %z, %gs : {tile}
+    %bs = mlc.broadcast "j->ij" %o : {across} -> {tile}
+    %q = mlc.add %zg, %bs : {tile}
+    mlc.yield %q, %m : {tile}, {row}
+  }}
+  func.return %y, %means : {whole}, {kind(rows)}"""
+    arguments = {"x": whole, "g": across, "o": across}
+    return function(arguments, [whole, kind(rows)], body, _symbols(rows))
+
+
+def column_sums(rows: int | str, columns: int, step: int, fold: str = "sum") -> str:
+    """Columns of exp(x), combined over tiles of rows, and exp(x) itself."""
+    whole, tile, across = kind(rows, columns), kind("T", columns), kind(columns)
+    combine = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}[fold]
+    body = f"""
+  %y, %total = mlc.tiles (%i in {size(rows)} step {step} as "T") iter(%c = %start) fold("{fold}")
+      -> ({whole} at (0), {across}) {{
+    %t = mlc.tile %x[%i] at (0) : {whole} -> {tile}
+    %e = mlc.exp %t : {tile}
+    %s = mlc.reduce "{fold}" "ij->j" %e : {tile} -> {across}
+    %n = mlc.{combine} %c, %s : {across}
+    mlc.yield %e, %n : {tile}, {across}
+  }}
+  func.return %y, %total : {whole}, {across}"""
+    return function({"x": whole, "start": across}, [whole, across], body, _symbols(rows))
+
+
+def attention(
+    queries: int | str, keys: int | str, depth: int, rows: int, columns: int, heads: int = 2
+) -> str:
+    """softmax(q k') v of each head, by online rescaling over tiles of keys."""
+    qs, ks = kind(heads, queries, depth), kind(heads, keys, depth)
+    q, k = kind(1, "R", depth), kind(1, "C", depth)
+    scores, row = kind(1, "R", "C"), kind(1, "R")
+    loops = f'%h in {heads} step 1, %i in {size(queries)} step {rows} as "R"'
+    body = f"""
+  %y = mlc.tiles ({loops}) -> ({qs} at (0, 1)) {{
+    %a = mlc.tile %q[%h, %i] at (0, 1) : {qs} -> {q}
+    %lowest = mlc.constant dense<-3.0e38> : tensor<f32>
+    %zero = mlc.constant dense<0.0> : tensor<f32>
+    %m0 = mlc.broadcast "->hr" %lowest : tensor<f32> -> {row}
+    %l0 = mlc.broadcast "->hr" %zero : tensor<f32> -> {row}
+    %o0 = mlc.broadcast "->hrd" %zero : tensor<f32> -> {q}
+    %m, %l, %o = mlc.tiles (%j in {size(keys)} step {columns} as "C")
+        iter(%mi = %m0, %li = %l0, %oi = %o0) -> ({row}, {row}, {q}) {{
+      %b = mlc.tile %k[%h, %j] at (0, 1) : {ks} -> {k}
+      %c = mlc.tile %v[%h, %j] at (0, 1) : {ks} -> {k}
+      %s = mlc.contract "hrd,hcd->hrc" %a, %b : {q}, {k} -> {scores}
+      %sm = mlc.reduce "max" "hrc->hr" %s : {scores} -> {row}
+      %mn = mlc.max %mi, %sm : {row}
+      %mb = mlc.broadcast "hr->hrc" %mn : {row} -> {scores}
+      %d = mlc.sub %s, %mb : {scores}
+      %p = mlc.exp %d : {scores}
+      %ps = mlc.reduce "sum" "hrc->hr" %p : {scores} -> {row}
+      %md = mlc.sub %mi, %mn : {row}
+      %f = mlc.exp %md : {row}
+      %lf = mlc.mul %li, %f : {row}
+      %ln = mlc.add %lf, %ps : {row}
+      %pv = mlc.contract "hrc,hcd->hrd" %p, %c : {scores}, {k} -> {q}
+      %fb = mlc.broadcast "hr->hrd" %f : {row} -> {q}
+      %of = mlc.mul %oi, %fb : {q}
+      %on = mlc.add %of, %pv : {q}
+      mlc.yield %mn, %ln, %on : {row}, {row}, {q}
+    }}
+    %lb = mlc.broadcast "hr->hrd" %l : {row} -> {q}
+    %r = mlc.div %o, %lb : {q}
+    mlc.yield %r : {q}
+  }}
+  func.return %y : {qs}"""
+    arguments = {"q": qs, "k": ks, "v": ks}
+    return function(arguments, [qs], body, _symbols(queries, keys))
+
+
+def _symbols(*dims: int | str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(d for d in dims if isinstance(d, str)))
+
+
+# What they mean
+
+
+def softmax_of(x: Array) -> list[Array]:
+    """In double."""
+    e = np.exp(x.astype(float) - np.max(x, axis=-1, keepdims=True, initial=-np.inf))
+    return [e / e.sum(axis=-1, keepdims=True)]
+
+
+def layer_norm_of(x: Array, g: Array, o: Array) -> list[Array]:
+    """In double."""
+    wide = x.astype(float)
+    mean, variance = wide.mean(axis=1), wide.var(axis=1)
+    return [(wide - mean[:, None]) / np.sqrt(variance + 1e-5)[:, None] * g + o, mean]
+
+
+def column_sums_of(x: Array, start: Array) -> list[Array]:
+    """In double."""
+    e = np.exp(x.astype(float))
+    return [e, start + e.sum(axis=0)]
+
+
+def attention_of(q: Array, k: Array, v: Array) -> list[Array]:
+    """In double."""
+    q, k, v = (x.astype(float) for x in (q, k, v))
+    return [softmax_of(q @ k.swapaxes(1, 2))[0] @ v]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, its meaning and the shapes of its arguments."""
+
+    text: str
+    meaning: Callable[..., list[Array]]
+    shapes: tuple[tuple[int, ...], ...]
+
+    def draw(self, seed: int = 0) -> list[Array]:
+        """Arguments of the program."""
+        rng = np.random.default_rng(seed)
+        return [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
+
+
+PROGRAMS = {
+    "softmax": Program(softmax(40, 33, 16), softmax_of, ((40, 33),)),
+    "softmax of symbols": Program(softmax("N", "M", 7), softmax_of, ((40, 33),)),
+    "softmax, one trip": Program(softmax(9, 33, 16), softmax_of, ((9, 33),)),
+    "softmax, a row a tile": Program(softmax("N", 33, 1), softmax_of, ((5, 33),)),
+    "softmax of nothing": Program(softmax("N", 33, 4), softmax_of, ((0, 33),)),
+    "layer norm": Program(layer_norm("N", 24, 5), layer_norm_of, ((13, 24), (24,), (24,))),
+    "column sums": Program(column_sums("N", 24, 5), column_sums_of, ((413, 24), (24,))),
+    "column sums of nothing": Program(column_sums("N", 24, 5), column_sums_of, ((0, 24), (24,))),
+    "column sums, one trip": Program(column_sums(12, 24, 16), column_sums_of, ((12, 24), (24,))),
+    "attention": Program(
+        attention(40, 70, 16, 16, 32), attention_of, ((2, 40, 16),) + ((2, 70, 16),) * 2
+    ),
+    "attention of symbols": Program(
+        attention("N", "M", 16, 24, 32), attention_of, ((2, 65, 16),) + ((2, 100, 16),) * 2
+    ),
+}
