@@ -22,7 +22,14 @@ from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, tensor_of
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp, broadcast_to
+from mlc.dialects.tensor.shape import (
+    BroadcastOp,
+    JoinOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+    broadcast_to,
+)
 
 ZERO = Dim.const(0)
 ONE = Dim.const(1)
@@ -443,8 +450,8 @@ class DynamicUpdateOp(_Offset):
 PLACING: tuple[type[TensorOp], ...] = (PadOp, DynamicSliceOp, DynamicUpdateOp)
 FREE = (
     *(ConstantOp, IotaOp, SizeOp, BroadcastOp, ReshapeOp, SliceOp, TransposeOp),
-    *(PadOp, DynamicSliceOp),
+    *(PadOp, DynamicSliceOp, JoinOp),
 )
 """Ops that cost nothing where they are read: they only say what or where an element is."""
-INDEX_MAPS = (PadOp, DynamicSliceOp)
+INDEX_MAPS = (PadOp, DynamicSliceOp, JoinOp)
 """Those that only say where an element lies."""

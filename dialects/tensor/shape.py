@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import eq, irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of, tensor_type
+from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split
@@ -333,18 +335,9 @@ class SliceOp(IndexMapped):
         )
 
 
-@irdl_op_definition
-class ConcatOp(Whole):
-    """
-    The operands one after another along an axis.
+class Concatenation(TensorOp):
+    """The family of ops whose result is the operands one after another along an axis."""
 
-    ```mlir
-    %0 = mlc.concat 0 %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<5xf32>
-    ```
-    """
-
-    name = "mlc.concat"
-    TEMPLATE: ClassVar[WholeTemplate] = "copy"
     axis = prop_def(IntegerAttr.constr(eq(i64)))
     parts = var_operand_def(TensorType)
     result = result_def(TensorType)
@@ -359,23 +352,23 @@ class ConcatOp(Whole):
     ) -> Tensor:
         axis = int_property(properties, "axis")
         if not operands:
-            raise ShapeError("mlc.concat: no operands; expected at least one array to concatenate")
+            raise ShapeError(f"{cls.name}: no operands; expected at least one array to concatenate")
         first = shape_of(operands[0])
         if not 0 <= axis < len(first):
-            raise ShapeError(f"mlc.concat: axis {axis} of arrays with {len(first)} axes")
+            raise ShapeError(f"{cls.name}: axis {axis} of arrays with {len(first)} axes")
         total = Dim.const(0)
         for k, part in enumerate(operands):
             shape = shape_of(part)
             if part.element_type != operands[0].element_type:
                 raise DTypeError(
-                    f"mlc.concat: operand {k} is {part.element_type},"
+                    f"{cls.name}: operand {k} is {part.element_type},"
                     f" operand 0 is {operands[0].element_type}"
                 )
             if len(shape) != len(first) or any(
                 i != axis and d != e for i, (d, e) in enumerate(zip(shape, first, strict=True))
             ):
                 raise ShapeError(
-                    f"mlc.concat: operand {k} is {spell(shape)}, operand 0 is {spell(first)};"
+                    f"{cls.name}: operand {k} is {spell(shape)}, operand 0 is {spell(first)};"
                     f" expected equal sizes on every axis but {axis}"
                 )
             total = total + shape[axis]
@@ -413,4 +406,53 @@ class ConcatOp(Whole):
             x if k else broadcast_to(b, x, (size, *shape_of(x.type)))
             for x, k in zip(operands, batched, strict=True)
         ]
-        return b(ConcatOp, *parts, axis=self.axis.value.data + 1)
+        return b(type(self), *parts, axis=self.axis.value.data + 1)
+
+
+@irdl_op_definition
+class ConcatOp(Concatenation, Whole):
+    """
+    The operands one after another along an axis, in memory.
+
+    ```mlir
+    %0 = mlc.concat 0 %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<5xf32>
+    ```
+    """
+
+    name = "mlc.concat"
+    TEMPLATE: ClassVar[WholeTemplate] = "copy"
+
+
+@irdl_op_definition
+class JoinOp(Concatenation):
+    """
+    The operands one after another along an axis, each read where it lies: an index map, for whoever
+    reads elements so seldom that asking each time which operand holds one costs less than a copy.
+
+    ```mlir
+    %0 = mlc.join 0 %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<5xf32>
+    ```
+    """
+
+    name = "mlc.join"
+
+    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
+        axis = self.axis.value.data
+        parts = list(zip(self.parts, self.piece_offsets(), strict=True))
+        if len(parts) == 1:
+            return b.fetch(parts[0][0], at)
+        place, zero = b.position(at[axis]), b.constant(0, I64)
+        found: SSAValue | None = None
+        for k, (part, start) in enumerate(parts):
+            inner = b.affine(at[axis], 1, -start) if k else at[axis]
+            inside: list[SSAValue] = []
+            if k:
+                inside.append(b.compare("ge", b.position(inner), zero, I64))
+            if k + 1 < len(parts):
+                size = b.size(shape_of(part.type)[axis])
+                inside.append(b.compare("lt", b.position(inner) if k else place, size, I64))
+            where = inside[0] if len(inside) == 1 else b.apply(arith.AndIOp, *inside)
+            value = b.fetch(part, (*at[:axis], inner, *at[axis + 1 :]), where=where)
+            found = value if found is None else b.select(where, value, found)
+        assert found is not None
+        return found

@@ -1,4 +1,4 @@
-"""Cases of the ops that move elements: broadcast, transpose, reshape, slice, concat, gather."""
+"""Cases of the ops that move elements, from broadcast to gather."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mlc.dialects.dims import Dim, Shape, tensor_type
 from mlc.dialects.dtypes import DTYPES, F32, I64, DType
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, SliceOp, TransposeOp
 from tests.every_op.cases import Build, Case, Operand
 from tests.every_op.native import evaluate
 from tests.every_op.shapes import ShapeClass, Sizes
@@ -86,9 +86,11 @@ def _concats(c: ShapeClass, dtype: DType) -> Iterator[Case]:
         (1, (c.dims("m", "n"), c.dims("m", "k"), c.dims("m", 1))),
     ):
         parts = tuple(Operand(dtype, shape, anything) for shape in shapes)
-        yield Case(ConcatOp, f"axis {axis}", parts, lambda b, x, a=axis: b(ConcatOp, *x, axis=a))
+        for op in (ConcatOp, JoinOp):
+            yield Case(op, f"axis {axis}", parts, lambda b, x, a=axis, op=op: b(op, *x, axis=a))
     lonely = (Operand(dtype, c.dims("n"), anything),)
-    yield Case(ConcatOp, "one part", lonely, lambda b, x: b(ConcatOp, *x, axis=0))
+    for op in (ConcatOp, JoinOp):
+        yield Case(op, "one part", lonely, lambda b, x, op=op: b(op, *x, axis=0))
 
 
 def _gathers(c: ShapeClass, dtype: DType, few: int | None) -> Iterator[Case]:
