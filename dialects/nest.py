@@ -119,6 +119,7 @@ class _Probe:
 
     def __init__(self, nest: Nest, stop: SSAValue | None, per_result: bool) -> None:
         self.nest = nest
+        self.counted = nest.counted
         self.stop = stop
         self.per_result = per_result
         self.seen: set[tuple[int, Point]] = set()
@@ -155,7 +156,7 @@ class _Probe:
 
     def position(self, at: Ix) -> SSAValue:
         assert isinstance(at, Affine)
-        self.nest.counted |= {axis for axis, _ in at.terms}
+        self.counted |= {axis for axis, _ in at.terms}
         return _ANY
 
     def at_element(self, value: SSAValue) -> Ix:
@@ -194,6 +195,40 @@ class _Probe:
         assert isinstance(op, TensorOp)
         self.nest.weight += op.WEIGHT if op.FLOPS else 0.0
         return op.element(self, at)
+
+
+@dataclass
+class Reads:
+    """Where one op reads its operands."""
+
+    points: dict[int, tuple[tuple[Affine, ...], ...]]  # by operand
+    counted: set[int]  # axes of its iteration space whose position is used as a value
+
+
+class _OpProbe(_Probe):
+    """Notes what one op reads, whatever its operands are."""
+
+    def __init__(self, op: TensorOp) -> None:
+        self.op = op
+        self.counted: set[int] = set()
+        self.points: dict[int, tuple[tuple[Affine, ...], ...]] = {}
+
+    def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
+        point = tuple(p for p in at if isinstance(p, Affine))
+        for k, operand in enumerate(self.op.operands):
+            if operand is tensor:
+                self.points[k] = (*self.points.get(k, ()), point)
+        return _ANY
+
+
+def reads_of(op: TensorOp) -> Reads:
+    """Where the op reads its operands for one point of its iteration space."""
+    rank, count = len(op.shape), len(op.iteration())
+    probe = _OpProbe(op)
+    op.element(probe, tuple(Affine(((axis, 1),)) for axis in range(count)))
+    if isinstance(op, Reduction) and len(op.combiner().state(op.summand())) > 1:
+        probe.counted |= set(range(rank, count))
+    return Reads(probe.points, probe.counted)
 
 
 def whole_of(kernel: KernelOp) -> Whole | None:

@@ -1,0 +1,156 @@
+"""
+How ops move along axes: what of its operands an op needs for a tile of its result. A fact about the
+graph, found by asking each op for one element (D22: legality).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.dims import Shape, product, shape_of
+from mlc.dialects.nest import Affine, Reads, reads_of
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.op import TensorOp, Whole, int_property
+from mlc.dialects.tensor.scan import ScanOp
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.sort import Sorting
+from mlc.passes.plan.grouping import is_view
+
+BLOCKED = -1
+"""In place of an operand's axis: a tile of the result does not need a tile of the operand."""
+
+Moves = tuple[tuple[int | None, ...], ...]
+"""
+For each axis of an op's iteration space and each operand: the operand's axis that moves with it,
+None where the operand is read in full, BLOCKED where neither is so.
+"""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A value that an op reads, directly or through views: for each axis of its space the value's
+    axis, None or BLOCKED."""
+
+    value: SSAValue
+    axes: tuple[int | None, ...]
+
+
+class AxisMaps:
+    """The moves of a function's ops, each found once."""
+
+    def __init__(self) -> None:
+        self._moves: dict[TensorOp, Moves] = {}
+        self._sources: dict[TensorOp, tuple[Read, ...]] = {}
+        self._made_up: dict[SSAValue, bool] = {}
+
+    def moves_of(self, op: TensorOp) -> Moves:
+        """How the op's operands move with its result's axes, and then with those it reduces."""
+        found = self._moves.get(op)
+        if found is None:
+            found = self._moves[op] = _moves(op)
+        return found
+
+    def sources_of(self, op: TensorOp) -> tuple[Read, ...]:
+        """What the op reads, with views looked through."""
+        found = self._sources.get(op)
+        if found is None:
+            moves = self.moves_of(op)
+            reads: list[Read] = []
+            for k, x in enumerate(op.operands):
+                reads += self._through(x, tuple(move[k] for move in moves))
+            found = self._sources[op] = tuple(dict.fromkeys(reads))
+        return found
+
+    def is_free(self, op: Operation) -> bool:
+        """Whether tiles have copies of the op, so that it goes where nobody else reads it."""
+        return isinstance(op, TensorOp) and (is_view(op) or self.is_made_up(op.results[0]))
+
+    def is_made_up(self, value: SSAValue) -> bool:
+        """Whether a value is computed from positions and constants alone: anew in each tile."""
+        found = self._made_up.get(value)
+        if found is None:
+            owner = value.owner
+            found = False
+            if isinstance(owner, TensorOp) and (is_view(owner) or isinstance(owner, Elementwise)):
+                found = all(map(self.is_made_up, owner.operands))
+            self._made_up[value] = found
+        return found
+
+    def _through(self, value: SSAValue, axes: tuple[int | None, ...]) -> Iterator[Read]:
+        owner = value.owner
+        if (
+            not isinstance(owner, TensorOp)
+            or not (is_view(owner) or self.is_made_up(value))
+            or (BLOCKED in axes and not owner.operands)
+        ):
+            yield Read(value, axes)
+            return
+        moves = self.moves_of(owner)
+        for k, x in enumerate(owner.operands):
+            yield from self._through(
+                x, tuple(a if a is None or a == BLOCKED else moves[a][k] for a in axes)
+            )
+
+
+def _moves(op: TensorOp) -> Moves:
+    if isinstance(op, ReshapeOp):
+        return tuple((axis,) for axis in _kept(shape_of(op.x.type), op.shape))
+    if isinstance(op, Whole):
+        return _of_whole(op)
+    if isinstance(op, ConstantOp | SizeOp | IotaOp):
+        return ((),) * len(op.shape)
+    return _by_element(op, reads_of(op))
+
+
+def _of_whole(op: Whole) -> Moves:
+    """Scans and sorts leave the axes alone along which they do not run."""
+    rank = len(op.shape)
+    busy = int_property(op.properties, "axis") if isinstance(op, ScanOp | Sorting) else None
+    return tuple(
+        tuple(
+            BLOCKED if busy is None or axis == busy or len(shape_of(x.type)) != rank else axis
+            for x in op.operands
+        )
+        for axis in range(rank)
+    )
+
+
+def _kept(source: Shape, result: Shape) -> Iterator[int]:
+    """The operand's axis for each axis of a reshape's result: it has as much before it, and its
+    size."""
+    for axis, size in enumerate(result):
+        before = product(result[:axis])
+        found = [
+            k for k, other in enumerate(source) if other == size and product(source[:k]) == before
+        ]
+        yield found[0] if len(found) == 1 else BLOCKED
+
+
+def _by_element(op: TensorOp, reads: Reads) -> Moves:
+    found: list[tuple[int | None, ...]] = []
+    for axis in range(len(op.iteration())):
+        if axis in reads.counted:
+            found.append((BLOCKED,) * len(op.operands))
+            continue
+        found.append(tuple(_moved(reads.points.get(k, ()), axis) for k in range(len(op.operands))))
+    return tuple(found)
+
+
+def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
+    """The operand's axis that is at `axis` wherever the operand is read."""
+    places: set[int | None] = set()
+    for point in points:
+        moving = [k for k, p in enumerate(point) if p.coefficient(axis)]
+        if not moving:
+            places.add(None)
+        elif len(moving) == 1 and point[moving[0]].is_axis == axis:
+            places.add(moving[0])
+        else:
+            places.add(BLOCKED)
+    if not places:
+        return None
+    return places.pop() if len(places) == 1 else BLOCKED

@@ -1,0 +1,61 @@
+// Ops with common rows become one loop over tiles of rows: what they hand to one another stays in a
+// cache, and only what somebody else reads is put together.
+// RUN: mlc opt %s --target=avx512 -p mlc-form-tiles --split-input-file | filecheck %s
+
+// Rows of a softmax: three loop nests over tiles, one kernel.
+// CHECK-LABEL: @softmax
+// CHECK: %[[ROWS:.*]] = mlc.tiles (%[[I:.*]] in 4096 step 16) -> (tensor<4096x1024xf32> at (0)) {
+// CHECK-NEXT: %[[TILE:.*]] = mlc.tile %x[%[[I]]] at (0) : tensor<4096x1024xf32> -> tensor<16x1024xf32>
+// CHECK-NEXT: %[[MAX:.*]] = mlc.reduce "max" "ab->a" %[[TILE]] : tensor<16x1024xf32> -> tensor<16xf32>
+// CHECK: mlc.reduce "sum" "ab->a"
+// CHECK: mlc.yield %{{.*}} : tensor<16x1024xf32>
+// CHECK: func.return %[[ROWS]]
+func.func @softmax(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+  %m = mlc.reduce "max" "ab->a" %x : tensor<4096x1024xf32> -> tensor<4096xf32>
+  %mb = mlc.broadcast "a->ab" %m : tensor<4096xf32> -> tensor<4096x1024xf32>
+  %d = mlc.sub %x, %mb : tensor<4096x1024xf32>
+  %e = mlc.exp %d : tensor<4096x1024xf32>
+  %s = mlc.reduce "sum" "ab->a" %e : tensor<4096x1024xf32> -> tensor<4096xf32>
+  %sb = mlc.broadcast "a->ab" %s : tensor<4096xf32> -> tensor<4096x1024xf32>
+  %p = mlc.div %e, %sb : tensor<4096x1024xf32>
+  func.return %p : tensor<4096x1024xf32>
+}
+
+// -----
+
+// Xᵀ(w·(X v)) reads X once: each tile of rows adds to the sum over rows.
+// CHECK-LABEL: @one_pass
+// CHECK: mlc.tiles (%[[I:.*]] in 10000 step {{[0-9]+}}) iter(%[[SUM:.*]] = %{{.*}}) fold("sum") -> (tensor<500xf32>) {
+// CHECK: %[[X:.*]] = mlc.tile %X[%[[I]]] at (0)
+// CHECK: mlc.contract "ab,b->a" %[[X]], %v
+// CHECK: %[[PART:.*]] = mlc.contract "ba,b->a" %[[X]],
+// CHECK: mlc.add %[[SUM]], %[[PART]] : tensor<500xf32>
+func.func @one_pass(%X: tensor<10000x500xf32>, %w: tensor<10000xf32>, %v: tensor<500xf32>) -> tensor<500xf32> {
+  %0 = mlc.contract "ab,b->a" %X, %v : tensor<10000x500xf32>, tensor<500xf32> -> tensor<10000xf32>
+  %1 = mlc.mul %w, %0 : tensor<10000xf32>
+  %2 = mlc.contract "ba,b->a" %X, %1 : tensor<10000x500xf32>, tensor<10000xf32> -> tensor<500xf32>
+  func.return %2 : tensor<500xf32>
+}
+
+// -----
+
+// The size of the last tile has a name where tiles do not come out even.
+// CHECK-LABEL: @any_rows
+// CHECK: mlc.tiles (%{{.*}} in "N" step {{[0-9]+}} as "T1") -> (tensor<?x1024xf32, #mlc.dims<"N", 1024>> at (0))
+func.func @any_rows(%x: tensor<?x1024xf32, #mlc.dims<"N", 1024>>) -> tensor<?x1024xf32, #mlc.dims<"N", 1024>> {
+  %m = mlc.reduce "max" "ab->a" %x : tensor<?x1024xf32, #mlc.dims<"N", 1024>> -> tensor<?xf32, #mlc.dims<"N">>
+  %mb = mlc.broadcast "a->ab" %m : tensor<?xf32, #mlc.dims<"N">> -> tensor<?x1024xf32, #mlc.dims<"N", 1024>>
+  %d = mlc.sub %x, %mb : tensor<?x1024xf32, #mlc.dims<"N", 1024>>
+  func.return %d : tensor<?x1024xf32, #mlc.dims<"N", 1024>>
+}
+
+// -----
+
+// One loop nest alone gains nothing; nor does a pair whose second reads all rows of the first.
+// CHECK-LABEL: @nothing_to_share
+// CHECK-NOT: mlc.tiles
+func.func @nothing_to_share(%x: tensor<4096x1024xf32>) -> tensor<1024xf32> {
+  %s = mlc.reduce "sum" "ab->b" %x : tensor<4096x1024xf32> -> tensor<1024xf32>
+  %e = mlc.exp %s : tensor<1024xf32>
+  func.return %e : tensor<1024xf32>
+}
