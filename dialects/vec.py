@@ -43,6 +43,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mlc.dialects.lane_moves import CompressOp, SplitOp
 from mlc.dialects.lanes import SameLanes, element_of, lanes_of, like, vector_type
 from mlc.dialects.parts import PairOp, PartAttr, PartOp
 
@@ -447,29 +448,6 @@ class NontemporalStoreOp(IRDLOperation):
         _verify_access(self, self.base.type, len(self.indices), self.value.type)
 
 
-@irdl_op_definition
-class CompressOp(IRDLOperation):
-    """
-    The lanes that the mask keeps, moved together at the front; the other lanes hold anything.
-
-    ```mlir
-    %front = mlc_vec.compress %v, %mask : vector<16xi32>
-    ```
-    """
-
-    name = "mlc_vec.compress"
-    T: ClassVar = VarConstraint("T", base(VectorType))
-    value = operand_def(T)
-    mask = operand_def(SameLanes(T, i1))
-    result = result_def(T)
-    traits = traits_def(Pure())
-    assembly_format = "$value `,` $mask attr-dict `:` type($value)"
-
-    @staticmethod
-    def of(value: SSAValue, mask: SSAValue) -> CompressOp:
-        return CompressOp.create(operands=(value, mask), result_types=(value.type,))
-
-
 MlcVec = Dialect(
     "mlc_vec",
     [
@@ -483,6 +461,7 @@ MlcVec = Dialect(
         PrefetchOp,
         NontemporalStoreOp,
         CompressOp,
+        SplitOp,
         PartOp,
         PairOp,
     ],

@@ -20,7 +20,17 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.par import ContextType
-from mlc.lowering.emit import arith, complex_parts, lane_tables, math, memref, par, scf, vector
+from mlc.lowering.emit import (
+    arith,
+    complex_parts,
+    compress,
+    lane_tables,
+    math,
+    memref,
+    par,
+    scf,
+    vector,
+)
 from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
 from mlc.lowering.emit.types import EmitError, symbol
 
@@ -95,6 +105,7 @@ for _table in (
     lane_tables.RULES,
     memref.RULES,
     vector.RULES,
+    compress.RULES,
     complex_parts.RULES,
     scf.RULES,
     par.RULES,

@@ -162,17 +162,6 @@ def _scatter(e: FunctionText, op: vec.ScatterOp) -> None:
     )
 
 
-def _compress(e: FunctionText, op: vec.CompressOp) -> None:
-    value, mask = op.operands
-    spelled = e.type(value.type)
-    e.vector_accesses += 1
-    e.define(
-        op.results[0],
-        f"call {spelled} @llvm.experimental.vector.compress.{suffix(value.type)}("
-        f"{spelled} {e[value]}, {e.type(mask.type)} {e[mask]}, {spelled} poison)",
-    )
-
-
 def _prefetch(e: FunctionText, op: vec.PrefetchOp) -> None:
     source, *indices = op.operands
     buffer = e.buffer(source)
@@ -432,6 +421,5 @@ RULES.on(vec.CmpfOp, _cmpf)
 RULES.on(vec.StepOp, _step)
 RULES.on(vec.GatherOp, _gather)
 RULES.on(vec.ScatterOp, _scatter)
-RULES.on(vec.CompressOp, _compress)
 RULES.on(vec.PrefetchOp, _prefetch)
 RULES.on(vec.NontemporalStoreOp, _nontemporal_store)

@@ -1,9 +1,9 @@
 """
-Sorting by partition, where a register's lanes can be moved together by a mask.
+Positions in the order of their keys by partition, where a mask moves a register's lanes together.
 
-Keys less than a pivot move to the front of their segment, the others behind them; both keep their
-order, so the sort is stable. Segments of a few registers are sorted in them: keys by a network,
-positions, which must be stable, by counting. Segments wait on a stack, the smaller one on top.
+Keys less than a pivot move to the front of their segment, the others behind them, and positions
+with them; both keep their order, so the sort is stable. Segments of a few registers are sorted in
+them by counting. Segments wait on a stack, the smaller one on top.
 SOURCE: Hoare, "Quicksort", The Computer Journal 5(1), 1962;
 Blacher, Giesen, Sanders, Wassenberg, "Vectorized and performance-portable Quicksort", SPE 52(12).
 """
@@ -14,29 +14,29 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32, i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
 
 from mlc.dialects import vec
 from mlc.dialects.dtypes import BOOL, I64, DType
-from mlc.lowering.loops.arithmetic import INDEX, Index
-from mlc.lowering.loops.builder import LoopBuilder, buffer_type
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.cells import Cells, repeat_while
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
-from mlc.lowering.loops.network import lanes_on, sorted_registers
+from mlc.lowering.loops.network import lanes_on
 
 if TYPE_CHECKING:
     from mlc.lowering.loops.sort import SortNest
 
 SMALL_VECTORS = 4  # registers of the longest segment whose positions are sorted by counting
-NETWORK_KEYS = 128  # keys of the longest segment that a network sorts: 8 or 16 registers
 STACK = 72  # segments: the smaller one is done first, so there are at most log2(2^63) + 1
 PATIENCE = 64  # moves per element before the row is sorted digit by digit instead
 
+DEPTH, MOVED = range(2)  # cells of the state: segments on the stack, elements moved so far
+
 
 class Partitioning:
-    """The loops that sort one row."""
+    """The loops that order the positions of one row."""
 
     def __init__(self, nest: SortNest, at: Sequence[Position], offset: Index) -> None:
         self.nest = nest
@@ -45,36 +45,38 @@ class Partitioning:
         self.offset = offset
         self.kind: DType = nest.keys.dtype
         self.lanes: int = nest.lanes
-        self.small = SMALL_VECTORS * nest.lanes if nest.is_argsort else NETWORK_KEYS
-        self.arrays = [(nest.s.scratch[0], nest.s.scratch[1], self.kind)]
-        if nest.is_argsort:
-            self.arrays.append((nest.s.scratch[2], nest.s.scratch[3], nest.positions))
+        self.small = SMALL_VECTORS * nest.lanes
+        keys, other_keys, positions, other_positions = nest.s.scratch
+        self.arrays = [
+            (keys, other_keys, self.kind),
+            (positions, other_positions, nest.positions),
+        ]
 
     def run(self) -> None:
         """Fills the scratch with keys, then takes segments from the stack until it is empty."""
         b, size = self.b, self.nest.size
         self._fill()
         if isinstance(size, int) and size <= self.small:
-            self._finish(self.offset, size, 0)
+            self._count(self.offset, size, 0)
             return
-        self.ends = self._cells(2 * STACK)
-        self.state = self._cells(2)  # segments on the stack; elements moved so far
-        self._set(0, 0)
-        self._set(1, 0)
+        self.ends = Cells(b, 2 * STACK)
+        self.state = Cells(b, 2)
+        self.state.set(DEPTH, 0)
+        self.state.set(MOVED, 0)
         self._push(0, size)
         patience = b.mul(b.add(size, self.small), PATIENCE)
 
         def goes_on() -> SSAValue:
             waiting, patient = (
-                b.compare("gt", self._get(0), 0),
-                b.compare("le", self._get(1), patience),
+                b.compare("gt", self.state.get(DEPTH), 0),
+                b.compare("le", self.state.get(MOVED), patience),
             )
             both = b.both(waiting, patient)
             assert isinstance(both, SSAValue)
             return both
 
         repeat_while(b, goes_on, self._take)
-        gave_up = b.compare("gt", self._get(1), patience)
+        gave_up = b.compare("gt", self.state.get(MOVED), patience)
         b.when(gave_up, lambda: self.nest.by_digits(self.at, self.offset))
 
     def _fill(self) -> None:
@@ -84,53 +86,31 @@ class Partitioning:
             e = self.s.lanes(self.lanes, mask)
             key = nest.keys.of(e, e.fetch(nest.op.operands[0], (*self.at, Position(i, 1))))
             nest.store(e, key, self.arrays[0][0], b.add(self.offset, i))
-            if nest.is_argsort:
-                number = e.convert(e.position(Position(i, 1)), I64, nest.positions)
-                nest.store(e, number, self.arrays[1][0], b.add(self.offset, i))
+            number = e.convert(e.position(Position(i, 1)), I64, nest.positions)
+            nest.store(e, number, self.arrays[1][0], b.add(self.offset, i))
             return []
 
         vector_loop(self.s, 0, nest.size, body, lanes=self.lanes, unroll=1)
 
     # the stack ------------------------------------------------------------------------------
 
-    def _cells(self, count: int) -> SSAValue:
-        return self.b.value(
-            memref.AllocaOp.create(
-                result_types=[buffer_type(i64, (count,))],
-                properties={
-                    "operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0]),
-                    "alignment": IntegerAttr(64, i64),
-                },
-            )
-        )
-
-    def _get(self, cell: Index, memory: SSAValue | None = None) -> Index:
-        found = self.b.load(self.state if memory is None else memory, [cell])
-        return self.b.value(arith.IndexCastOp.create(operands=[found], result_types=[INDEX]))
-
-    def _set(self, cell: Index, value: Index, memory: SSAValue | None = None) -> None:
-        stored = self.b.value(
-            arith.IndexCastOp.create(operands=[self.b.index(value)], result_types=[i64])
-        )
-        self.b.store(stored, self.state if memory is None else memory, [cell])
-
     def _push(self, low: Index, high: Index) -> None:
-        b, depth = self.b, self._get(0)
-        self._set(b.mul(depth, 2), low, self.ends)
-        self._set(b.add(b.mul(depth, 2), 1), high, self.ends)
-        self._set(0, b.add(depth, 1))
+        b, depth = self.b, self.state.get(DEPTH)
+        self.ends.set(b.mul(depth, 2), low)
+        self.ends.set(b.add(b.mul(depth, 2), 1), high)
+        self.state.set(DEPTH, b.add(depth, 1))
 
     def _take(self) -> None:
         """Sorts or divides the segment on top of the stack."""
         b = self.b
-        depth = b.sub(self._get(0), 1)
-        self._set(0, depth)
-        low = self._get(b.mul(depth, 2), self.ends)
-        high = self._get(b.add(b.mul(depth, 2), 1), self.ends)
+        depth = b.sub(self.state.get(DEPTH), 1)
+        self.state.set(DEPTH, depth)
+        low = self.ends.get(b.mul(depth, 2))
+        high = self.ends.get(b.add(b.mul(depth, 2), 1))
         size = b.sub(high, low)
         b.when(
             b.compare("le", size, self.small),
-            lambda: self._finish(b.add(self.offset, low), size, low),
+            lambda: self._count(b.add(self.offset, low), size, low),
             partial(self._divide, low, high),
         )
 
@@ -139,7 +119,7 @@ class Partitioning:
     def _divide(self, low: Index, high: Index) -> None:
         b = self.b
         pivot = self._pivot(low, b.sub(high, low))
-        self._set(1, b.add(self._get(1), b.sub(high, low)))
+        self.state.set(MOVED, b.add(self.state.get(MOVED), b.sub(high, low)))
         middle = self._partition(low, high, pivot, "ult")
 
         def halves() -> None:
@@ -259,47 +239,9 @@ class Partitioning:
 
     def _result(self, e: Lanes, place: Index) -> SSAValue:
         front, _, dtype = self.arrays[-1]
-        value = self.nest.load(e, dtype, front, place)
-        if self.nest.is_argsort:
-            return e.convert(value, dtype, I64)
-        return self.nest.keys.element_of(e, value)
+        return e.convert(self.nest.load(e, dtype, front, place), dtype, I64)
 
     # short segments -------------------------------------------------------------------------
-
-    def _finish(self, start: Index, size: Index, low: Index) -> None:
-        """Sorts a short segment and writes its results."""
-        b = self.b
-        if self.nest.is_argsort:
-            self._count(start, size, low)
-            return
-
-        def with_vectors(vectors: int) -> None:
-            if vectors == 1:
-                self._network(start, size, low, 1)
-                return
-            b.when(
-                b.compare("le", size, vectors // 2 * self.lanes),
-                partial(with_vectors, vectors // 2),
-                partial(self._network, start, size, low, vectors),
-            )
-
-        with_vectors(NETWORK_KEYS // self.lanes)
-
-    def _network(self, start: Index, size: Index, low: Index, vectors: int) -> None:
-        """Batcher's bitonic network over some registers, filled up with the largest key."""
-        b, lanes = self.b, self.lanes
-        ones = b.element(-1, self.kind, lanes)
-        keys: list[SSAValue] = []
-        masks = [b.mask(b.sub(size, u * lanes), lanes) for u in range(vectors)]
-        for u, mask in enumerate(masks):
-            e = self.s.lanes(lanes, mask)
-            key = self.nest.load(e, self.kind, self.arrays[0][0], b.add(start, u * lanes))
-            keys.append(e.select(mask, key, ones))
-        keys = sorted_registers(self.s.lanes(lanes), keys)
-        for u, (mask, key) in enumerate(zip(masks, keys, strict=True)):
-            e = self.s.lanes(lanes, mask)
-            value = self.nest.keys.element_of(e, key)
-            e.store(value, self.s.outputs[0], (*self.at, Position(b.add(low, u * lanes), 1)))
 
     def _count(self, start: Index, size: Index, low: Index) -> None:
         """The place of each key is the number of keys that come before it."""
@@ -349,14 +291,3 @@ class Partitioning:
         assert isinstance(place, Position)
         where = Position(low, lanes=place.lanes)
         e.store(value, self.s.outputs[0], (*self.at, where))
-
-
-def repeat_while(b: LoopBuilder, goes_on: Callable[[], SSAValue], body: Callable[[], None]) -> None:
-    """scf.while without carried values."""
-    before, after = Block(), Block()
-    with b.inside(before):
-        before.add_op(scf.ConditionOp.create(operands=[goes_on()]))
-    with b.inside(after):
-        body()
-        after.add_op(scf.YieldOp.create())
-    b.add_op(scf.WhileOp.create(regions=[Region(before), Region(after)]))

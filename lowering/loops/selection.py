@@ -20,12 +20,12 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects import vec
 from mlc.dialects.dtypes import BOOL, F32, I64, DType
 from mlc.dialects.tensor.partition import ArgpartitionOp, Partitioned
-from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
+from mlc.lowering.loops.cells import Cells, repeat_while
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, vector_loop
 from mlc.lowering.loops.network import lanes_on, sorted_registers
-from mlc.lowering.loops.partition import repeat_while
 from mlc.lowering.loops.sort import Keys, SortNest, unsigned
 
 SAMPLE = 128  # keys that are sorted in registers
@@ -77,7 +77,7 @@ class Selection:
         self.lanes: int = nest.lanes
         self.one = self.s.lanes(1)
         self.kth = self.b.min(nest.part.rank, self.b.sub(nest.size, 1))
-        self.state = self._cells(i64, 8)
+        self.state = Cells(self.b, 8)
         self.range = self._cells(self.kind.ir, 4)
         self.sample = self._cells(self.kind.ir, SAMPLE)
 
@@ -86,17 +86,17 @@ class Selection:
         b = self.b
         starts: dict[int, Index] = {COUNT: self.nest.size, RANK: self.kth}
         for cell in range(8):
-            self._set(cell, starts.get(cell, 0))
+            self.state.set(cell, starts.get(cell, 0))
         self._set_key(LOW, self.one.constant(0, self.kind))
         self._set_key(HIGH, self.one.constant(-1, self.kind))
 
         def goes_on() -> SSAValue:
-            found = b.compare("eq", self._get(DONE), 0)
+            found = b.compare("eq", self.state.get(DONE), 0)
             assert isinstance(found, SSAValue)
             return found
 
         repeat_while(b, goes_on, self._round)
-        self._distribute(self._key(FIRST), self._get(LESS), self._get(EQUAL))
+        self._distribute(self._key(FIRST), self.state.get(LESS), self.state.get(EQUAL))
 
     # state ----------------------------------------------------------------------------------
 
@@ -111,15 +111,6 @@ class Selection:
             )
         )
 
-    def _get(self, cell: int) -> Index:
-        found = self.b.load(self.state, [cell])
-        return self.b.value(arith.IndexCastOp.create(operands=[found], result_types=[INDEX]))
-
-    def _set(self, cell: int, value: Index) -> None:
-        operands = [self.b.index(value)]
-        stored = self.b.value(arith.IndexCastOp.create(operands=operands, result_types=[i64]))
-        self.b.store(stored, self.state, [cell])
-
     def _key(self, cell: int) -> SSAValue:
         return self.b.load(self.range, [cell])
 
@@ -130,7 +121,7 @@ class Selection:
         self._set_key(FIRST, first)
         self._set_key(LAST, last)
         if mode is not None:
-            self._set(MODE, mode)
+            self.state.set(MODE, mode)
 
     def _step(self, key: SSAValue, by: int) -> SSAValue:
         return self.one.apply(arith.AddiOp, key, self.one.constant(by, self.kind))
@@ -139,8 +130,8 @@ class Selection:
 
     def _round(self) -> None:
         """Narrows the candidates, or ends the search."""
-        b, mode = self.b, self._get(MODE)
-        few = b.compare("le", self._get(COUNT), SAMPLE)
+        b, mode = self.b, self.state.get(MODE)
+        few = b.compare("le", self.state.get(COUNT), SAMPLE)
         samples = b.both(b.compare("ne", mode, GIVEN), b.compare("ne", mode, HALVED))
 
         def narrow() -> None:
@@ -154,8 +145,8 @@ class Selection:
 
     def _sort_sample(self, few: SSAValue | bool) -> None:
         """All candidates if they are few, else some from every part of them, sorted."""
-        b, count = self.b, self._get(COUNT)
-        filled = b.compare("ne", self._get(FILLED), 0)
+        b, count = self.b, self.state.get(COUNT)
+        filled = b.compare("ne", self.state.get(FILLED), 0)
         step = b.choose(few, 1, b.div(count, SAMPLE))
         ones = self.one.constant(-1, self.kind)
 
@@ -199,10 +190,10 @@ class Selection:
     def _choose_from_sample(self) -> None:
         """A window around the rank's place in the sample, or that place's key alone."""
         b = self.b
-        middle = b.div(b.mul(self._get(RANK), SAMPLE), self._get(COUNT))
-        one_key = b.compare("eq", self._get(MODE), ONE_KEY)
+        middle = b.div(b.mul(self.state.get(RANK), SAMPLE), self.state.get(COUNT))
+        one_key = b.compare("eq", self.state.get(MODE), ONE_KEY)
         # a short row is read again sooner than sampled again
-        short = b.compare("lt", self._get(COUNT), SHORT)
+        short = b.compare("lt", self.state.get(COUNT), SHORT)
         spread = b.choose(one_key, 0, b.choose(short, SHORT_SPREAD, SPREAD))
         low, high = b.sub(middle, spread), b.add(middle, spread)
         first = b.load(self.sample, [b.max(low, 0)])
@@ -224,32 +215,32 @@ class Selection:
     def _keep_window(self) -> None:
         """Keeps the candidates of the window, if the rank is among them; else moves the window."""
         b = self.b
-        filled = b.compare("ne", self._get(FILLED), 0)
+        filled = b.compare("ne", self.state.get(FILLED), 0)
         assert isinstance(filled, SSAValue)
         less, kept = b.pick_all(filled, partial(self._kept, True), partial(self._kept, False))
-        rank = self._get(RANK)
+        rank = self.state.get(RANK)
         first, last = self._key(FIRST), self._key(LAST)
         low, high = self._key(LOW), self._key(HIGH)
         above = b.compare("ge", rank, b.add(less, kept))
 
         def found() -> None:
-            self._set(LESS, b.add(b.sub(self.kth, rank), less))
-            self._set(EQUAL, kept)
-            self._set(DONE, 1)
+            self.state.set(LESS, b.add(b.sub(self.kth, rank), less))
+            self.state.set(EQUAL, kept)
+            self.state.set(DONE, 1)
 
         def narrowed() -> None:
             self._copy(kept)
-            self._set(FILLED, 1)
+            self.state.set(FILLED, 1)
             self._set_key(LOW, first)
             self._set_key(HIGH, last)
             # the window that excludes a key keeps much at times; two in turn halve the range
-            much = b.compare("gt", b.mul(kept, 2), self._get(COUNT))
-            poor = b.add(self._get(POOR), b.choose(much, 1, 0))
+            much = b.compare("gt", b.mul(kept, 2), self.state.get(COUNT))
+            poor = b.add(self.state.get(POOR), b.choose(much, 1, 0))
             odd = b.compare("eq", b.sub(poor, b.mul(b.div(poor, 2), 2)), 1)
-            self._set(POOR, poor)
-            self._set(MODE, b.choose(much, b.choose(odd, ONE_KEY, HALVED), SAMPLED))
-            self._set(RANK, b.sub(rank, less))
-            self._set(COUNT, kept)
+            self.state.set(POOR, poor)
+            self.state.set(MODE, b.choose(much, b.choose(odd, ONE_KEY, HALVED), SAMPLED))
+            self.state.set(RANK, b.sub(rank, less))
+            self.state.set(COUNT, kept)
 
         def hit() -> None:
             b.when(self.one.compare("eq", first, last, self.kind), found, narrowed)
@@ -285,7 +276,7 @@ class Selection:
 
         zeros = [b.index(0)] * 2
         return vector_loop(
-            self.s, 0, self._get(COUNT), body, lanes=self.lanes, unroll=1, inits=zeros
+            self.s, 0, self.state.get(COUNT), body, lanes=self.lanes, unroll=1, inits=zeros
         )
 
     def _copy(self, count: Index) -> None:
@@ -301,7 +292,7 @@ class Selection:
 
     def _finish(self) -> None:
         """The key of the rank among the few that are sorted."""
-        b, count, rank = self.b, self._get(COUNT), self._get(RANK)
+        b, count, rank = self.b, self.state.get(COUNT), self.state.get(RANK)
         key = b.load(self.sample, [rank])
 
         def body(j: Index, *carried: SSAValue) -> list[SSAValue]:
@@ -312,9 +303,9 @@ class Selection:
 
         less, equal = b.loop(0, count, 1, body, [b.index(0)] * 2)
         self._window(key, key)
-        self._set(LESS, b.add(b.sub(self.kth, rank), less))
-        self._set(EQUAL, equal)
-        self._set(DONE, 1)
+        self.state.set(LESS, b.add(b.sub(self.kth, rank), less))
+        self.state.set(EQUAL, equal)
+        self.state.set(DONE, 1)
 
     # groups ---------------------------------------------------------------------------------
 

@@ -177,10 +177,11 @@ class SortNest:
         self.size: Index = s.b.dim(length_of(op))
         self.outer: list[Index] = [s.b.dim(dim) for dim in op.shape[:-1]]
         self.lanes = s.schedule.lanes
-        # moving the lanes of a mask together is one instruction on 512-bit registers of 4 or 8
-        # bytes, and many on others
+        # the lanes of a mask are moved together fast in registers of 256 and 512 bits; 256 hold
+        # too few positions
         widest = 8 if self.is_argsort else self.keys.element.bytes
-        self.partitions = self.lanes * widest == 64 and self.keys.element.bytes >= 4
+        fits = self.lanes * widest >= (64 if self.is_argsort else 32)
+        self.partitions = fits and self.keys.element.bytes >= 4
 
     def run(self) -> None:
         """All rows, shared by the threads."""
@@ -208,8 +209,9 @@ class SortNest:
         at, offset = self.place(row, slot)
         if self.partitions:
             from mlc.lowering.loops.partition import Partitioning
+            from mlc.lowering.loops.quicksort import Quicksort
 
-            Partitioning(self, at, offset).run()
+            (Partitioning if self.is_argsort else Quicksort)(self, at, offset).run()
             return
         short = b.compare("le", self.size, COUNTED)
         b.when(
