@@ -1,0 +1,103 @@
+"""
+What each kernel of a call takes, measured: the entry with a clock read around every kernel.
+
+The kernels are the executable's, with its buffers, in its order, and as warm as a call finds them
+that follows another one. Nothing is added but the clock reads, which wait for what stands before
+them: kernels do not overlap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from mlc import registry
+from mlc.dialects.plan import KernelOp
+from mlc.executable import cpu_of
+from mlc.levels import Levels, emit_units
+from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
+from mlc.lowering.entry_shim import emit_shim
+from mlc.lowering.loops.profile import lower_profiled
+from mlc.pipeline import STAGES
+from mlc.runtime.entry import load_entry
+from mlc.runtime.kernel_clock import KernelClock
+from mlc.runtime.objects import object_of
+from mlc.sites import raiser, sites_of
+
+LEAST_CALLS = 5
+
+
+@dataclass(frozen=True)
+class Profile:
+    """
+    The least seconds of each kernel in any one call, its runs in that call added up, in the order
+    of `Plan.kernels`; and how often a call runs it.
+    """
+
+    seconds: tuple[float, ...]
+    runs: tuple[int, ...]
+    calls: int
+
+
+class Profiler:
+    """
+    A profiled entry of a program for CPUs, loaded. `clock.clear()`, one call, `clock.seconds()`.
+
+    Raises MlcError for another target.
+    """
+
+    def __init__(self, program: Levels) -> None:
+        target = cpu_of(program.options)
+        plan = program.plan()
+        loops = _profiled_loops(plan)
+        kernels = [op for op in plan.walk() if isinstance(op, KernelOp)]
+        self.clock = KernelClock(len(kernels))
+        name = f"{program.name}.profiled"
+        images = [object_of(unit.text, target).image for unit in emit_units(loops, target)]
+        shim = emit_shim(program.signature, program.name)
+        images.append(object_of(shim, target, opt_level=SHIM_OPT_LEVEL).image)
+        self.entry = load_entry(
+            images,
+            program.name,
+            program.signature,
+            slow=_refuse(name),
+            on_error=raiser(sites_of(loops)),
+            thread_count=program.options.threads,
+            imports=self.clock.symbols,
+        )
+
+    def call(self, arguments: Sequence[object]) -> list[float]:
+        """Seconds of each kernel in one call."""
+        self.clock.clear()
+        self.entry.builtin(*arguments)
+        return self.clock.seconds()
+
+    def run(self, arguments: Sequence[object], seconds: float) -> Profile:
+        """Calls for so many seconds, and once before; five times at least."""
+        least = self.call(arguments)
+        calls, end = 0, time.perf_counter() + seconds
+        while calls < LEAST_CALLS or time.perf_counter() < end:
+            least = list(map(min, least, self.call(arguments)))
+            calls += 1
+        return Profile(tuple(least), tuple(self.clock.runs()), calls)
+
+
+def _profiled_loops(plan: ModuleOp) -> ModuleOp:
+    """The plan at the end of the loops stage."""
+    loops, context = lower_profiled(plan), Context()
+    lowering, *rest = next(stage for stage in STAGES if stage.name == "loops").steps
+    assert lowering.name == "mlc-plan-to-loops"
+    for step in rest:
+        registry.load(step.name)().apply(context, loops)
+    return loops
+
+
+def _refuse(name: str) -> Callable[..., object]:
+    def refuse(*_: object, **__: object) -> object:
+        raise TypeError(f"{name} takes arrays of exactly the types it is compiled for")
+
+    return refuse
