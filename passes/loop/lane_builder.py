@@ -365,7 +365,7 @@ class LaneBuilder:
             )
         rare, common = Block(), Block()
         inside = self._like(self._shape, rare)
-        chosen = [inside.select(mask, a, b) for a, b in zip(then(inside), otherwise, strict=True)]
+        chosen = inside.choose(mask, then(inside), otherwise)
         rare.add_op(scf.YieldOp.create(operands=chosen))
         common.add_op(scf.YieldOp.create(operands=otherwise))
         branch = scf.IfOp.create(
@@ -379,26 +379,33 @@ class LaneBuilder:
     def repeat(
         self,
         count: int,
-        body: Callable[[LaneBuilder, SSAValue], SSAValue],
-        start: SSAValue,
-    ) -> SSAValue:
-        """`body` applied `count` times, as a loop."""
+        body: Callable[[LaneBuilder, Sequence[SSAValue]], Sequence[SSAValue]],
+        start: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        """`body` applied `count` times to the values, as a loop."""
         index = IndexType()
-        block = Block(arg_types=(index, start.type))
+        types = [value.type for value in start]
+        block = Block(arg_types=(index, *types))
         inside = self._like(self._shape, block)
-        block.add_op(scf.YieldOp.create(operands=(body(inside, block.args[1]),)))
+        block.add_op(scf.YieldOp.create(operands=body(inside, block.args[1:])))
         bounds = [self._constants.get(n, index) for n in (0, count, 1)]
-        return self._add(
-            scf.ForOp.create(
-                operands=(*bounds, start), result_types=(start.type,), regions=[Region(block)]
-            )
+        loop = scf.ForOp.create(
+            operands=(*bounds, *start), result_types=types, regions=[Region(block)]
         )
+        self._add(loop)
+        return loop.results
 
     def select(self, mask: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
         """a where the mask is on, else b"""
         if self.lanes is None:
             return self._add(arith.SelectOp.create(operands=(mask, a, b), result_types=(a.type,)))
         return self._add(vec.SelectOp.of(mask, a, b))
+
+    def choose(
+        self, mask: SSAValue, a: Sequence[SSAValue], b: Sequence[SSAValue]
+    ) -> tuple[SSAValue, ...]:
+        """`select` of each of several values."""
+        return tuple(self.select(mask, x, y) for x, y in zip(a, b, strict=True))
 
     def at_most(self, a: SSAValue, bound: float) -> SSAValue:
         """min(a, bound); NaN stays NaN. One minps on x86."""

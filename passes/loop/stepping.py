@@ -33,8 +33,8 @@ def fmod(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
 
     def by_steps(inside: LaneBuilder) -> list[SSAValue]:
         count = STEPS[inside.format is BINARY32]
-        rest = inside.repeat(count, lambda c, left: _long_step(c, left, normal), a)
-        return [_step(inside, rest, d)]
+        rest = inside.repeat(count, lambda c, left: (_long_step(c, left[0], normal),), (a,))
+        return [_step(inside, rest[0], d)]
 
     result = b.where_any(far, by_steps, (once,))[0]
     result = b.select(b.compare("olt", a, d), a, result)

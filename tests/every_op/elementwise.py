@@ -26,7 +26,6 @@ from mlc.dialects.tensor.elementwise import (
     ExpOp,
     MulOp,
 )
-from mlc.dialects.tensor.functions import LgammaOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
@@ -63,8 +62,6 @@ def _judged(op: type[TensorOp], dtype: DType) -> Tolerance | None:
         return None
     if dtype not in (F32, F64):
         return Steps(1)
-    if op is LgammaOp:
-        return Ulps(2.0, function.exact, absolute=2.0**-52 if dtype is F64 else 0.0)
     return Ulps(function.bound(dtype.name), function.exact)
 
 

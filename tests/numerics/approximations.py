@@ -17,6 +17,7 @@ import numpy as np
 from mlc.passes.loop.formats import CONSTANTS
 from mlc.passes.loop.lane_angles import TAN_POINTS_PER_RADIAN, TANH_BITS, TANH_OFFSET
 from mlc.passes.loop.lane_builder import BINARY32, BINARY64
+from mlc.passes.loop.log_gamma import VALLEY_CENTRE, ZEROS
 
 Real = mpmath.mpf
 Function = Callable[[Real], Real]
@@ -57,6 +58,11 @@ def _series(closed: Function, terms: Callable[[int], Real], near: str = "1e-4") 
 def _away(weight: Function) -> Function:
     """Zero divided by zero at the origin counts as 0."""
     return lambda x: weight(x) if x else mpmath.mpf(0)
+
+
+def _reciprocal_of(value: Function) -> Function:
+    """The weight of relative errors."""
+    return lambda x: 1 / value(x)
 
 
 Row = tuple[str, Function, Function, Real, Real, int | None, int | None]
@@ -191,7 +197,37 @@ def _special() -> Iterator[Row]:
         return rest * x
 
     yield ("stirling", stirling, _one, zero, one / 63, None, 6)
+    first = mpmath.taylor(lambda t: mpmath.rgamma(1 + t), 0, 7 + 16)[7:]
+    reciprocal = _series(lambda t: value_of(first, t), lambda k: first[k])
+    edge = one / 80
+    yield ("reciprocal_gamma_tail", reciprocal, lambda t: t**7, -edge, edge, None, 5)
+    yield from _lgamma_zeros()
     yield ("cbrt_start", lambda m: m ** (-one / 3), lambda m: m ** (one / 3), one, one * 2, 3, 4)
+
+
+def _lgamma_zeros() -> Iterator[Row]:
+    """
+    (1 / |gamma(z + d)| - 1) / d at a zero z of lgamma, a little farther than where |lgamma| < 1/4;
+    1 / |gamma| - 1 in the valley between the first two.
+    """
+    wide = ((-0.08, 0.124, 11), (-0.09, 0.0845, 11))
+    narrow = ((-0.038, 0.0305, 8), (-0.0111, 0.015, 7), (-0.0112, 0.0089, 6))
+    for k, (low, high, degree) in enumerate((*wide, *narrow), 1):
+        zero = -mpmath.findroot(lambda y: abs(mpmath.rgamma(-y)) - 1, mpmath.mpf(ZEROS[k - 1][0]))
+        terms = mpmath.taylor(lambda x: abs(mpmath.rgamma(x)), zero, 16)[1:]
+
+        def slope(d: Real, zero: Real = zero) -> Real:
+            return (abs(mpmath.rgamma(zero + d)) - 1) / d
+
+        value = _series(slope, lambda k, terms=terms: terms[k])
+        weight = _reciprocal_of(value)
+        yield (f"lgamma_zero_{k}", value, weight, mpmath.mpf(low), mpmath.mpf(high), None, degree)
+
+    def valley(d: Real) -> Real:
+        return abs(mpmath.rgamma(d - mpmath.mpf(VALLEY_CENTRE))) - 1
+
+    reach = (mpmath.mpf("-0.056"), mpmath.mpf("0.076"))
+    yield ("lgamma_valley", valley, _reciprocal_of(valley), *reach, None, 11)
 
 
 def _by_table() -> Iterator[Row]:

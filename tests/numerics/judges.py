@@ -82,7 +82,7 @@ FUNCTIONS: dict[str, Function] = {
     "atanh": Function("math.atanh", np.arctanh, 1.1, 1.1),
     "erf": Function("math.erf", "erf", 1.2, 1.4),
     "erfc": Function("mlc_math.erfc", "erfc", 0.8, 1.7),
-    "lgamma": Function("mlc_math.lgamma", "lgamma", 0.6, 1.6),
+    "lgamma": Function("mlc_math.lgamma", "lgamma", 0.6, 1.75),
     "cbrt": Function("math.cbrt", np.cbrt, 0.51, 0.51),
     "rsqrt": Function("math.rsqrt", _rsqrt, 1.5, 1.5),
     "pow": Function("math.powf", "pow", 0.6, 1.4, 2),

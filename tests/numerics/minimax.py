@@ -107,6 +107,15 @@ def table(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
     return found
 
 
+def _entries(found: dict[str, tuple[float, ...]]) -> list[str]:
+    """The lines of a dictionary's entries."""
+    lines: list[str] = []
+    for name, values in found.items():
+        rows = textwrap.wrap(", ".join(map(repr, values)) + ",", 90, break_on_hyphens=False)
+        lines += [f'    "{name}": (', *(f"        {row}" for row in rows), "    ),"]
+    return lines
+
+
 def main() -> None:
     """Writes both files into the folder that is named, or passes/loop."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "passes/loop")
@@ -118,24 +127,19 @@ def main() -> None:
             "",
             "from collections.abc import Mapping",
             "",
+            "# fmt: off",
             "POLYNOMIALS: Mapping[str, tuple[float, ...]] = {",
-        ]
-        for name, values in table(dtype).items():
-            if len(values) == 1:
-                lines.append(f'    "{name}": ({values[0]!r},),')
-                continue
-            lines += [f'    "{name}": (', *(f"        {c!r}," for c in values), "    ),"]
-        lines += [
+            *_entries(table(dtype)),
             "}",
             '"""Constant term first. What each approximates: approximations.py there."""',
             "",
             "TABLES: Mapping[str, tuple[float, ...]] = {",
+            *_entries(tables(dtype)),
+            "}",
+            "# fmt: on",
+            '"""What registers hold: `tables` there."""',
+            "",
         ]
-        lines[-1:] = ["# fmt: off", lines[-1]]
-        for name, values in tables(dtype).items():
-            rows = textwrap.wrap(", ".join(map(repr, values)) + ",", 90, break_on_hyphens=False)
-            lines += [f'    "{name}": (', *(f"        {row}" for row in rows), "    ),"]
-        lines += ["}", "# fmt: on", '"""What registers hold: `tables` there."""', ""]
         (folder / f"coefficients_{short}.py").write_text("\n".join(lines), encoding="utf-8")
 
 

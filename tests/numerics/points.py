@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,10 +25,6 @@ class Points:
         """All bit patterns alike: both signs, subnormals, infinities, NaN."""
         whole = self.rng.integers(0, 2**self.limits.bits, count, dtype=np.uint64)
         return whole.astype(f"u{self.limits.bits // 8}").view(self.dtype)
-
-    def positive_bits(self, count: int) -> Array:
-        """The positive half of them."""
-        return np.abs(self.bits(count))
 
     def uniform(self, low: float, high: float) -> Sample:
         """Evenly from low to high."""
@@ -55,6 +52,33 @@ class Points:
         """1 ± 2^e."""
         both = self.spread(low, high)
         return lambda count: (1 + both(count)).astype(self.dtype)
+
+    def near(self, places: list[float]) -> Sample:
+        """Near the places: relatively 2^-5 to half a unit in the last place from them."""
+        distance = self.spread(-self.limits.nmant - 1, -5)
+
+        def sample(count: int) -> Array:
+            found = self.rng.choice(places, count)
+            return (found + found * distance(count)).astype(self.dtype)
+
+        return sample
+
+
+def lgamma_zeros() -> list[float]:
+    """Where |gamma(x)| = 1 for x < 0; from -18 on, nearer to an integer than any other double."""
+    found: list[float] = []
+    for n in range(2, 18):
+        for side in (-0.5, 0.5):
+            positive, other = -float(n), -n + side
+            if math.lgamma(other) > 0:  # between -2 and -1 there is none
+                continue
+            while (middle := (positive + other) / 2) not in (positive, other):
+                if math.lgamma(middle) > 0:
+                    positive = middle
+                else:
+                    other = middle
+            found.append(other)
+    return found
 
 
 def samples(name: str, p: Points) -> list[Sample]:
@@ -88,11 +112,14 @@ def samples(name: str, p: Points) -> list[Sample]:
         "atanh": [p.uniform(-1, 1), p.spread(-40, 0), p.around_one(-digits, -1)],
         "erf": [p.uniform(-6, 6), p.spread(-60, 1)],
         "erfc": [p.uniform(-7, 11 if digits < 52 else 28), p.uniform(-1, 3)],
-        "lgamma": [p.uniform(0, 4), p.uniform(0, 20), p.positive(-40, top - 12)],
+        "lgamma": [
+            *(p.uniform(low, high) for low, high in ((0, 4), (0, 20), (-5, 0), (-50, 0))),
+            *(p.positive(-40, top - 12), p.near(lgamma_zeros())),
+        ],
         "cbrt": [p.uniform(0.5, 9)],
         "rsqrt": [p.uniform(0.5, 4)],
     }
-    return [*table[name], p.positive_bits if name == "lgamma" else p.bits]
+    return [*table[name], p.bits]
 
 
 def pairs(name: str, p: Points, count: int) -> list[tuple[Array, Array]]:

@@ -1,5 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownLambdaType=false
 """
 Vector math keeps its stated bounds over a million points per function and format (ten million when
 slow tests run), scalars, half-width floats, and where the coefficients come from.
@@ -11,7 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from mlc.passes.loop import coefficients_f32, coefficients_f64, power, reduction, special
+from mlc.passes.loop import coefficients_f32, coefficients_f64, log_gamma, power, reduction
 from mlc.passes.loop.expand_math import FUNCTIONS as EXPANDED
 from mlc.passes.loop.expand_math import ExpandMathPass
 from mlc.passes.loop.formats import CONSTANTS
@@ -21,7 +22,7 @@ from tests.emitted import loops_context, parse_loops
 from tests.numerics import minimax
 from tests.numerics.approximations import problems, tables
 from tests.numerics.judges import BY_TABLE, EXACT, FORMATS, FUNCTIONS, Array, apply, errors_ulp
-from tests.numerics.points import Points, pairs, samples
+from tests.numerics.points import Points, lgamma_zeros, pairs, samples
 
 POINTS = 1 << 20
 CHUNK = 1 << 18  # long doubles of a chunk stay in the cache
@@ -94,22 +95,39 @@ def test_functions_without_rounding(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_lgamma_of_negative_numbers(dtype: str) -> None:
-    """2 ulp where |lgamma| > 1/4 (f32: everywhere); near its zeros 2^-52 absolutely."""
-    function = FUNCTIONS["lgamma"]
-    for low in (-3.0, -30.0, -200.0):
-        x = Points(FORMATS[dtype], 9).uniform(low, 0)(POINTS // 8)
-        got, true = apply(function.op, dtype)(x), function.exact(x)
-        error = errors_ulp(got, true)
-        if dtype == "f32":
-            assert error.max() <= 2
-        else:
-            far = np.abs(true) > 0.25
-            assert error[far].max() <= 2
-            assert np.abs(got.astype(np.longdouble) - true)[~far].max() <= 2.0**-52
+    points = Points(FORMATS[dtype], 9)
+    for low in (-3.0, -50.0, -200.0):
+        for _ in range(POINTS // CHUNK):
+            judged("avx2", "lgamma", dtype, (points.uniform(low, 0)(CHUNK),))
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_lgamma_beside_its_zeros(dtype: str) -> None:
+    """The 8,192 numbers next to each: no zero has a place in the format."""
+    zeros = np.array(lgamma_zeros(), FORMATS[dtype])
+    whole = zeros.view(f"i{zeros.itemsize}")[:, None] + np.arange(-4096, 4097)
+    x = whole.astype(f"i{zeros.itemsize}").view(zeros.dtype).ravel()
+    judged("avx2", "lgamma", dtype, (x,))
+
+
+def test_lgamma_beside_its_zeros_against_four_hundred_digits() -> None:
+    zeros = np.array(lgamma_zeros()).view(np.int64)[:, None] + np.arange(-8, 9)
+    x = zeros.view(np.float64).ravel()
+    x = x[x != np.round(x)]
+    got = apply(FUNCTIONS["lgamma"].op, "f64")(x)
+    with mpmath.workdps(400):
+        for value, result in zip(x.tolist(), got.tolist(), strict=True):
+            true = mpmath.log(abs(mpmath.gamma(mpmath.mpf(value))))
+            unit = mpmath.mpf(2) ** (mpmath.frexp(true)[1] - 53)
+            assert abs(result - true) / unit <= FUNCTIONS["lgamma"].f64, value
 
 
 def _real_cbrt(x: mpmath.mpf) -> mpmath.mpf:
     return mpmath.sign(x) * mpmath.cbrt(abs(x))
+
+
+def _log_gamma(x: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.re(mpmath.loggamma(x))
 
 
 JUDGED_TWICE = {
@@ -121,7 +139,7 @@ JUDGED_TWICE = {
     "asinh": mpmath.asinh,
     "erf": mpmath.erf,
     "erfc": mpmath.erfc,
-    "lgamma": mpmath.loggamma,
+    "lgamma": _log_gamma,
     "cbrt": _real_cbrt,
 }
 
@@ -244,9 +262,14 @@ def test_pairs_of_constants() -> None:
             values = {c.ln2: ln2, c.log2_e: 1 / ln2, c.log10_e: 1 / ln10, c.pi: mpmath.pi}
             values |= {c.half_pi: mpmath.pi / 2}
             if form is BINARY64:
-                values |= {special.HALF_LOG_2_PI: mpmath.log(2 * mpmath.pi) / 2}
-                values |= {special.LOG_PI: mpmath.log(mpmath.pi)}
-                values |= {special.LGAMMA_SLOPE: 1 - mpmath.euler}
+                values |= {log_gamma.HALF_LOG_2_PI: mpmath.log(2 * mpmath.pi) / 2}
+                values |= {log_gamma.LOG_PI: mpmath.log(mpmath.pi)}
+                values |= {log_gamma.LGAMMA_SLOPE: 1 - mpmath.euler}
+                terms = mpmath.taylor(lambda t: mpmath.rgamma(1 + t), 0, 6)
+                values |= dict(zip(log_gamma.RECIPROCAL_GAMMA, terms, strict=True))
+                for pair in log_gamma.ZEROS:
+                    zero = mpmath.findroot(lambda y: abs(mpmath.rgamma(-y)) - 1, pair[0])
+                    values |= {pair: zero}
                 values |= {power.TWO_OVER_LN2: 2 / ln2, power.TWO_THIRDS_OVER_LN2: 2 / ln2 / 3}
             for parts, value in values.items():
                 left = value
