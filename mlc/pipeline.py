@@ -76,6 +76,7 @@ STAGES = (
             Step("mlc-cse", "equal values look equal only in canonical form"),
             Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
             Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
+            Step("mlc-merge-siblings", "contractions have their final order and letters"),
             Step("mlc-hoist-invariants", "what is left in a loop and does not change leaves it"),
             Step("mlc-sum-after-loops", "whoever reads the factors of a sum is known by now"),
             Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),

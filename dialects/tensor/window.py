@@ -31,7 +31,7 @@ from mlc.dialects.tensor.op import (
     text_property,
 )
 from mlc.dialects.tensor.reduce import Product, Reduction, remedy_for
-from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.shape import BroadcastOp, JoinOp
 from mlc.dialects.tensor.window_cotangent import flip, spread_cotangent
 from mlc.dialects.tensor.window_letters import (
     Axis,
@@ -165,7 +165,8 @@ class ConvOp(Windowed, Product):
         return self.multiply(words, result, (view, rhs))
 
     def stored_operands(self) -> tuple[int, ...]:
-        return (0, 1)  # each element is read many times
+        # each element is read many times; filters in several tensors are packed from each
+        return (0,) if isinstance(self.rhs.owner, JoinOp) else (0, 1)
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         (left, right), (_, result, _) = self.axes, self.words()

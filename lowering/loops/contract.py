@@ -22,7 +22,7 @@ from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type, memory_type
-from mlc.lowering.loops.contraction_nest import ContractionNest
+from mlc.lowering.loops.contraction_nest import ContractionNest, Part
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
 from mlc.lowering.loops.reduce import lower_reduction
@@ -163,32 +163,44 @@ class TiledContraction(ContractionNest):
     ) -> None:
         """One panel of the rhs: for each step of the summed axis, `tile_n` columns side by side.
 
-        Zeros past the end.
+        Zeros past the end. Of an rhs of several parts a panel inside one reads that alone.
         """
         b = self.b
         first = b.add(j, b.mul(panel, self.columns))
         start = b.mul(b.mul(panel, self.columns), inner)
         whole = b.compare("le", b.add(first, self.columns), self.size.n)
 
-        def step(masked: bool, k: Index) -> None:
+        def step(masked: bool, part: Part | None, k: Index) -> None:
             for v in range(self.vectors):
                 column = b.add(first, v * self.lanes)
                 mask = b.mask(b.sub(self.size.n, column), self.lanes) if masked else None
                 e = self.s.lanes(self.lanes, mask)
                 n_at = self.split(self.n, Position(column, 1))
                 at = {**batch, **n_at, **self.split(self.roles.k, Position(b.add(p, k)))}
-                value = self.operand(e, self.rhs, at)
+                value = self.operand(e, self.rhs, at, part)
                 if mask is not None:
                     value = e.select(mask, value, e.constant(0, self.dtype))
                 target = b.add(start, b.add(b.mul(k, self.columns), v * self.lanes))
                 assert self.packed is not None
                 b.store_vector(value, self.packed, [target], None)
 
-        b.when(
-            whole,
-            lambda: b.loop(0, inner, 1, partial(step, False)),
-            lambda: b.loop(0, inner, 1, partial(step, True)),
-        )
+        def fill(parts: Sequence[Part]) -> None:
+            if not parts:
+                b.when(
+                    whole,
+                    lambda: b.loop(0, inner, 1, partial(step, False, None)),
+                    lambda: b.loop(0, inner, 1, partial(step, True, None)),
+                )
+                return
+            _, low, high = parts[0]
+            ends = b.compare("le", b.add(first, self.columns), high)
+            b.when(
+                b.both(b.compare("ge", first, low), ends),
+                lambda: b.loop(0, inner, 1, partial(step, False, parts[0])),
+                lambda: fill(parts[1:]),
+            )
+
+        fill(self.parts())
 
     def multiply(
         self,

@@ -11,10 +11,14 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.nest import Nest
 from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.shape import JoinOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position
 from mlc.lowering.loops.kernel import axes_of
+
+Part = tuple[SSAValue, Index, Index]
+"""A tensor, and the first and the last column, exclusive, that it holds."""
 
 
 @dataclass
@@ -78,9 +82,26 @@ class ContractionNest:
         found[word[0]] = Position(rest, at.step if len(word) == 1 else 0)
         return found
 
-    def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
-        """An operand's element in the dtype of the sum, prologue included."""
-        value = e.fetch(self.op.operands[which], self.op.operand_point(e, which, at))
+    def parts(self) -> list[Part]:
+        """Of an rhs that joins tensors along the columns, each with its columns; else none."""
+        join = self.op.operands[self.rhs].owner
+        if not isinstance(join, JoinOp) or self.words[self.rhs][join.axis.value.data] != self.n:
+            return []
+        starts = [self.b.dim(d) for d in join.piece_offsets()]
+        return list(zip(join.parts, starts, [*starts[1:], self.size.n], strict=True))
+
+    def operand(
+        self, e: Lanes, which: int, at: dict[str, Position], part: Part | None = None
+    ) -> SSAValue:
+        """An operand's element in the dtype of the sum, prologue included; by `part` if given."""
+        point, source = self.op.operand_point(e, which, at), self.op.operands[which]
+        if part is not None:
+            source, low, _ = part
+            axis = self.words[which].index(self.n)
+            place = at[self.n]
+            moved = Position(self.b.sub(place.base, low), place.step)
+            point = (*point[:axis], moved, *point[axis + 1 :])
+        value = e.fetch(source, point)
         return e.convert(value, self.op.dtype, self.dtype)
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:

@@ -13,7 +13,8 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.letters import ALPHABET, split
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
+from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
     ConcatOp,
@@ -175,6 +176,67 @@ def _regrouped(before: Shape, after: Shape) -> list[tuple[list[int], list[int]]]
         groups.append((left, right))
         i, j = left[-1] + 1, right[-1] + 1
     return groups if i == len(before) and j == len(after) else None
+
+
+Place = tuple[int, Dim, Dim]
+"""A run on one axis of a whole: the axis, where it begins, and the whole's size there."""
+
+
+def regrouped_slice(before: Shape, after: Shape, place: Place) -> tuple[Shape, Place] | None:
+    """
+    For a reshape of a slice, the shape of the reshaped whole and the slice's place in it; None
+    where the sliced axis is joined with others, or cut where the slice does not begin.
+    """
+    axis, offset, total = place
+    if any(dim.constant == 0 for dim in (*before, *after)):
+        return None
+    for left, right in _regrouped(before, after) or ():
+        if left == [axis] and right:
+            inner = product(after[k] for k in right[1:])
+            start, size = offset.exact_quotient(inner), total.exact_quotient(inner)
+            if start is None or size is None:
+                return None
+            return (*after[: right[0]], size, *after[right[0] + 1 :]), (right[0], start, size)
+    return None
+
+
+def slice_of_reshape(op: ReshapeOp, b: OpBuilder) -> SSAValue | None:
+    """reshape(slice(x))  ->  slice(reshape(x)), where the slice is a run on one axis; else None"""
+    inner = op.x.owner
+    if not isinstance(inner, SliceOp):
+        return None
+    whole, part = shape_of(inner.x.type), shape_of(op.x.type)
+    cut = [k for k, dim in enumerate(part) if dim != whole[k]]
+    starts = inner.starts()
+    if len(cut) != 1 or any(step != 1 for _, step in starts):
+        return None
+    found = regrouped_slice(part, op.shape, (cut[0], starts[cut[0]][0], whole[cut[0]]))
+    if found is None:
+        return None
+    shape, (axis, offset, _) = found
+    flat = b(ReshapeOp, inner.x, declared=tensor_type(op.dtype.ir, shape))
+    zero = Dim.const(0)
+    return b(
+        SliceOp,
+        flat,
+        offsets=tuple(offset if k == axis else zero for k in range(len(shape))),
+        steps=(Dim.const(1),) * len(shape),
+        declared=tensor_of(op.result),
+    )
+
+
+@VIEW_RULES.on(ReshapeOp)
+def reshape_of_slice(op: ReshapeOp, b: Rewrite) -> SSAValue | None:
+    """
+    reshape (slice x) : (4, 6) -> (4, 4) -> (4, 2, 2)  ->  slice (reshape x)
+
+    where x lies in memory: the reshape is a view of it, and the slice an index map.
+    """
+    inner = op.x.owner
+    if not isinstance(inner, SliceOp) or op.unit_axes_only():
+        return None
+    in_memory = isinstance(inner.x, BlockArgument) or isinstance(inner.x.owner, Reduction)
+    return slice_of_reshape(op, b) if in_memory else None
 
 
 @VIEW_RULES.on(SliceOp)
