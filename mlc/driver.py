@@ -56,9 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_show(commands.add_parser("show", help="print a function's program at a level"))
     _add_build(commands.add_parser("build", help="write LLVM IR, assembly or object code"))
-    _add_explain(
-        commands.add_parser("explain", help="print kernels, costs and buffers of a function")
-    )
+    _add_explain(commands.add_parser("explain", help="print kernels, costs, memory and decisions"))
     _add_machine(commands.add_parser("machine", help="print what mlc knows of this machine"))
     _add_cache(
         commands.add_parser("cache", help="look at, check or empty the cache of compiled code")
@@ -115,7 +113,15 @@ def _add_build(parser: argparse.ArgumentParser) -> None:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     _program_arguments(parser)
     parser.add_argument("--sizes", default="", metavar="SIZES", help="values of symbols: B=64,N=10")
-    parser.set_defaults(command=_explain)
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--json", dest="form", action="store_const", const="json", help="for programs"
+    )
+    forms.add_argument(
+        "--html", dest="form", action="store_const", const="html", help="one page, with pictures"
+    )
+    parser.add_argument("-o", "--output", metavar="PATH", help="a file instead of stdout")
+    parser.set_defaults(command=_explain, form="text")
 
 
 def _add_machine(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +164,12 @@ def _build(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     from mlc.programs import open_program, sizes_of
 
-    print(open_program(args.file, args.spec, args.target).explain(sizes_of(args.sizes)))
+    about = open_program(args.file, args.spec, args.target).explain(sizes_of(args.sizes))
+    said = {"text": about.text, "json": about.json, "html": about.html}[args.form]()
+    if args.output is None:
+        sys.stdout.write(said.rstrip("\n") + "\n")
+    else:
+        Path(args.output).write_text(said, encoding="utf-8")
     return 0
 
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import (
     ModuleOp,
@@ -39,6 +39,7 @@ from mlc.runtime.support import support
 from mlc.sites import Site, raiser, sites_of
 
 if TYPE_CHECKING:
+    from mlc.profile import Profile
     from mlc.runtime.cuda import LoadedProgram
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
@@ -138,13 +139,29 @@ class Executable:
         """What a call allocates, for these values of the symbols."""
         return self._program.memory(sizes)
 
+    def profile(self, *arguments: object, seconds: float = 0.2) -> Profile:
+        """Seconds of each kernel of `plan()`, measured in calls that follow one another."""
+        from mlc.profile import Profiler
+
+        return Profiler(self._program).run(arguments, seconds)
+
     def remarks(self) -> list[str]:
         """What the passes had to say, each with the user's line."""
-        return self._program.remarks()
+        return list(map(str, self._program.remarks()))
 
-    def explain(self, **sizes: int) -> str:
-        """Plan, costs, memory, and why values are stored, as text."""
-        return self._program.explain(sizes)
+    def explain(
+        self,
+        format: Literal["text", "json", "html"] = "text",  # noqa: A002 - as users call it
+        **sizes: int,
+    ) -> str:
+        """
+        Plan, costs, memory step by step, and what passes decided: as text, as JSON
+        (docs/explain.md), or as one page of HTML.
+        """
+        if format not in ("text", "json", "html"):
+            raise ValueError(f"format={format!r}; expected 'text', 'json' or 'html'")
+        about = self._program.explain(sizes)
+        return {"text": about.text, "json": about.json, "html": about.html}[format]()
 
 
 def build(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -15,11 +16,14 @@ from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.lower import reserved_bytes, scratch_of
-from mlc.passes.remarks import listening
-from mlc.passes.report import Plan, plan_of, table
+from mlc.passes.remarks import Remark, listening
+from mlc.passes.report import Plan, plan_of
 from mlc.passes.timeline import Memory, memory_of
 from mlc.pipeline import LEVELS, Level, Options, run_pipeline
 from mlc.runtime.llvm import emit_assembly
+
+if TYPE_CHECKING:
+    from mlc.passes.explain.explanation import Explanation
 
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
 
@@ -101,10 +105,12 @@ class Levels:
 
     def report(self, sizes: Mapping[str, int]) -> Plan:
         """The kernels and the buffers between them."""
+        return plan_of(self.plan(), self.options.target, self.known_sizes(sizes), self._threads())
+
+    def _threads(self) -> int:
         from mlc.runtime.threads import get_threads
 
-        threads = self.options.threads or get_threads()
-        return plan_of(self.plan(), self.options.target, self.known_sizes(sizes), threads)
+        return self.options.threads or get_threads()
 
     def memory(self, sizes: Mapping[str, int]) -> Memory:
         """Bytes of a call, and what lies where while each kernel runs."""
@@ -120,19 +126,28 @@ class Levels:
 
         return work_of(kernel, frozenset()).scratch
 
-    def remarks(self) -> list[str]:
+    def remarks(self) -> tuple[Remark, ...]:
         """What the passes had to say."""
         with listening() as heard:
             self.at("plan")
-        return [str(remark) for remark in dict.fromkeys(heard)]
+        return tuple(dict.fromkeys(heard))
 
-    def explain(self, sizes: Mapping[str, int]) -> str:
-        """Plan, costs, memory, and why values are stored, as text."""
+    def explain(self, sizes: Mapping[str, int]) -> Explanation:
+        """All that is known of the plan."""
+        from mlc.passes.explain.explanation import Explanation
+        from mlc.passes.explain.graph import graph_of
+
         known = self.known_sizes(sizes)
-        head = f"@{self.name} for {self.options.target.name}"
-        if known:
-            head += " at " + ", ".join(f"{name} = {value}" for name, value in known.items())
-        return "\n".join([head, table(self.report(sizes), self.memory(sizes)), *self.remarks()])
+        return Explanation(
+            name=self.name,
+            target=self.options.target,
+            threads=self._threads(),
+            sizes=known,
+            plan=self.report(sizes),
+            memory=self.memory(sizes),
+            graph=graph_of(self.plan(), known),
+            remarks=self.remarks(),
+        )
 
 
 def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:

@@ -33,11 +33,13 @@ from mlc.dialects.places import donations_of
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE
-from mlc.executable import Levels, cpu_of
+from mlc.executable import cpu_of
 from mlc.frontend.compile import Compiled
 from mlc.frontend.compile import compile as compile_function
 from mlc.frontend.spec import TensorSpec
+from mlc.levels import Levels
 from mlc.opt import UsageError, named, read_text
+from mlc.passes.explain.explanation import Explanation
 from mlc.passes.plan.form_kernels import general_arguments, symbols_of
 from mlc.pipeline import Level, Options, compile_module, level_of
 from mlc.runtime.interpret import entry_function
@@ -67,8 +69,8 @@ class Opened:
             del module.attributes[ATTRIBUTE]
         return str(module) + "\n"
 
-    def explain(self, sizes: Mapping[str, int]) -> str:
-        """Kernels, costs, buffers, remarks."""
+    def explain(self, sizes: Mapping[str, int]) -> Explanation:
+        """Kernels, costs, buffers, memory, remarks."""
         return self.levels.explain(sizes)
 
 

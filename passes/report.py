@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.dialects.tensor.op import bytes_of
+from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.passes.copies import Copy, copies_of
 from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
 from mlc.passes.plan.grouping import is_view
 from mlc.passes.remarks import place
-from mlc.passes.timeline import Memory, spell
+from mlc.passes.timeline import Memory, handed_to, runs_of, spell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,8 @@ class KernelReport:
     ops: tuple[str, ...]  # names of the ops that compute, in order
     results: tuple[str, ...]  # such as "f32[64, 10]"
     work: Work
-    predicted_s: float
+    predicted_s: float  # of one run
+    runs: int | None  # in one call; None where data decides
     source: tuple[str, ...]  # file:line of its ops, each once
 
     @property
@@ -49,6 +52,12 @@ class KernelReport:
     def intensity_per_access(self) -> float:
         """Arithmetic operations per element moved; 1/3 for one addition."""
         return self.work.intensity_per_access
+
+    @property
+    def work_of_call(self) -> Work:
+        """The work of all runs of a call; of one where data decides."""
+        runs = 1 if self.runs is None else self.runs
+        return Work(**{name: count * runs for name, count in dataclasses.asdict(self.work).items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +86,30 @@ class Plan:
 
     @property
     def predicted_s(self) -> float:
-        """Seconds of one call."""
-        return sum(k.predicted_s for k in self.kernels)
+        """Seconds of one call; kernels that data repeats count once."""
+        return sum(k.predicted_s * (1 if k.runs is None else k.runs) for k in self.kernels)
+
+    def to_json(self) -> str:
+        """The plan as JSON; docs/explain.md has its fields."""
+        return json.dumps(as_dict(self), indent=1)
+
+
+def as_dict(plan: Plan) -> dict[str, object]:
+    """A plan as what JSON can say, under the names of its fields and properties."""
+    kernels: list[dict[str, object]] = []
+    for k in plan.kernels:
+        fields: dict[str, object] = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
+        del fields["work"]
+        fields |= dataclasses.asdict(k.work)
+        names = ("bytes", "intensity", "intensity_per_access")
+        kernels.append(fields | {name: getattr(k, name) for name in names})
+    return {
+        "kernels": kernels,
+        "intermediates": [dataclasses.asdict(x) for x in plan.intermediates],
+        "copies": [dataclasses.asdict(x) for x in plan.copies],
+        "copied_bytes": plan.copied_bytes,
+        "predicted_s": plan.predicted_s,
+    }
 
 
 def plan_of(
@@ -118,7 +149,7 @@ def _kernel(
     sizes: Mapping[str, int],
     threads: int,
 ) -> KernelReport:
-    work = work_of(op, sizes)
+    work, runs = work_of(op, sizes), runs_of(op)
     computing = [inner for inner in op.block.ops if not is_view(inner) and inner is not op.yielded]
     return KernelReport(
         number=number,
@@ -127,39 +158,57 @@ def _kernel(
         results=tuple(spell(x) for x in op.outs),
         work=work,
         predicted_s=predicted_s(work, weighted_flops(op, sizes), target, threads),
+        runs=None if runs is None else runs.evaluate(sizes),
         source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
     )
 
 
 def _readers(value: SSAValue, numbers: Mapping[KernelOp, int]) -> tuple[int, ...]:
-    """Kernels that read the value, through reshapes too."""
+    """Other kernels that read the value's buffer, through reshapes and what loops hand on."""
     found: set[int] = set()
+    seen: set[SSAValue] = set()
     pending = [value]
     while pending:
-        for use in pending.pop().uses:
-            user: Operation = use.operation
+        if (x := pending.pop()) in seen:
+            continue
+        seen.add(x)
+        for use in x.uses:
+            user = use.operation
             if isinstance(user, KernelOp):
                 found.add(numbers[user])
             elif user.name == "mlc.reshape":
                 pending.append(user.results[0])
+            else:
+                pending += handed_to(user, use.index)
+    if isinstance(maker := value.owner, KernelOp):
+        found.discard(numbers[maker])  # carried to its own next run
     return tuple(sorted(found))
 
 
 def total(plan: Plan) -> Work:
-    """The work of all kernels."""
-    return sum((k.work for k in plan.kernels), NOTHING)
+    """The work of one call; kernels that data repeats count once."""
+    return sum((k.work_of_call for k in plan.kernels), NOTHING)
 
 
 def by_source_line(module: ModuleOp, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Arithmetic operations by the user's file:line."""
-    from mlc.dialects.tensor.op import TensorOp
-
+    """Arithmetic operations of one call by the user's file:line."""
     found: dict[str, int] = {}
-    for op in module.walk():
-        if isinstance(op, TensorOp) and (flops := op.cost().flops.evaluate(sizes)):
-            where = place(op) or "unknown"
-            found[where] = found.get(where, 0) + flops
+    for kernel in module.walk():
+        if not isinstance(kernel, KernelOp):
+            continue
+        known = runs_of(kernel)
+        runs = 1 if known is None else known.evaluate(sizes)
+        for op in kernel.block.ops:
+            if isinstance(op, TensorOp) and (flops := op.cost().flops.evaluate(sizes)):
+                where = place(op) or "unknown"
+                found[where] = found.get(where, 0) + flops * runs
     return found
+
+
+def _repeated(k: KernelReport) -> str:
+    if k.runs is None:
+        return "   as often as data say"
+    return "" if k.runs == 1 else f"   {k.runs:,} times"
 
 
 def table(plan: Plan, memory: Memory) -> str:
@@ -173,6 +222,7 @@ def table(plan: Plan, memory: Memory) -> str:
         f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
         f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
         + (f"   ({', '.join(k.source)})" if k.source else "")
+        + _repeated(k)
         for k in plan.kernels
     ]
     work = total(plan)

@@ -19,7 +19,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.places import Places, donations_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.plan import Place as Kind
-from mlc.dialects.tensor.control import ControlOp, ForOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.passes.plan.grouping import is_view
@@ -108,6 +108,32 @@ def trips_of(op: ControlOp) -> Dim | None:
     return None
 
 
+def runs_of(op: Operation) -> Dim | None:
+    """How often a call runs an op of the entry; None where data decides."""
+    runs: Dim | None = Dim.const(1)
+    around = op.parent_op()
+    while isinstance(around, ControlOp) and runs is not None:
+        trips = trips_of(around) if around.repeats else Dim.const(1)
+        runs = None if trips is None else runs * trips
+        around = around.parent_op()
+    return runs
+
+
+def handed_to(user: Operation, operand: int) -> list[SSAValue]:
+    """The values that hold what a loop, a branch or their yield takes as an operand."""
+    if isinstance(user, ControlOp):
+        k = operand - (len(user.operands) - len(user.starts))
+        return [user.carried_in(block)[k] for block in user.blocks] if k >= 0 else []
+    around = user.parent_op()
+    if not isinstance(user, YieldOp) or not isinstance(around, ControlOp):
+        return []
+    if user.parent not in around.yielding():
+        return []
+    k = operand - (len(around.results) - len(around.starts))
+    again = [around.carried_in(b)[k] for b in around.blocks] if k >= 0 and around.starts else []
+    return [*again, around.results[operand]]
+
+
 def spell(value: SSAValue) -> str:
     """A tensor's dtype and shape, ``f32[B, 10]``."""
     dims = ", ".join(str(dim) for dim in shape_of(value.type))
@@ -129,7 +155,7 @@ class _Timeline:
         self.arguments = tuple(
             Held(
                 value=spell(x),
-                made_by=_argument_name(function, k),
+                made_by=argument_name(function, k),
                 bytes=bytes_of(x.type).evaluate(sizes),
                 place=f"argument {k}",
                 source="",
@@ -253,7 +279,8 @@ def _name(op: Operation | Block) -> str:
     return op.name.removeprefix("mlc.") if isinstance(op, TensorOp) else ""
 
 
-def _argument_name(function: FuncOp, k: int) -> str:
+def argument_name(function: FuncOp, k: int) -> str:
+    """What the user calls an argument."""
     attributes = function.arg_attrs
     name = attributes.data[k].data.get("mlc.name") if attributes is not None else None
     hint = function.body.block.args[k].name_hint

@@ -20,6 +20,7 @@ EXECUTABLE = (
     "how-to-add-a-target",
     "vmap",
     "derivatives",
+    "explain",
 )
 
 

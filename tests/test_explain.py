@@ -1,0 +1,232 @@
+"""`explain` as text (word for word: tests/golden/explain.txt), as JSON and as a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.driver import main
+from mlc.passes.explain.layout import MAX_IN_ROW, Size, positions, rows_of
+
+GOLDEN = Path(__file__).parent / "golden" / "explain.txt"
+PROGRAM = """
+import mlc
+import numpy as np
+
+
+@mlc.compile
+def ranked(x: mlc.TensorSpec("B", 64)):
+    y = np.sort(np.exp(x), axis=1)
+
+    def step(i, total):
+        return total * 0.5 + np.sort(total, axis=1)
+
+    return mlc.fori_loop(0, 10, step, y - y.min()), np.argsort(x, axis=1)
+
+
+def failing(x):
+    return x @ x
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    path = tmp_path / "ranked.py"
+    path.write_text(PROGRAM)
+    return f"{path}:ranked"
+
+
+def explained(program: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What `mlc explain` prints for a stated machine."""
+    assert main(["explain", program, "--target", "avx512", "--sizes", "B=100", *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_text(
+    program: str, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    """Predictions are left out: they depend on how many threads there are."""
+    found = explained(program, capsys).replace(str(Path(program).parent) + "/", "")
+    found = re.sub(r" *\d+\.\d\d us", " … us", found)
+    if request.config.getoption("--update-golden"):
+        GOLDEN.write_text(found)
+    assert found == GOLDEN.read_text()
+
+
+# JSON
+
+SCHEMA: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "": {
+        "version": int, "name": str, "target": dict, "sizes": dict, "plan": dict, "memory": dict,
+        "graph": dict, "remarks": list,
+    },
+    "target": {"name": str, "threads": int, "roofs": list},
+    "target.roofs": {"name": str, "short": str, "bytes_per_s": float, "flops_per_s": float},
+    "plan": {
+        "kernels": list, "intermediates": list, "copies": list, "copied_bytes": int,
+        "predicted_s": float,
+    },
+    "plan.kernels": {
+        "number": int, "template": str, "ops": list, "results": list, "source": list,
+        "predicted_s": float, "runs": (int, type(None)), "flops": int, "bytes_read": int,
+        "bytes_written": int, "bytes": int, "accesses": int, "intensity": float,
+        "intensity_per_access": float,
+    },
+    "plan.intermediates": {
+        "result": str, "bytes": int, "written_by": int, "read_by": list, "place": str,
+    },
+    "memory": {
+        "arguments_bytes": int, "results_bytes": int, "arena_bytes": int, "peak_bytes": int,
+        "peak_step": int, "slots_bytes": list, "arguments": list, "steps": list,
+    },
+    "memory.arguments": {
+        "value": str, "made_by": str, "bytes": int, "place": str, "source": str,
+    },
+    "memory.steps": {
+        "number": int, "kernel": (int, type(None)), "what": str, "source": str,
+        "inside": (int, type(None)), "trips": (int, type(None)), "held": list,
+        "scratch_bytes": int, "live_bytes": int,
+    },
+    "graph": {"nodes": list, "edges": list, "results": list},
+    "graph.nodes": {
+        "number": int, "op": str, "kernel": (int, type(None)), "result": str, "bytes": int,
+        "flops": int, "source": str,
+    },
+    "graph.edges": {"producer": int, "consumer": int, "again": bool},
+    "remarks": {"op": str, "text": str, "where": str, "decision": (dict, type(None))},
+}  # fmt: skip
+
+
+def test_json_has_the_documented_fields(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = json.loads(explained(program, capsys, "--json"))
+    document = (Path(__file__).parent.parent / "docs" / "explain.md").read_text()
+    for path, fields in SCHEMA.items():
+        found: Any = whole
+        for name in filter(None, path.split(".")):
+            found = found[name]
+        assert found or path == "remarks", path
+        parts: Any = found if isinstance(found, list) else [found]
+        for part in parts:
+            assert set(part) == set(fields), path
+            for name, kind in fields.items():
+                assert isinstance(part[name], kind), f"{path}.{name}"
+        assert all(f"`{name}`" in document for name in fields), path
+
+
+def test_formats_say_the_same() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return np.sort(np.exp(x) @ w, axis=1) * 2.0
+
+    shapes = mlc.TensorSpec("B", 20), mlc.TensorSpec(20, 30)
+    exe = mlc.compile(f).lower(*shapes).compile()
+    whole = json.loads(exe.explain("json", B=50))
+    assert whole["plan"] == json.loads(exe.plan(B=50).to_json())
+    assert [k["bytes"] for k in whole["plan"]["kernels"]] == [
+        k.bytes for k in exe.plan(B=50).kernels
+    ]
+    assert whole["memory"]["peak_bytes"] == exe.memory(B=50).peak_bytes
+    assert whole["sizes"] == {"B": 50}
+    assert f"{exe.memory(B=50).peak_bytes:,} bytes" in exe.explain(B=50)
+    with pytest.raises(ValueError, match="expected 'text', 'json' or 'html'"):
+        exe.explain("yaml")
+
+
+# The page
+
+
+def page_of(text: str) -> ET.Element:
+    """The page as a tree: it is XML too."""
+    assert text.startswith("<!DOCTYPE html>")
+    return ET.fromstring(text)
+
+
+def check_page(text: str, kernels: int) -> None:
+    """Nothing from outside; a box and a row for each kernel; names for what is not text."""
+    page = page_of(text)
+    for element in page.iter():
+        assert element.tag not in ("link", "img", "iframe", "object", "embed")
+        assert "src" not in element.attrib
+        assert element.get("href", "#").startswith("#")
+        if element.tag == "svg":
+            assert element.get("aria-label")
+            assert element.find("title") is not None
+    assert "http" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+    ids = {element.get("id") for element in page.iter()}
+    assert {f"box{k}" for k in range(kernels)} <= ids
+    rows = [a.text for a in page.iter("a")]
+    assert rows == [str(k) for k in range(kernels)]
+
+
+def test_page(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "out.html"
+    whole = json.loads(explained(program, capsys, "--json"))
+    assert explained(program, capsys, "--html", "-o", str(path)) == ""
+    text = path.read_text(encoding="utf-8")
+    check_page(text, len(whole["plan"]["kernels"]))
+    assert "ranked.py:8" in text
+    for step in whole["memory"]["steps"]:
+        for held in step["held"]:
+            assert f"{held['bytes']:,} bytes, in {held['place']}" in text
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_page_of_many_kernels_starts_closed() -> None:
+    def f(x: Any) -> Any:
+        for k in range(60):
+            x = np.sort(x, axis=k % 2) * 1.5 + x
+        return x
+
+    exe = mlc.compile(f).lower(np.ones((8, 8), np.float32)).compile()
+    text = exe.explain("html")
+    check_page(text, len(exe.plan().kernels))
+    boxes = [g for g in page_of(text).iter("g") if (g.get("id") or "").startswith("box")]
+    assert len(boxes) > 100
+    assert not any("open" in (g.get("class") or "") for g in boxes)
+
+
+def test_text_of_programs_is_escaped() -> None:
+    def successor(x: Any) -> Any:
+        return x + 1
+
+    successor.__name__ = "<lambda>"
+    exe = mlc.compile(successor).lower(np.ones(3)).compile()
+    assert "<lambda>" not in exe.explain("html").replace("&lt;lambda&gt;", "")
+    check_page(exe.explain("html"), 1)
+
+
+# The layout
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_layers(seed: int) -> None:
+    """Who reads stands below who is read, and no two boxes overlap."""
+    rng = np.random.default_rng(seed)
+    count = 60
+    edges = [(int(a), int(b)) for a, b in rng.integers(0, count, (150, 2)) if a < b]
+    rows = rows_of(count, edges)
+    row_of = {k: r for r, row in enumerate(rows) for k in row}
+    assert sorted(row_of) == list(range(count))
+    assert all(row_of[a] < row_of[b] for a, b in edges)
+    assert max(map(len, rows)) <= MAX_IN_ROW
+    sizes = [Size(*rng.uniform(10, 90, 2)) for _ in range(count)]
+    at, whole = positions(rows, sizes)
+    boxes = [(x, y, x + sizes[k].width, y + sizes[k].height) for k, (x, y) in at.items()]
+    for i, a in enumerate(boxes):
+        assert a[0] >= 0
+        assert a[2] <= whole.width
+        assert a[3] <= whole.height
+        for b in boxes[:i]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def test_arguments_stand_above_their_readers() -> None:
+    assert rows_of(4, [(0, 1), (1, 2), (3, 2)], floating=[3]) == [[0], [1, 3], [2]]
