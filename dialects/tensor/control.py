@@ -79,6 +79,17 @@ def yield_of(block: Block) -> YieldOp:
     return last
 
 
+def is_inside(value: SSAValue, op: ControlOp) -> bool:
+    """Whether a value is made in the op's regions."""
+    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    while block is not None:
+        parent = block.parent_op()
+        if parent is op:
+            return True
+        block = parent.parent if parent is not None else None
+    return False
+
+
 def discard(block: Block) -> None:
     """Forgets a block that nothing uses any more."""
     for op in reversed(list(block.ops)):

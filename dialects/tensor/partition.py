@@ -28,6 +28,13 @@ class Partitioned(Sorting):
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, partition; the order within groups is ours"
     WEIGHT: ClassVar[float] = 30.0
+    GIVES_POSITIONS: ClassVar[bool] = False
+    order = prop_def(StringAttr)
+    kth = prop_def(IntegerAttr)
+    keep = prop_def(StringAttr)
+    x = operand_def(TensorType)
+    result = result_def(TensorType)
+    assembly_format = "$order $kth $keep $x attr-dict `:` type($x) `->` type($result)"
 
     @classmethod
     def check(cls, x: Tensor, properties: dict[str, Attribute]) -> None:
@@ -43,12 +50,18 @@ class Partitioned(Sorting):
             raise ShapeError(f"{cls.name}: the first of {shape_of(x)[-1]} elements; give a number")
 
     @classmethod
-    def kept_shape(cls, x: Tensor, properties: dict[str, Attribute]) -> tuple[Dim, ...]:
-        """The result's dims."""
+    def infer(
+        cls,
+        operands: Sequence[Tensor],
+        properties: dict[str, Attribute],
+        declared: Tensor | None = None,
+    ) -> Tensor:
+        (x,) = operands
         cls.check(x, properties)
         shape = shape_of(x)
-        first = text_property(properties, "keep") == "first"
-        return (*shape[:-1], Dim.const(_number(properties["kth"]) + 1)) if first else shape
+        if text_property(properties, "keep") == "first":
+            shape = (*shape[:-1], Dim.const(_number(properties["kth"]) + 1))
+        return tensor_type(i64 if cls.GIVES_POSITIONS else x.element_type, shape)
 
     @property
     def rank(self) -> int:
@@ -103,21 +116,6 @@ class PartitionOp(Partitioned):
     """
 
     name = "mlc.partition"
-    order = prop_def(StringAttr)
-    kth = prop_def(IntegerAttr)
-    keep = prop_def(StringAttr)
-    x = operand_def(TensorType)
-    result = result_def(TensorType)
-    assembly_format = "$order $kth $keep $x attr-dict `:` type($x) `->` type($result)"
-
-    @classmethod
-    def infer(
-        cls,
-        operands: Sequence[Tensor],
-        properties: dict[str, Attribute],
-        declared: Tensor | None = None,
-    ) -> Tensor:
-        return tensor_type(operands[0].element_type, cls.kept_shape(operands[0], properties))
 
     def reference(self, *operands: Array) -> Array:
         return np.take_along_axis(operands[0], self.places(operands[0]), axis=-1)
@@ -142,22 +140,8 @@ class ArgpartitionOp(Partitioned):
     """
 
     name = "mlc.argpartition"
+    GIVES_POSITIONS: ClassVar[bool] = True
     NO_DERIVATIVE: ClassVar[str] = "gives positions"
-    order = prop_def(StringAttr)
-    kth = prop_def(IntegerAttr)
-    keep = prop_def(StringAttr)
-    x = operand_def(TensorType)
-    result = result_def(TensorType)
-    assembly_format = "$order $kth $keep $x attr-dict `:` type($x) `->` type($result)"
-
-    @classmethod
-    def infer(
-        cls,
-        operands: Sequence[Tensor],
-        properties: dict[str, Attribute],
-        declared: Tensor | None = None,
-    ) -> Tensor:
-        return tensor_type(i64, cls.kept_shape(operands[0], properties))
 
     def reference(self, *operands: Array) -> Array:
         return self.places(operands[0])

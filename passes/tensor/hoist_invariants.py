@@ -14,7 +14,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.control import ControlOp, is_inside
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import FREE
@@ -59,24 +59,12 @@ def _visit(block: Block) -> None:
 def _hoist(loop: ControlOp, body: Block) -> None:
     invariant: set[SSAValue] = set()
     for op in body.ops:
-        fixed = all(x in invariant or not _inside(x, loop) for x in op.operands)
+        fixed = all(x in invariant or not is_inside(x, loop) for x in op.operands)
         if fixed and isinstance(op, TensorOp) and not op.CHECKS:
             invariant.update(op.results)
     for op in list(body.ops):
         if isinstance(op, TensorOp) and op.results[0] in invariant and _is_worth(op, invariant):
             _move(op, loop, invariant)
-
-
-def _inside(value: SSAValue, loop: Operation) -> bool:
-    """Whether a value is made in the loop."""
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent
-    while block is not None:
-        parent = block.parent_op()
-        if parent is loop:
-            return True
-        block = parent.parent if parent is not None else None
-    return False
 
 
 def _is_worth(op: TensorOp, invariant: set[SSAValue]) -> bool:

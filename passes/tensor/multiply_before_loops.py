@@ -14,13 +14,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.control import ForOp, is_inside
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
-from mlc.passes.tensor.stacked import is_inside, row_read
+from mlc.passes.tensor.stacked import row_read
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
-from mlc.dialects.tensor.control import ForOp, yield_of
+from mlc.dialects.tensor.control import ForOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import SubOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
@@ -63,12 +63,6 @@ def row_read(value: SSAValue, op: ForOp) -> tuple[SSAValue, SSAValue] | None:
     if shape_of(value.type) != whole[1:] or not _is_row(part.shape, whole, trips):
         return None
     return (part.x, part.offsets[0]) if _is_own_row(part.offsets[0], op, trips) else None
-
-
-def is_inside(value: SSAValue, op: ForOp) -> bool:
-    """Whether a value is made in the loop."""
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    return block is not None and block.parent_op() is op
 
 
 def _is_row(row: Sequence[Dim], whole: Sequence[Dim], trips: Dim | None) -> bool:

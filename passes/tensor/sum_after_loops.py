@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.tensor.control import ForOp, yield_of
+from mlc.dialects.tensor.control import ForOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
@@ -23,7 +23,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.derivative.emit import Emitter, trips_of
-from mlc.passes.tensor.stacked import is_inside, row_read, stack, uses_of
+from mlc.passes.tensor.stacked import row_read, stack, uses_of
 
 
 @dataclass(frozen=True)
