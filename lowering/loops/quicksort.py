@@ -26,6 +26,7 @@ from mlc.lowering.loops.cells import Cells, repeat_while
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
 from mlc.lowering.loops.network import lanes_on, sorted_registers
+from mlc.lowering.loops.sort import flipped
 
 if TYPE_CHECKING:
     from mlc.lowering.loops.sort import SortNest
@@ -86,16 +87,12 @@ class Quicksort:
 
     # keys, whose order is that of signed integers -------------------------------------------
 
-    def _flipped(self, e: Lanes, key: SSAValue) -> SSAValue:
-        """Unsigned keys as signed ones and back: registers of AVX2 compare signed integers."""
-        return e.apply(arith.XOrIOp, key, e.constant(self.kind.lowest, self.kind))
-
     def _key_at(self, e: Lanes, i: Index) -> SSAValue:
         element = e.fetch(self.nest.op.operands[0], (*self.at, Position(i, 1)))
-        return self._flipped(e, self.nest.keys.of(e, element))
+        return flipped(e, self.nest.keys.of(e, element), self.kind)
 
     def _element_of(self, e: Lanes, key: SSAValue) -> SSAValue:
-        return self.nest.keys.element_of(e, self._flipped(e, key))
+        return self.nest.keys.element_of(e, flipped(e, key, self.kind))
 
     def _fill(self) -> None:
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:

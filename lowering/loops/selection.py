@@ -26,7 +26,7 @@ from mlc.lowering.loops.cells import Cells, repeat_while
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import KernelScope, vector_loop
 from mlc.lowering.loops.network import lanes_on, sorted_registers
-from mlc.lowering.loops.sort import Keys, SortNest, unsigned
+from mlc.lowering.loops.sort import Keys, SortNest, flipped
 
 SAMPLE = 128  # keys that are sorted in registers
 SPREAD = 16  # of them on either side of the rank: 2.8 standard deviations in the middle
@@ -74,6 +74,7 @@ class Selection:
         self.at = at
         self.offset = offset
         self.kind: DType = nest.keys.dtype
+        self.largest = -1 - self.kind.lowest
         self.lanes: int = nest.lanes
         self.one = self.s.lanes(1)
         self.kth = self.b.min(nest.part.rank, self.b.sub(nest.size, 1))
@@ -87,8 +88,8 @@ class Selection:
         starts: dict[int, Index] = {COUNT: self.nest.size, RANK: self.kth}
         for cell in range(8):
             self.state.set(cell, starts.get(cell, 0))
-        self._set_key(LOW, self.one.constant(0, self.kind))
-        self._set_key(HIGH, self.one.constant(-1, self.kind))
+        self._set_key(LOW, self.one.constant(self.kind.lowest, self.kind))
+        self._set_key(HIGH, self.one.constant(self.largest, self.kind))
 
         def goes_on() -> SSAValue:
             found = b.compare("eq", self.state.get(DONE), 0)
@@ -148,7 +149,7 @@ class Selection:
         b, count = self.b, self.state.get(COUNT)
         filled = b.compare("ne", self.state.get(FILLED), 0)
         step = b.choose(few, 1, b.div(count, SAMPLE))
-        ones = self.one.constant(-1, self.kind)
+        largest = self.one.constant(self.largest, self.kind)
 
         def draw(read: Callable[[Index], SSAValue], j: Index) -> None:
             scattered = b.mul(j, SCATTERING)
@@ -156,13 +157,13 @@ class Selection:
             place = b.add(b.mul(j, step), b.div(b.mul(scattered, step), PARTS))
             exists = b.compare("lt", place, count)
             assert isinstance(exists, SSAValue)
-            b.store(b.pick(exists, lambda: read(place), lambda: ones), self.sample, [j])
+            b.store(b.pick(exists, lambda: read(place), lambda: largest), self.sample, [j])
 
         def copy(i: Index) -> None:
             e = self.s.lanes(self.lanes, b.mask(b.sub(count, i), self.lanes))
             key = self.nest.load(e, self.kind, self.s.scratch[0], b.add(self.offset, i))
             assert e.mask is not None
-            key = e.select(e.mask, key, e.constant(-1, self.kind))
+            key = e.select(e.mask, key, e.constant(self.largest, self.kind))
             b.store_vector(key, self.sample, [i], None)
 
         def of_candidates() -> None:
@@ -174,7 +175,7 @@ class Selection:
         e = self.s.lanes(self.lanes)
         places = range(0, SAMPLE, self.lanes)
         keys = [self.nest.load(e, self.kind, self.sample, u) for u in places]
-        for u, key in zip(places, sorted_registers(e, keys), strict=True):
+        for u, key in zip(places, sorted_registers(e, keys, signed=True), strict=True):
             self.nest.store(e, key, self.sample, u)
 
     def _candidate(self, place: Index) -> SSAValue:
@@ -182,7 +183,11 @@ class Selection:
 
     def _key_at(self, place: Index) -> SSAValue:
         e = self.s.lanes(1)
-        return self.nest.keys.of(e, self._element(e, Position(place)))
+        return self._key_of(e, self._element(e, Position(place)))
+
+    def _key_of(self, e: Lanes, element: SSAValue) -> SSAValue:
+        """Signed integers in the elements' order."""
+        return flipped(e, self.nest.keys.of(e, element), self.kind)
 
     def _element(self, e: Lanes, place: Position) -> SSAValue:
         return e.fetch(self.nest.op.operands[0], (*self.at, place))
@@ -255,17 +260,16 @@ class Selection:
         """(candidates below the window, those in it), which go to the second array."""
         b, nest = self.b, self.nest
         first, last = self._key(FIRST), self._key(LAST)
-        width = self.one.apply(arith.SubiOp, last, first)
 
         def body(i: Index, mask: SSAValue | None, carried: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
             if filled:
                 key = nest.load(e, self.kind, nest.s.scratch[0], b.add(self.offset, i))
             else:
-                key = nest.keys.of(e, self._element(e, Position(i, 1)))
-            less = unsigned(e, "ult", key, e.spread(first))
-            distance = e.apply(arith.SubiOp, key, e.spread(first))
-            inside = unsigned(e, "ule", distance, e.spread(width))
+                key = self._key_of(e, self._element(e, Position(i, 1)))
+            less = e.compare("lt", key, e.spread(first), self.kind)
+            outside = e.apply(arith.OrIOp, less, e.compare("gt", key, e.spread(last), self.kind))
+            inside = e.apply(arith.XOrIOp, outside, b.element(True, BOOL, self.lanes))
             if mask is not None:
                 less, inside = (e.apply(arith.AndIOp, m, mask) for m in (less, inside))
             below, end = carried
@@ -297,7 +301,10 @@ class Selection:
 
         def body(j: Index, *carried: SSAValue) -> list[SSAValue]:
             other, one = b.load(self.sample, [j]), self.s.lanes(1)
-            hits = (unsigned(one, "ult", other, key), one.compare("eq", other, key, self.kind))
+            hits = (
+                one.compare("lt", other, key, self.kind),
+                one.compare("eq", other, key, self.kind),
+            )
             more = (b.choose(hit, 1, 0) for hit in hits)
             return [b.index(b.add(n, m)) for n, m in zip(carried, more, strict=True)]
 
@@ -318,16 +325,14 @@ class Selection:
         def body(i: Index, mask: SSAValue | None, carried: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(self.lanes, mask)
             element = self._element(e, Position(i, 1))
-            mine, border = nest.keys.of(e, element), e.spread(key)
-            groups = [unsigned(e, "ult", mine, border)]
-            groups.append(e.compare("eq", mine, border, self.kind))
-            if not first:
-                groups.append(unsigned(e, "ult", border, mine))
+            mine, border = self._key_of(e, element), e.spread(key)
+            wanted = ("lt", "eq") if first else ("lt", "eq", "gt")
+            groups = [e.compare(predicate, mine, border, self.kind) for predicate in wanted]
             if mask is not None:
                 groups = [e.apply(arith.AndIOp, g, mask) for g in groups]
             value, dtype = element, nest.keys.element
             if nest.gives_positions:
-                dtype = nest.positions
+                dtype = I64 if self.kind.bytes == 8 else nest.positions  # as wide as keys
                 value = e.convert(e.position(Position(i, 1)), I64, dtype)
             result: list[SSAValue] = []
             for number, (group, place) in enumerate(zip(groups, carried, strict=True)):
@@ -335,18 +340,30 @@ class Selection:
                 result.append(b.index(b.add(place, count)))
                 if number == 1 and first:
                     count = b.max(0, b.min(count, b.sub(b.add(self.kth, 1), place)))
-                self._append(value, dtype, group, count, place)
+                write = partial(self._append, value, dtype, group, count, place, ends[number])
+                # keys that equal the rank's are few, nearly always
+                b.when(b.compare("gt", count, 0) if number == 1 else True, write)
             return result
 
+        ends = (less, b.add(self.kth, 1) if first else behind, nest.size)
         places = [b.index(0), b.index(less), b.index(behind)][: 2 if first else 3]
         vector_loop(self.s, 0, nest.size, body, lanes=self.lanes, unroll=1, inits=places)
 
     def _append(
-        self, value: SSAValue, dtype: DType, group: SSAValue, count: Index, place: Index
+        self,
+        value: SSAValue,
+        dtype: DType,
+        group: SSAValue,
+        count: Index,
+        place: Index,
+        end: Index,
     ) -> None:
-        """Writes the first `count` lanes of a group from a place of the result on."""
+        """
+        Writes the first `count` lanes of a group from a place of the result on. A whole register
+        where the group has room for it: what is behind these lanes is written later.
+        """
         b, nest = self.b, self.nest
-        e = self.s.lanes(self.lanes, b.mask(count, self.lanes))
+        e = self.s.lanes(self.lanes)
         # 8 and 16 bits are moved by a mask in the width of keys, which every such machine can
         narrow = dtype is BOOL or dtype.bytes < 4
         wide = F32 if dtype.kind == "float" else self.kind
@@ -357,4 +374,10 @@ class Selection:
             packed = e.convert(packed, wide, dtype)
         elif nest.gives_positions:
             packed = e.convert(packed, dtype, I64)
-        e.store(packed, nest.s.outputs[0], (*self.at, Position(place, 1)))
+
+        def store(mask: SSAValue | None) -> None:
+            e = self.s.lanes(self.lanes, mask)
+            e.store(packed, nest.s.outputs[0], (*self.at, Position(place, 1)))
+
+        room = b.compare("le", b.add(place, self.lanes), end)
+        b.when(room, lambda: store(None), lambda: store(b.mask(count, self.lanes)))

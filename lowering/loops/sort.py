@@ -467,6 +467,11 @@ def unsigned(e: Lanes, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
     )
 
 
+def flipped(e: Lanes, key: SSAValue, dtype: DType) -> SSAValue:
+    """Unsigned keys as signed ones and back: registers of AVX2 compare signed integers."""
+    return e.apply(arith.XOrIOp, key, e.constant(dtype.lowest, dtype))
+
+
 def as_integer(e: Lanes, index: Index, dtype: DType) -> SSAValue:
     """An index as a single integer."""
     if isinstance(index, int):
