@@ -72,6 +72,7 @@ STAGES = (
             Step("mlc-expand-partition", "GPUs have a template for sorts; what it adds folds"),
             Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
             Step("mlc-fold-views", "index letters absorb the views that composition left over"),
+            Step("mlc-fold-affine", "what follows a contraction reads it directly by now"),
             Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
             Step("mlc-cse", "equal values look equal only in canonical form"),
             Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
