@@ -38,8 +38,12 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A cache folder for this run: nothing compiled earlier can stand in for what is tested."""
-    if hasattr(config, "workerinput"):
+    """
+    A cache folder for this run, and in it one for each process: nothing compiled earlier or by
+    another process can stand in for what is tested.
+    """
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        os.environ["MLC_CACHE_DIR"] = str(Path(os.environ["MLC_CACHE_DIR"], worker))
         return
     folder = tempfile.mkdtemp(prefix="mlc-test-cache-")
     os.environ["MLC_CACHE_DIR"] = folder  # worker processes inherit it
