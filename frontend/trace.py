@@ -236,11 +236,12 @@ class Value:
 
     `weak`: a Python number, which takes the other operand's dtype (NEP 50). `origins`: the Python
     scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
+    `part_of`: of a view, the array that it shows.
     """
 
     __slots__ = (
         *("_pending", "_seen", "_value", "_version"),
-        *("captured", "origins", "trace", "view", "weak"),
+        *("captured", "origins", "part_of", "trace", "weak"),
     )
 
     def __init__(
@@ -262,13 +263,13 @@ class Value:
         self.weak = weak
         self.origins = origins
         self.captured = captured
-        self.view = view
+        self.part_of = view
 
     @property
     def version(self) -> int:
         """Grows with every write, to this value or to what it is a view of."""
-        if self.view is not None:
-            return self._version + self.view.base.version
+        if self.part_of is not None:
+            return self._version + self.part_of.base.version
         return self._version
 
     @property
@@ -280,7 +281,7 @@ class Value:
                 "a traced value of another call is used here; a compiled function must return its"
                 " results and not store them in lists, globals or attributes",
             )
-        view = self.view
+        view = self.part_of
         if view is not None and view.base.version != self._seen:
             self._value = view.get(view.base.value)
             self._seen = view.base.version
@@ -317,7 +318,7 @@ class Value:
                 " supported yet",
                 remedy=f"Write to a copy ({self.captured}.copy()) and return it.",
             )
-        view = self.view
+        view = self.part_of
         if view is not None:
             view.base.write(view.put(view.base.value, new))
             self._seen = view.base.version

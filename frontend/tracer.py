@@ -364,6 +364,16 @@ for _name in [
 _method_of("flatten", "ravel_copy")
 
 
+def _view(self: Tracer, dtype: Any = None, type: Any = None) -> Tracer:  # noqa: A002 - NumPy's
+    """numpy.ndarray.view: the same memory as another dtype of the same size."""
+    if type is not None or dtype is np.ndarray:
+        dtype = None
+    return _names().bits_as(self, self.row if dtype is None else dtype)
+
+
+setattr(Tracer, "view", _view)  # noqa: B010 - as the other methods
+
+
 def _several(name: str) -> None:
     """Methods that take the new axes or sizes one by one or as one tuple."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
+from mlc.dialects.dims import tensor_type
 from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import bitwise, division
@@ -20,6 +22,7 @@ from mlc.frontend.numpy.values import (
     common_dtype,
     common_operands,
     convert,
+    dtype_at,
     dtype_row,
     is_integer,
     lift,
@@ -93,6 +96,10 @@ def power(x1: Operand, x2: Operand) -> Tracer:
     if _is_small(x2):
         return elementwise.constant_power(x1, x2)
     dtype = _numbers("power", x1, x2)
+    if dtype.kind == "complex":
+        from mlc.frontend.numpy.complex_power import complex_power
+
+        return complex_power(x1, x2, dtype)
     return _emitted("power", division.PowOp, x1, x2, dtype)
 
 
@@ -158,11 +165,25 @@ bitwise_right_shift = right_shift = _shift("right_shift", bitwise.ShrOp, np.righ
 
 @public()
 def bits_as(x: Operand, dtype: Any) -> Tracer:
-    """The same bits as another dtype of the same size: NumPy's `x.view(dtype)`."""
-    source, target = lift(x, "view"), dtype_row(dtype, "view")
-    if target is source.row:
-        return result(convert(source.value, target))
-    from mlc.dialects.dims import tensor_type
+    """The same bits as another dtype of the same size: NumPy's `x.view(dtype)`, a view as well."""
+    from mlc.frontend.numpy.shaping import view_of
 
-    declared = tensor_type(target.ir, source.dims)
-    return result(here().emit(bitwise.BitcastOp, source.value, declared=declared))
+    source, target = lift(x, "view"), dtype_row(dtype, "view")
+    row = source.row
+    if source.weak:
+        source = result(source.value)  # of a Python number there is no view
+
+    def cast(value: SSAValue, row: DType) -> SSAValue:
+        if dtype_at(value) is row:
+            return value
+        if row is BOOL and is_integer(dtype_at(value)) and dtype_at(value).bytes == BOOL.bytes:
+            return convert(value, BOOL)
+        if dtype_at(value) is BOOL and is_integer(row) and row.bytes == BOOL.bytes:
+            return convert(value, row)  # a byte, 0 or 1
+        declared = tensor_type(row.ir, source.dims)
+        return here().emit(bitwise.BitcastOp, value, declared=declared)
+
+    def put(_: SSAValue, new: SSAValue) -> SSAValue:
+        return cast(new, row)
+
+    return view_of(source, lambda value: cast(value, target), put)

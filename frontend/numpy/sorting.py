@@ -206,15 +206,19 @@ def histogram_bin_edges(
     row = x.row if x.row.kind == "float" else F64
     low, high = _ends(x, range)
     count = int(bins)
-    edges = low + arange(count) * ((high - low) / count)
+    edges = low + astype(arange(count), low.row.numpy) * ((high - low) / count)
     edges = concatenate([edges, reshape(high, (1,))])
     return astype(edges, row.numpy)
 
 
 def _ends(x: Tracer, ends: Any) -> tuple[Tracer, Tracer]:
-    """The outermost borders, as float64: half on either side of one value."""
+    """
+    The outermost borders: half on either side of one value. NumPy computes borders from the
+    elements' least and largest value in their own dtype, and others in float64.
+    """
     low, high = (smallest(x), largest(x)) if ends is None else (lift(v) for v in ends)
-    low, high = astype(low, np.float64), astype(high, np.float64)
+    row = x.row if ends is None and x.row.kind == "float" else F64
+    low, high = astype(low, row.numpy), astype(high, row.numpy)
     flat = equal(low, high)
     return where(flat, low - 0.5, low), where(flat, high + 0.5, high)
 
@@ -226,10 +230,11 @@ def _even_bin(x: Tracer, bins: int, ends: Any, row: DType) -> Tracer:
     """
     low, high = _ends(x, ends)
     width = (high - low) / bins
-    share = (astype(x, np.float64) - low) * (bins / (high - low))
+    wide = astype(high, np.float64) - astype(low, np.float64)
+    share = (astype(x, np.float64) - astype(low, np.float64)) * (bins / wide)
     # of elements outside and NaN no bin is asked for
     place = astype(clip(share, 0.0, float(bins - 1)), np.int64)
-    number = astype(place, np.float64)
+    number = astype(place, low.row.numpy)
     before = less(x, astype(low + number * width, row.numpy))
     behind = greater_equal(x, astype(low + (number + 1) * width, row.numpy))
     behind = logical_and(behind, less(place, bins - 1))

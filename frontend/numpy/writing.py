@@ -56,9 +56,9 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
         return
     if (
         isinstance(new, Tracer)
-        and new.view is not None
-        and new.view.base is x
-        and new.view.key == tuple(entries)
+        and new.part_of is not None
+        and new.part_of.base is x
+        and new.part_of.key == tuple(entries)
     ):
         return  # x[key] += v has already written through the view x[key]
     runs = [e for e in entries if isinstance(e, Run)]

@@ -164,3 +164,63 @@ def test_an_error_among_constants_is_raised_when_the_line_runs() -> None:
     with pytest.raises(ValueError, match="negative integer powers") as error:
         mlc.compile(powers)(np.arange(3))
     assert "test_numpy_edges.py:" in str(error.value)
+
+
+# The same bits, complex powers, borders of histograms
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"), [("f4", "i4"), ("i1", "u1"), ("?", "i1"), ("f8", "f8")]
+)
+def test_view_shows_the_same_bits(given: str, wanted: str) -> None:
+    x = np.array([[0, 1, 1], [1, 0, 1]], given)
+    got = mlc.compile(lambda v: v.view(wanted))(x)
+    assert got.dtype == np.dtype(wanted)
+    np.testing.assert_array_equal(got, x.view(wanted))
+
+
+def test_writing_to_a_view_writes_to_the_array() -> None:
+    def negated(x: Any) -> Any:
+        x = x.copy()
+        bits = x.view(np.int32)
+        bits ^= np.int32(-(2**31))
+        return x
+
+    x = np.array([1.5, -0.0, 3.0], np.float32)
+    np.testing.assert_array_equal(mlc.compile(negated)(x), -x)
+
+
+def test_a_view_of_another_size_is_refused() -> None:
+    with pytest.raises(mlc.DTypeError, match="f32 has 4 bytes, i64 8; expected the same number"):
+        mlc.compile(lambda x: x.view(np.int64))(np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_powers(dtype: type[np.complexfloating[Any, Any]]) -> None:
+    rng = np.random.default_rng(4)
+    re, im = rng.standard_normal((2, 2, 90))
+    z, w = (re + 1j * im).astype(dtype)
+    f = mlc.compile(lambda z, w: z**w)
+    limit = 200 * float(np.finfo(dtype).eps)
+    for exponent in (w, w.real, np.arange(-45, 45), np.arange(-45, 45, dtype=np.int8)):
+        want = z**exponent
+        got = f(z, exponent)
+        assert got.dtype == want.dtype
+        assert np.abs(got / want - 1).max() < limit
+
+
+def test_complex_powers_of_zero() -> None:
+    z, w = np.zeros(5, complex), np.array([0, 2.5, -1, 1j, 3])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(mlc.compile(lambda z, w: z**w)(z, w), z**w)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8])
+def test_histograms_have_the_borders_of_numpy(dtype: type[np.number[Any]]) -> None:
+    rng = np.random.default_rng(5)
+    f = mlc.compile(lambda x: np.histogram(x, 7))
+    for _ in range(10):
+        x = (rng.standard_normal(500) * 3).astype(dtype)
+        for got, want in zip(f(x), np.histogram(x, 7), strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
