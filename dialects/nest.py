@@ -20,6 +20,7 @@ from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Reduction
 
 ZERO = Dim.const(0)
+RESULTS = -1  # stands for the results among the numbers of arguments
 SOMEWHERE = Dim.symbol("_")  # an offset that is known only at run time
 
 
@@ -73,7 +74,7 @@ class Nest:
     def groups(self, strided: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """Adjacent axes that every access walks as one; axes of size 1 join their neighbour.
 
-        `strided`: arguments that are not row-major.
+        `strided`: arguments that are not row-major, and RESULTS where results are not.
         """
         found: list[list[int]] = []
         for axis in range(len(self.sizes)):
@@ -85,6 +86,8 @@ class Nest:
         return tuple(tuple(group) for group in found)
 
     def _joins(self, axis: int, strided: frozenset[int]) -> bool:
+        if RESULTS in strided and axis < self.rank:
+            return False
         if axis in self.counted or axis - 1 in self.counted:
             return False
         if not all(self._walks_as_one(access, axis, strided) for access in self.accesses):

@@ -183,6 +183,43 @@ class ArenaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ShiftOp(IRDLOperation):
+    """
+    The buffer that begins `offset` elements into another; one size per dynamic dim.
+
+    ```mlir
+    %t = mlc_par.shift %x, %offset [%n] : memref<?xf32> -> memref<?xf32>
+    ```
+    """
+
+    name = "mlc_par.shift"
+    source = operand_def(MemRefType)
+    offset = operand_def(IndexType)
+    sizes = var_operand_def(IndexType)
+    buffer = result_def(MemRefType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `,` $offset `[` $sizes `]` attr-dict `:` type($source) `->` type($buffer)"
+    )
+
+    @staticmethod
+    def of(
+        source: SSAValue, offset: SSAValue, sizes: Sequence[SSAValue], buffer: MemRefType
+    ) -> ShiftOp:
+        return ShiftOp.create(operands=(source, offset, *sizes), result_types=(buffer,))
+
+    def verify_(self) -> None:
+        buffer = self.buffer.type
+        assert isinstance(buffer, MemRefType)
+        dynamic_dims = sum(size == DYNAMIC_INDEX for size in buffer.get_shape())
+        if dynamic_dims != len(self.sizes):
+            raise VerifyException(
+                f"mlc_par.shift: {buffer} has {dynamic_dims} dynamic dims, got "
+                f"{len(self.sizes)} sizes"
+            )
+
+
+@irdl_op_definition
 class ReserveOp(IRDLOperation):
     """
     Makes the arena at least `arena_bytes` large; the entry returns status 2 when that fails.
@@ -335,6 +372,7 @@ MlcPar = Dialect(
         BarrierOp,
         ThreadsOp,
         ArenaOp,
+        ShiftOp,
         ReserveOp,
         CancelledOp,
         FailOp,

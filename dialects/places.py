@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, WhileOp, yield_of
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
 
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""
@@ -34,8 +35,8 @@ def donations_of(function: FuncOp) -> dict[int, int]:
 
 
 def root_of(value: SSAValue) -> SSAValue:
-    """The value whose memory reshapes look at."""
-    while isinstance(value.owner, ReshapeOp):
+    """The value whose memory reshapes and tiles look at."""
+    while isinstance(value.owner, ReshapeOp | TileOp):
         value = value.owner.x
     return value
 
@@ -87,6 +88,9 @@ class Places:
                     self._join(inner)
                 for k, result in enumerate(op.results):
                     self._unite((result, *handed_on(op, k)))
+                if isinstance(op, TilesOp) and op.spreads:
+                    for value in zip(op.carried, op.next, strict=True):
+                        self._unite(value)
             elif isinstance(op, KernelOp) and (k := op.overwritten) is not None:
                 self._unite((op.inputs[k], op.outs[0]))
             for value in op.results:
@@ -102,7 +106,7 @@ class Places:
                 live.pop(value, None)
             if isinstance(op, ControlOp):
                 self._control(op, live)
-            elif isinstance(op, ReshapeOp):
+            elif isinstance(op, ReshapeOp | TileOp):
                 continue  # its uses count as uses of what it looks at
             live.update(dict.fromkeys(map(root_of, op.operands)))
             if isinstance(op, KernelOp):
@@ -126,8 +130,8 @@ class Places:
 def handed_on(op: ControlOp, k: int) -> Iterator[SSAValue]:
     """What lies where the k-th result may lie."""
     number = k - op.first_carried
-    if number < 0:
-        return  # its tiles are written where they belong, or copied there
+    if number < 0 or (isinstance(op, TilesOp) and op.spreads):
+        return  # its tiles, or what chunks end with, go to memory of its own
     if starts := op.starts:
         yield starts[number]
         for block in op.blocks:
@@ -145,7 +149,7 @@ def values_from_outside(op: Operation) -> Iterator[SSAValue]:
             inside.update(inner.results)
     for block in _blocks(op):
         for inner in block.ops:
-            if isinstance(inner, ReshapeOp):
+            if isinstance(inner, ReshapeOp | TileOp):
                 continue
             for value in inner.operands:
                 if (root := root_of(value)) not in inside:

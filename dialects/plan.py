@@ -55,8 +55,8 @@ Template = Literal[
 ]
 """The shapes of loop nest a kernel may have (D17)."""
 
-Place = Literal["arena", "out", "input"]
-PLACES: tuple[Place, ...] = ("arena", "out", "input")
+Place = Literal["arena", "out", "input", "tile", "private"]
+PLACES: tuple[Place, ...] = ("arena", "out", "input", "tile", "private")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,15 +153,18 @@ class CostAttr(Data[tuple[Dim, Dim, Dim]]):
 @irdl_attr_definition
 class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
     """
-    Where a value lies: in a slot of the arena, in a result of the function, or in the memory of one
-    of the kernel's inputs, which it writes over. Of several slots, in the first in which no live
-    value lies when the kernel runs.
+    Where a value lies: in a slot of the arena, in a result of the function, in the memory of one
+    of the kernel's inputs, which it writes over, at its place in a result of the tile loop around
+    it, or in a slot of which each thread of that loop has its own. Of several slots, in the first
+    in which no live value lies when the kernel runs.
 
     ```mlir
     #mlc.buffer<arena 2>
     #mlc.buffer<arena 2, 3>
     #mlc.buffer<out 0>
     #mlc.buffer<input 0>
+    #mlc.buffer<tile 0>
+    #mlc.buffer<private 1>
     ```
     """
 

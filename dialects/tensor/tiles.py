@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
-    operand_def,
     prop_def,
     region_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -31,17 +28,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.control import (
     INDEX,
     ControlOp,
+    WhileOp,
     YieldOp,
     check_arguments,
     yield_of,
 )
-from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import Array, Tensor, TensorOp
+from mlc.dialects.tensor.tile import TileOp, is_dense
 
 FOLDS = ("sum", "prod", "max", "min")
 """Monoids whose state is one value of the results' dtype, by which trips may be combined."""
@@ -157,19 +153,44 @@ class TilesOp(ControlOp):
         return tuple(self.results[: len(self.at)])
 
     @property
+    def next(self) -> tuple[SSAValue, ...]:
+        """What the region ends with for the carried values."""
+        return tuple(yield_of(self.body.block).values[len(self.at) :])
+
+    @property
     def is_parallel(self) -> bool:
         """Whether trips may run at the same time."""
         return all(self.folds)
 
     @property
+    def spreads(self) -> bool:
+        """Whether threads share the trips: of loops inside others, each runs its own."""
+        trips = [n.constant for n in self.extents]
+        once = all(n is not None and n <= s for n, s in zip(trips, self.steps, strict=True))
+        return self.is_parallel and not once and next(enclosing_tiles(self), None) is None
+
+    @property
     def sizes(self) -> dict[str, int]:
         """The largest value of each symbol of the region."""
-        return {name: step for name, step in zip(self.symbols, self.steps, strict=True) if name}
+        found: dict[str, int] = {}
+        for name, extent, step in zip(self.symbols, self.extents, self.steps, strict=True):
+            if name:
+                found[name] = step if extent.constant is None else min(step, extent.constant)
+        return found
+
+    @property
+    def own(self) -> tuple[OpResult, ...]:
+        """The results that lie in memory of their own, which nothing else is handed."""
+        return tuple(self.results) if self.spreads else self.placed
 
     def tile_dim(self, k: int) -> Dim:
         """The size of a tile along a loop axis, in the region."""
         symbol = self.symbols[k]
         return Dim.symbol(symbol) if symbol else Dim.const(self.steps[k])
+
+    def is_dense(self, k: int) -> bool:
+        """Whether the tiles of a placed result lie in one piece each, row by row."""
+        return is_dense(shape_of(self.placed[k].type), shape_of(self.tile_type(k)))
 
     def tile_type(self, k: int) -> TensorType[Attribute]:
         """The type of what the region yields for a placed result."""
@@ -213,6 +234,8 @@ class TilesOp(ControlOp):
             if fold:
                 self._check_fold(fold, kind)
         self._check_yield(kinds)
+        if any(isinstance(op, WhileOp) for op in self.walk()):
+            raise VerifyException(f"{self.name}: mlc.while does not stand in a tile loop")
 
     def _check_fold(self, fold: str, kind: Attribute) -> None:
         dtype, monoid = dtype_of(as_tensor(kind).element_type), MONOIDS[fold]
@@ -339,104 +362,28 @@ class TilesOp(ControlOp):
         return op
 
 
-@irdl_op_definition
-class TileOp(TensorOp):
-    """
-    The part of `x` that begins at positions on some of its axes, with the result's sizes there: it
-    lies inside.
+def is_position(value: SSAValue) -> bool:
+    """Whether a value is the position of a tile."""
+    loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    return isinstance(loop, TilesOp) and any(value is x for x in loop.positions)
 
-    ```mlir
-    %0 = mlc.tile %x[%i] at (0) : tensor<8x4xf32> -> tensor<?x4xf32, #mlc.dims<"T", 4>>
-    ```
-    """
 
-    name = "mlc.tile"
-    axes = prop_def(DimsAttr)  # an axis of x for each position
-    x = operand_def(TensorType)
-    positions = var_operand_def(TensorType)
-    result = result_def(TensorType)
+def is_phase(op: Operation) -> bool:
+    """Whether an op stands in a tile loop."""
+    return next(enclosing_tiles(op), None) is not None
 
-    @property
-    def along(self) -> tuple[int, ...]:
-        """The axis of each position."""
-        return tuple(d.evaluate({}) for d in self.axes.data)
 
-    @classmethod
-    def infer(
-        cls,
-        operands: Sequence[Tensor],
-        properties: dict[str, Attribute],
-        declared: Tensor | None = None,
-    ) -> Tensor:
-        assert declared is not None
-        x, *positions = operands
-        dims, part = shape_of(x), shape_of(declared)
-        axes = properties["axes"]
-        assert isinstance(axes, DimsAttr)
-        along = [d.constant for d in axes.data]
-        if len(set(along)) != len(along) or len(along) != len(positions):
-            raise ShapeError(f"mlc.tile: {len(positions)} positions at {axes}; expected one each")
-        if not all(a is not None and 0 <= a < len(dims) for a in along):
-            raise ShapeError(f"mlc.tile: positions at {axes}; {x} has {len(dims)} axes")
-        for k, position in enumerate(positions):
-            if position != INDEX:
-                raise DTypeError(f"mlc.tile: position {k} is {position}; expected {INDEX}")
-        fits = len(part) == len(dims) and all(
-            k in along or a == b for k, (a, b) in enumerate(zip(dims, part, strict=True))
-        )
-        if not fits or x.element_type != declared.element_type:
-            raise ShapeError(f"mlc.tile: {declared} is not a part of {x} at {axes}")
-        return tensor_type(declared.element_type, part)
+def is_spread(op: Operation) -> bool:
+    """Whether an op stands in a tile loop whose trips threads share."""
+    return any(loop.spreads for loop in enclosing_tiles(op))
 
-    def reference_at(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
-        """The meaning for a concrete result shape."""
-        x, *positions = operands
-        begins = [0] * x.ndim
-        for axis, position in zip(self.along, positions, strict=True):
-            begins[axis] = int(position[()])
-        part = x[tuple(slice(a, a + n) for a, n in zip(begins, shape, strict=True))]
-        assert part.shape == shape, f"mlc.tile: {shape} at {begins} is not inside {x.shape}"
-        return np.asarray(part)
 
-    def element(self, b: ElementBuilder, at: Point) -> SSAValue:
-        point = list(at)
-        for axis, position in zip(self.along, self.positions, strict=True):
-            point[axis] = b.shift(at[axis], b.fetch(position, ()))
-        return b.fetch(self.x, tuple(point))
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.x)
-        printer.print_string("[")
-        printer.print_list(self.positions, printer.print_ssa_value)
-        printer.print_string(f"] at ({', '.join(map(str, self.axes.data))})")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.x.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    @classmethod
-    def parse(cls, parser: Parser) -> TileOp:
-        source = parser.parse_unresolved_operand()
-        positions = parser.parse_comma_separated_list(
-            parser.Delimiter.SQUARE, parser.parse_unresolved_operand
-        )
-        parser.parse_keyword("at")
-        axes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        kind = parser.parse_type()
-        parser.parse_punctuation("->")
-        part = parser.parse_type()
-        x = parser.resolve_operand(source, kind)
-        begins = parser.resolve_operands(positions, [INDEX] * len(positions), parser.pos)
-        return cls.create(
-            operands=[x, *begins],
-            result_types=[part],
-            properties={"axes": DimsAttr(tuple(Dim.const(a) for a in axes))},
-            attributes=attributes,
-        )
+def bounds_of(op: Operation) -> dict[str, Dim]:
+    """The largest value of each symbol of the tile loops around an op."""
+    found: dict[str, Dim] = {}
+    for loop in enclosing_tiles(op):
+        found.update({name: Dim.const(n) for name, n in loop.sizes.items()})
+    return found
 
 
 def enclosing_tiles(op: Operation) -> Iterator[TilesOp]:

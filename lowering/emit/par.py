@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, IntegerType, MemRe
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from mlc.dialects import abi, par
-from mlc.lowering.emit.function import FunctionText, Rules
+from mlc.lowering.emit.function import Buffer, FunctionText, Rules
 from mlc.lowering.emit.scf import nothing, terminator
 from mlc.lowering.emit.types import EmitError, symbol
 
@@ -35,6 +35,18 @@ def _arena(e: FunctionText, op: par.ArenaOp) -> None:
     pointer = arena
     if offset != "0":
         pointer = e.put(f"getelementptr inbounds i8, ptr {arena}, i64 {offset}")
+    sizes = iter(dynamic)
+    shape = cast("MemRefType[Attribute]", result.type).get_shape()
+    e.bind_row_major(
+        result, pointer, [e[next(sizes)] if n == DYNAMIC_INDEX else str(n) for n in shape]
+    )
+
+
+def _shift(e: FunctionText, op: par.ShiftOp) -> None:
+    source, offset, *dynamic = op.operands
+    buffer, result = e.buffer(source), op.results[0]
+    start = Buffer(buffer.pointer, (), (), buffer.pointer, buffer.type)
+    pointer = e.derived(e.shifted(start, e[offset]), buffer.pointer)
     sizes = iter(dynamic)
     shape = cast("MemRefType[Attribute]", result.type).get_shape()
     e.bind_row_major(
@@ -260,6 +272,7 @@ def _write_starter(e: FunctionText, name: str, body: str, captured: dict[str, st
 
 RULES.on(par.ThreadsOp, _threads)
 RULES.on(par.ArenaOp, _arena)
+RULES.on(par.ShiftOp, _shift)
 RULES.on(par.ReserveOp, _reserve)
 RULES.on(par.CancelledOp, _cancelled_op)
 RULES.on(par.CheckOp, _check)

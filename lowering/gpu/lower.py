@@ -28,6 +28,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
 from mlc.lowering.gpu.contract import TilePhase
@@ -48,7 +49,7 @@ from mlc.lowering.gpu.transpose import transposed
 from mlc.lowering.gpu.update import UpdatePhase
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
-from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel
+from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel
 from mlc.lowering.loops.library import call_library, library_scratch
 from mlc.lowering.loops.lower import EntryLowering
 from mlc.lowering.loops.update import update_of
@@ -119,13 +120,16 @@ class _GpuEntry(EntryLowering):
         self.phases: dict[str, Phase] = {}
         self.site_numbers: dict[str, dict[Operation, int]] = {}
 
+    def _tiles(self, op: TilesOp) -> None:
+        raise CompilerBug("plan to loops: GPUs run no tile loops: leave mlc-form-tiles out")
+
     def _scratch(self, op: KernelOp) -> tuple[Scratch, ...]:
         return work_of(op, frozenset()).scratch
 
     def _functions(
-        self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]
+        self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
-        work = work_of(op, frozenset(strided))
+        work = work_of(op, strides.numbers)
         found: list[Kernel] = []
         for number, phase in enumerate(work.phases):
             own = name if len(work.phases) == 1 else f"{name}_{number}"
@@ -133,7 +137,7 @@ class _GpuEntry(EntryLowering):
                 op,
                 own,
                 self.symbols,
-                strided,
+                strides,
                 sites,
                 scratch=work.scratch,
                 write=phase.write,

@@ -43,15 +43,16 @@ def item_bytes(element: Attribute) -> int:
 
 @cache
 def buffer_type(
-    element: Attribute, sizes: tuple[int, ...], strided: bool = False
+    element: Attribute, sizes: tuple[int, ...], strided: bool = False, dense: bool = False
 ) -> MemRefType[Attribute]:
     """A memref; -1 stands for a size known only at run time.
 
-    `strided`: every stride is a run-time value.
+    `strided`: every stride is a run-time value; `dense`: but the last, which is 1.
     """
     shape = [DYNAMIC_INDEX if size < 0 else size for size in sizes]
     if strided:
-        return MemRefType(element, shape, StridedLayoutAttr([None] * len(sizes)))
+        strides = [None] * (len(sizes) - dense) + [1] * dense
+        return MemRefType(element, shape, StridedLayoutAttr(strides))
     return MemRefType(element, shape)
 
 
@@ -248,7 +249,8 @@ class LoopBuilder(IndexBuilder):
     ) -> SSAValue:
         """A base pointer (1-D memref) as a row-major memref, or with strides, in elements."""
         element = as_memref(base.type).element_type
-        kind = buffer_type(element, tuple(static(s) for s in sizes), strides is not None)
+        dense = bool(strides) and isinstance(strides[-1], int) and strides[-1] == 1
+        kind = buffer_type(element, tuple(map(static, sizes)), strides is not None, dense)
         if kind == base.type:
             return base
         key = ("view", base, kind, tuple(sizes), tuple(strides or ()))
@@ -259,17 +261,18 @@ class LoopBuilder(IndexBuilder):
         if strides is None:
             strides = [self.product(sizes[k + 1 :]) for k in range(len(sizes))]
 
-        def split(
-            values: Sequence[Index], force: bool = False
-        ) -> tuple[list[SSAValue], DenseArrayBase]:
-            dynamic = [self.index(v) for v in values if force or not isinstance(v, int)]
-            fixed = [DYNAMIC_INDEX if force or not isinstance(v, int) else v for v in values]
+        def split(values: Sequence[Index]) -> tuple[list[SSAValue], DenseArrayBase]:
+            dynamic = [self.index(v) for v in values if not isinstance(v, int)]
+            fixed = [v if isinstance(v, int) else DYNAMIC_INDEX for v in values]
             return dynamic, DenseArrayBase.from_list(i64, fixed)
 
         size_values, static_sizes = split(sizes)
-        stride_values, static_strides = split(
-            strides, force=isinstance(kind.layout, StridedLayoutAttr)
-        )
+        if isinstance(kind.layout, StridedLayoutAttr):
+            stride_values = [self.index(v) for v in strides[: len(strides) - dense]]
+            fixed = [DYNAMIC_INDEX] * len(stride_values) + [1] * dense
+            static_strides = DenseArrayBase.from_list(i64, fixed)
+        else:
+            stride_values, static_strides = split(strides)
         op = memref.ReinterpretCastOp.create(
             operands=[base, *size_values, *stride_values],
             result_types=[kind],

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.errors import CompilerBug
@@ -22,6 +22,7 @@ from mlc.dialects.places import Places
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
 
@@ -41,6 +42,20 @@ class Home:
     strides: tuple[Index, ...] | None = None
     slot: Index = OUTSIDE
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether elements along the last axis are known to lie together."""
+        if not self.strides:
+            return self.strides is None
+        return isinstance(self.strides[-1], int) and self.strides[-1] == 1
+
+
+@dataclass(frozen=True)
+class Thread:
+    """What a thread of a tile loop has for itself: where its kernels' scratch begins, in bytes."""
+
+    scratch: Index
+
 
 class ControlLowering(ABC):
     """The part of the entry's lowering that knows regions."""
@@ -50,6 +65,8 @@ class ControlLowering(ABC):
     context: SSAValue
     homes: dict[SSAValue, Home]
     slots: list[Index]
+    private: list[Index]  # slots of the thread, in a tile loop
+    thread: Thread | None  # in a tile loop whose trips threads share
     outputs: list[SSAValue]
 
     @abstractmethod
@@ -68,6 +85,14 @@ class ControlLowering(ABC):
     def _trip_number(self, index: Index) -> SSAValue:
         """A buffer that holds the number of a loop's trip, as i64."""
 
+    @abstractmethod
+    def _tile_place(self, op: Operation, k: int) -> Home:
+        """The place of a tile in the k-th result of the tile loop around an op."""
+
+    @abstractmethod
+    def _tiles(self, op: TilesOp) -> None:
+        """Lowers a tile loop."""
+
     @cached_property
     def places(self) -> Places:
         """Which values may share memory, and when."""
@@ -85,15 +110,18 @@ class ControlLowering(ABC):
             return self.homes[op.inputs[numbers[0]]]
         if place == "out":
             return Home(self.outputs[numbers[0]])
+        if place == "tile":
+            return self._tile_place(op, numbers[0])
+        slots = self.private if place == "private" else self.slots
         slot: Index = numbers[-1]
-        offset = self.slots[numbers[-1]]
+        offset = slots[numbers[-1]]
         taken = self._taken(op, k) if len(numbers) > 1 else []
         for number in reversed(numbers[:-1]):
             free: SSAValue | bool = True
             for other in taken:
                 free = self.b.both(free, self.b.compare("ne", other, number))
             slot = self.b.choose(free, number, slot)
-            offset = self.b.choose(free, self.slots[number], offset)
+            offset = self.b.choose(free, slots[number], offset)
         return Home(self._arena(offset, result.type), slot=slot)
 
     def _taken(self, op: KernelOp, k: int) -> list[Index]:
@@ -134,6 +162,11 @@ class ControlLowering(ABC):
     def _turn(self) -> None:
         """The way back to a loop's beginning: errors and interrupts end it."""
         if not isinstance(self.b.block.last_op, par.CheckOp):
+            self._check()
+
+    def _check(self) -> None:
+        """Leaves the entry on errors and interrupts; threads go on to the end of their region."""
+        if self.thread is None:
             self.b.add_op(par.CheckOp.of(self.context))
 
     # ops --------------------------------------------------------------------------------------
@@ -146,6 +179,8 @@ class ControlLowering(ABC):
                 self._while(op)
             case IfOp():
                 self._if(op)
+            case TilesOp():
+                self._tiles(op)
             case _:
                 raise CompilerBug(f"plan to loops: no lowering for {op.name}")
 

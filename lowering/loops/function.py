@@ -19,10 +19,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest, nest_of
+from mlc.dialects.nest import RESULTS, Nest, nest_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.op import tensor_of
-from mlc.lowering.loops.arithmetic import INDEX
+from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
 from mlc.lowering.loops.element import Buffer, buffer_of
 from mlc.lowering.loops.kernel import KernelScope, merged_axes
@@ -41,17 +41,31 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Strides:
+    """Which of a kernel's buffers are not row-major."""
+
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    dense: tuple[int, ...] = ()  # of the inputs those whose last axis has stride 1, as outputs have
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """As `Nest.groups` wants them."""
+        return frozenset(self.inputs) | ({RESULTS} if self.outputs else set[int]())
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A lowered kernel, and what its caller passes.
 
-    In order: symbols, strides of strided inputs, inputs, scratch, outputs, the number of the run
-    where it runs several times.
+    In order: symbols, strides of strided inputs and outputs, inputs, scratch, outputs, the number
+    of the run where it runs several times.
     """
 
     name: str
     function: func.FuncOp
     symbols: tuple[str, ...]
-    strided: tuple[int, ...]
+    strides: Strides
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
     output_groups: tuple[tuple[int, ...], ...]
     scratch: tuple[Scratch, ...]
@@ -64,7 +78,7 @@ class _Signature:
     op: KernelOp
     nest: Nest | None
     symbols: tuple[str, ...]
-    strided: tuple[int, ...]
+    strides: Strides
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
     output_groups: tuple[tuple[int, ...], ...]
     scratch: tuple[Scratch, ...]
@@ -74,24 +88,25 @@ class _Signature:
     def of(
         op: KernelOp,
         all_symbols: Sequence[str],
-        strided: tuple[int, ...],
+        strides: Strides,
         scratch: tuple[Scratch, ...],
         numbered: bool,
     ) -> _Signature:
-        """The signature of a kernel whose inputs `strided` are not row-major."""
+        """The signature of a kernel whose buffers lie so."""
+        strided = strides.inputs
         nest = nest_of(op)
         used = _symbols_of(op)
         if nest is None:
             groups = ()
             output_groups = tuple((axis,) for axis in range(len(shape_of(op.outs[0].type))))
         else:
-            groups = nest.groups(frozenset(strided))
+            groups = nest.groups(strides.numbers)
             output_groups = tuple(group for group in groups if group[0] < nest.rank)
         return _Signature(
             op=op,
             nest=nest,
             symbols=tuple(s for s in all_symbols if s in used),
-            strided=strided,
+            strides=strides,
             input_groups=tuple(
                 tuple(merged_axes(nest, k, len(shape_of(x.type)), () if k in strided else groups))
                 for k, x in enumerate(op.inputs)
@@ -103,39 +118,52 @@ class _Signature:
 
     def arguments(self) -> list[tuple[Attribute, DictionaryAttr]]:
         """Type and attributes of each argument."""
-        strides = sum(len(shape_of(self.op.inputs[k].type)) for k in self.strided)
+        given = self.strides
+        counts = [len(shape_of(x.type)) for x in self._strided()]
         found: list[tuple[Attribute, DictionaryAttr]] = [(par.CONTEXT, NOTHING)]
-        found += [(INDEX, NOTHING)] * (len(self.symbols) + strides)
+        found += [(INDEX, NOTHING)] * (len(self.symbols) + sum(counts))
         for k, x in enumerate(self.op.inputs):
-            kind = _view_type(x, self.input_groups[k], strided=k in self.strided)
+            kind = _view_type(
+                x, self.input_groups[k], strided=k in given.inputs, dense=k in given.dense
+            )
             found.append((kind, READONLY))
         for buffer in self.scratch:
             count = buffer.count.constant
             found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
-        for x, shared in zip(self.op.outs, self.op.shared_inputs, strict=True):
+        for k, (x, shared) in enumerate(zip(self.op.outs, self.op.shared_inputs, strict=True)):
             marks = NOALIAS if shared < 0 else NOTHING
-            found.append((_view_type(x, self.output_groups, strided=False), marks))
+            apart = k in given.outputs
+            found.append((_view_type(x, self.output_groups, strided=apart, dense=apart), marks))
         if self.numbered:
             found.append((INDEX, NOTHING))
         return found
 
-    def scope(self, b: LoopBuilder, block: Block, sites: dict[Operation, int]) -> KernelScope:
+    def _strided(self) -> list[SSAValue]:
+        """The buffers of which strides are passed, in order."""
+        inputs = [self.op.inputs[k] for k in self.strides.inputs]
+        return [*inputs, *(self.op.outs[k] for k in self.strides.outputs)]
+
+    def scope(
+        self, b: LoopBuilder, block: Block, sites: dict[Operation, int], *, serial: bool
+    ) -> KernelScope:
         """The arguments as the kernel's body knows them."""
         op, arguments = self.op, iter(block.args)
         context = _named(next(arguments), "ctx")
         for symbol in self.symbols:
             b.symbols[symbol] = _named(next(arguments), symbol)
-        strides = {
-            k: tuple(next(arguments) for _ in shape_of(op.inputs[k].type)) for k in self.strided
-        }
+        strides: dict[SSAValue, tuple[Index, ...]] = {}
+        dense = {*(op.inputs[k] for k in self.strides.dense), *op.outs}
+        for x in self._strided():
+            values = tuple(next(arguments) for _ in shape_of(x.type))
+            strides[x] = (*values[:-1], 1) if x in dense else values
         inputs: dict[SSAValue, Buffer] = {}
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             memref = _named(next(arguments), x.name_hint)
             groups = self.input_groups[k]
-            inputs[argument] = buffer_of(b, memref, argument, groups, strides.get(k))
+            inputs[argument] = buffer_of(b, memref, argument, groups, strides.get(x))
         scratch = tuple(_named(next(arguments), "scratch") for _ in self.scratch)
         outputs = [
-            buffer_of(b, _named(next(arguments), "out"), x, self.output_groups, None)
+            buffer_of(b, _named(next(arguments), "out"), x, self.output_groups, strides.get(x))
             for x in op.outs
         ]
         number = _named(next(arguments), "number") if self.numbered else 0
@@ -148,41 +176,46 @@ class _Signature:
             inputs=inputs,
             outputs=outputs,
             sites=sites,
-            strided=frozenset(self.strided),
+            strided=self.strides.numbers,
             scratch=scratch,
             number=number,
+            serial=serial,
         )
 
 
 def _view_type(
-    tensor: SSAValue, groups: Sequence[tuple[int, ...]], *, strided: bool
+    tensor: SSAValue, groups: Sequence[tuple[int, ...]], *, strided: bool, dense: bool
 ) -> MemRefType[Attribute]:
     """The memref of a tensor whose axes are walked in groups."""
     shape = shape_of(tensor.type)
     sizes = [product(shape[axis] for axis in group).constant for group in groups]
     element = memory_type(dtype_of(tensor_of(tensor).element_type))
-    return buffer_type(element, tuple(-1 if s is None else s for s in sizes), strided)
+    return buffer_type(element, tuple(-1 if s is None else s for s in sizes), strided, dense)
 
 
 def lower_kernel(
     op: KernelOp,
     name: str,
     all_symbols: Sequence[str],
-    strided: tuple[int, ...],
+    strides: Strides,
     sites: dict[Operation, int],
     *,
     scratch: tuple[Scratch, ...],
     write: Callable[[KernelScope], None],
     builder: type[LoopBuilder] = LoopBuilder,
     numbered: bool = False,
+    serial: bool = False,
 ) -> Kernel:
-    """One kernel as a function whose body `write` fills in; `numbered`: it runs several times."""
-    signature = _Signature.of(op, all_symbols, strided, scratch, numbered)
+    """
+    One kernel as a function whose body `write` fills in; `numbered`: it runs several times,
+    `serial`: on the caller's thread.
+    """
+    signature = _Signature.of(op, all_symbols, strides, scratch, numbered)
     arguments = signature.arguments()
     types = [kind for kind, _ in arguments]
     block = Block(arg_types=types)
     b = builder(block)
-    write(signature.scope(b, block, sites))
+    write(signature.scope(b, block, sites, serial=serial))
     b.block.add_op(func.ReturnOp.create())
     function = func.FuncOp.create(
         properties={
@@ -196,7 +229,7 @@ def lower_kernel(
         name,
         function,
         signature.symbols,
-        strided,
+        strides,
         signature.input_groups,
         signature.output_groups,
         scratch,
@@ -222,10 +255,12 @@ def _symbols_of(op: KernelOp) -> set[str]:
     return found
 
 
-def structure(op: KernelOp, strided: Sequence[int], sites: Sequence[int]) -> str:
+def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: bool = False) -> str:
     """A text that two kernels share exactly when their code is the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
-    lines = [str(op.schedule), str(list(strided)), str(list(sites)), str(op.overwritten)]
+    lines = [str(op.schedule), str(list(strides.inputs)), str(list(sites)), str(op.overwritten)]
+    if serial:
+        lines.append(f"serial, strides {strides.dense} {strides.outputs}")
     lines.append(str(op.shared_inputs))
     lines += [str(a.type) for a in op.block.args]
     for inner in op.block.ops:

@@ -36,6 +36,7 @@ class KernelScope:
     strided: frozenset[int]
     scratch: tuple[SSAValue, ...] = ()
     number: Index = 0  # of the run, where the kernel runs several times
+    serial: bool = False  # on the caller's thread: the kernel is a phase of a tile loop
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def lanes(
@@ -67,7 +68,7 @@ class KernelScope:
         On the caller alone where the work does not repay more.
         """
         b, grain = self.b, max(self.schedule.grain, 1)
-        if isinstance(work, int) and work < 2 * grain:
+        if self.serial or (isinstance(work, int) and work < 2 * grain):
             body(0, 1)
             return
         available = b.value(par.ThreadsOp.of(self.context))

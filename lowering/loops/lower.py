@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -44,11 +44,12 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_phase, is_spread
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
 from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
-from mlc.lowering.loops.control import ControlLowering, Home
-from mlc.lowering.loops.function import Kernel, Scratch, lower_kernel, structure
+from mlc.lowering.loops.control import Home, Thread
+from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.library import library_scratch, lower_library
 from mlc.lowering.loops.reduce import lower_reduction
@@ -56,6 +57,7 @@ from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
 from mlc.lowering.loops.selection import lower_selection
 from mlc.lowering.loops.sort import lower_sort, sort_scratch, sorting_of
+from mlc.lowering.loops.tiles import TilesLowering
 from mlc.lowering.loops.update import lower_update
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
@@ -101,7 +103,7 @@ class _Sites:
         return len(self.known)
 
 
-class EntryLowering(ControlLowering):
+class EntryLowering(TilesLowering):
     """Builds the entry function.
 
     A target with another way to run kernels overrides the last part.
@@ -118,7 +120,11 @@ class EntryLowering(ControlLowering):
         self.globals: list[Operation] = []
         self.homes: dict[SSAValue, Home] = {}
         self.slots: list[Index] = []
-        self.scratch: Index = 0
+        self.scratch_at: Index = 0
+        self.private: list[Index] = []
+        self.thread: Thread | None = None
+        self.positions: dict[SSAValue, Index] = {}
+        self.tile_places: dict[TilesOp, list[Home]] = {}
 
     def lower(self) -> ModuleOp:
         inputs, outputs = self.function.args, self.function.function_type.outputs.data
@@ -175,27 +181,40 @@ class EntryLowering(ControlLowering):
         return buffer_type(element, (-1 if size is None or strided else size,))
 
     def _reserve(self) -> None:
-        """Lays out the arena: the plan's slots, then the scratch of whichever kernel is running."""
+        """
+        Lays out the arena: the plan's slots, then the scratch of whichever kernel is running, then
+        what tile loops need.
+        """
         b = self.b
-        slots = self.function.attributes.get("mlc.arena")
+        self.slots, self.scratch_at = self._slots("mlc.arena")
+        kernels = [op for op in self.function.walk() if isinstance(op, KernelOp)]
+        total = b.add(self.scratch_at, self._most_scratch(k for k in kernels if not is_spread(k)))
+        total = self._reserve_for_tiles(total)
+        if total != 0:
+            b.add_op(par.ReserveOp.of(self.context, b.index(total)))
+
+    def _slots(self, name: str) -> tuple[list[Index], Index]:
+        """Where each slot of the function's attribute begins, and bytes of all."""
+        b, found = self.b, list[Index]()
         total: Index = 0
+        slots = self.function.attributes.get(name)
         if isinstance(slots, DictionaryAttr):
             for slot in sorted(slots.data, key=int):
                 dims = slots.data[slot]
                 assert isinstance(dims, DimsAttr)
-                size: Index = 0
-                for dim in dims.data:
-                    size = b.max(size, b.dim(dim)) if size != 0 else b.dim(dim)
-                self.slots.append(total)
+                size = self._largest(b.dim(dim) for dim in dims.data)
+                found.append(total)
                 total = b.add(total, b.round_up(size, ALIGNMENT))
-        self.scratch_at = total
-        scratch: Index = 0
-        for kernel in self.function.walk():
-            if isinstance(kernel, KernelOp) and (need := self._scratch_bytes(kernel)) != 0:
-                scratch = b.max(scratch, need) if scratch != 0 else need
-        total = b.add(total, scratch)
-        if total != 0:
-            b.add_op(par.ReserveOp.of(self.context, b.index(total)))
+        return found, total
+
+    def _most_scratch(self, kernels: Iterable[KernelOp]) -> Index:
+        return self._largest(n for k in kernels if (n := self._scratch_bytes(k)) != 0)
+
+    def _largest(self, sizes: Iterable[Index]) -> Index:
+        most: Index = 0
+        for size in sizes:
+            most = self.b.max(most, size) if most != 0 else size
+        return most
 
     # ops ------------------------------------------------------------------------------------
 
@@ -206,6 +225,8 @@ class EntryLowering(ControlLowering):
                     self._kernel(op)
                 case ReshapeOp():
                     self.homes[op.result] = self.homes[op.x]
+                case TileOp():
+                    self._tile(op)
                 case ConstantOp():
                     self._constant(op)
                 case ControlOp():
@@ -253,28 +274,29 @@ class EntryLowering(ControlLowering):
                 self.homes[x] = self._home(op, k)
             return
         self._guard_empty(op)
+        for k, x in enumerate(op.outs):
+            self.homes[x] = self._home(op, k)
         kernels = self._lowered(op)
         kernel = kernels[0]
         arguments: list[SSAValue] = [self.context]
         arguments += [b.index(b.symbols[name]) for name in kernel.symbols]
-        for k in kernel.strided:
-            strides = self.homes[op.inputs[k]].strides
-            assert strides is not None
-            arguments += [b.index(s) for s in strides]
+        strided = [op.inputs[k] for k in kernel.strides.inputs]
+        strided += [op.outs[k] for k in kernel.strides.outputs]
+        for x in strided:
+            arguments += [b.index(s) for s in self.homes[x].strides or ()]
         for k, x in enumerate(op.inputs):
             arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
-        offset = self.scratch_at
+        offset = self.scratch_at if self.thread is None else self.thread.scratch
         for buffer in kernel.scratch:
             count = b.dim(buffer.count)
             kind = buffer_type(buffer.element, (static(count),))
             sizes = [] if isinstance(count, int) else [count]
             arguments.append(b.value(par.ArenaOp.of(self.context, b.index(offset), sizes, kind)))
             offset = b.add(offset, self._bytes(buffer))
-        for k, x in enumerate(op.outs):
-            self.homes[x] = self._home(op, k)
+        for x in op.outs:
             arguments.append(self._view(self.homes[x], x, kernel.output_groups))
         self._run(kernels, op, arguments)
-        b.add_op(par.CheckOp.of(self.context))
+        self._check()
 
     def _view(self, home: Home, tensor: SSAValue, groups: Sequence[tuple[int, ...]]) -> SSAValue:
         shape = shape_of(tensor.type)
@@ -300,33 +322,44 @@ class EntryLowering(ControlLowering):
             )
             site = self.sites.number(inner, f"empty {inner.combiner().name}")
             b.when(empty, partial(self._fail, site, b.index(0)))
-            b.add_op(par.CheckOp.of(self.context))
+            self._check()
 
     def _fail(self, site: int, zero: SSAValue) -> None:
         self.b.add_op(par.FailOp.of(self.context, site, zero, zero))
 
     def _scratch_bytes(self, op: KernelOp) -> Index:
+        """The most that the kernel needs."""
         total: Index = 0
+        most = bounds_of(op)
         for buffer in self._scratch(op):
-            total = self.b.add(total, self._bytes(buffer))
+            largest = Scratch(buffer.element, buffer.count.substitute(most))
+            total = self.b.add(total, self._bytes(largest))
         return total
 
     def _bytes(self, buffer: Scratch) -> Index:
         return self.b.round_up(self.b.dim(buffer.count * item_bytes(buffer.element)), ALIGNMENT)
 
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
-        strided = tuple(k for k, x in enumerate(op.inputs) if self.homes[x].strides is not None)
+        strides = self._strides(op)
         numbers: dict[Operation, int] = {
             o: self.sites.number(o, o.SITE)
             for o in op.block.ops
             if isinstance(o, TensorOp) and o.CHECKS
         }
-        key = structure(op, strided, list(numbers.values()))
+        key = structure(op, strides, list(numbers.values()), serial=is_phase(op))
         name = f"{op.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         found = self.kernels.get(name)
         if found is None:
-            found = self.kernels[name] = self._functions(op, name, strided, numbers)
+            found = self.kernels[name] = self._functions(op, name, strides, numbers)
         return found
+
+    def _strides(self, op: KernelOp) -> Strides:
+        """Which of the kernel's buffers are not row-major."""
+        homes = [self.homes[x] for x in op.inputs]
+        inputs = tuple(k for k, home in enumerate(homes) if home.strides is not None)
+        dense = tuple(k for k in inputs if homes[k].is_dense)
+        outputs = (k for k, x in enumerate(op.outs) if self.homes[x].strides is not None)
+        return Strides(inputs, tuple(outputs), dense)
 
     # what depends on how kernels are run ------------------------------------------------------
 
@@ -335,15 +368,20 @@ class EntryLowering(ControlLowering):
         return scratch_of(op)
 
     def _functions(
-        self, op: KernelOp, name: str, strided: tuple[int, ...], sites: dict[Operation, int]
+        self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
         """The functions that do a kernel's work in turn, all with the same arguments."""
-        scratch = self._scratch(op)
-        return (
-            lower_kernel(
-                op, name, self.symbols, strided, sites, scratch=scratch, write=write_kernel
-            ),
+        kernel = lower_kernel(
+            op,
+            name,
+            [*self.symbols, *bounds_of(op)],
+            strides,
+            sites,
+            scratch=self._scratch(op),
+            write=write_kernel,
+            serial=is_phase(op),
         )
+        return (kernel,)
 
     def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
         """Runs the functions of a kernel in turn."""

@@ -26,6 +26,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
 from mlc.passes.cost import kernel_cost
 from mlc.passes.plan.grouping import (
@@ -142,7 +143,8 @@ class _Build:
         if isinstance(terminator, YieldOp) or (terminator, k) in self.grouping.copies:
             return self.handed_on(terminator, k)
         root = through_reshapes(value, self.block)
-        buffer = self.leaving[root].pop(0)
+        is_loop = isinstance(root.owner, ControlOp)
+        buffer = self.buffer(root) if is_loop else self.leaving[root].pop(0)
         return buffer if value is root else self.reshape(cast(ReshapeOp, value.owner), buffer)
 
     def handed_on(self, op: Operation, k: int) -> SSAValue:
@@ -186,6 +188,10 @@ class _Build:
             return self.parent.buffer(value)
         if isinstance(owner, ReshapeOp):
             new = self.reshape(owner, self.contiguous(owner.x))
+        elif isinstance(owner, TileOp):
+            new = self.emit(_copy(owner, [self.buffer(x) for x in owner.operands])).results[0]
+            if owner.x in self.general or not owner.is_dense:
+                self.general.add(owner.result)
         else:
             new = self.emit(_copy(owner, [])).results[0]
         self.new[value] = new
@@ -193,8 +199,9 @@ class _Build:
 
     def contiguous(self, value: SSAValue) -> SSAValue:
         """The value in memory, row by row: an argument of any strides is copied first."""
+        buffer = self.buffer(value)
         if value not in self.general:
-            return self.buffer(value)
+            return buffer
         copy = self.kernel(Kernel(0, (), [value], is_copy=True))
         return copy.results[0]
 

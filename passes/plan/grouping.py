@@ -29,7 +29,9 @@ from mlc.dialects.tensor.placing import INDEX_MAPS, PLACING, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import Sorting
+from mlc.dialects.tensor.tiles import TileOp, is_position
 from mlc.passes.plan.ownership import Ownership
+from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import repeated_element
 from mlc.passes.tensor.stacked import stacked_outputs
@@ -129,13 +131,15 @@ class Grouping:
         each value by its own; what is written as a whole is written once, and copied.
         """
         for k, value in enumerate(terminator.operands):
-            if isinstance(terminator, YieldOp):
+            if isinstance(terminator, YieldOp) and not is_placed(terminator, k):
                 self._hand_on(terminator, k, end)
                 continue
             root = through_reshapes(value, self.block)
             owner = root.owner
-            computed = isinstance(owner, TensorOp) and not is_stored_constant(owner)
-            again = isinstance(owner, Whole) and root in self.leaving
+            computed = is_written_there(terminator, k, root)
+            again = root in self.leaving and (
+                isinstance(owner, Whole | ControlOp) or isinstance(terminator, YieldOp)
+            )
             if computed and owner.parent is self.block and not again:
                 self.leaving[root] = self.leaving.get(root, 0) + 1
                 self._need(value, Demand(end))
@@ -147,7 +151,8 @@ class Grouping:
         value = op.operands[k]
         known = root_of(value)
         # its memory is written by the time it is read; or would be shared by what has one content
-        if _is_trip_number(known) or (op, k) in self.ownership.copied or _is_splat(known):
+        own = is_own(through_reshapes(value, self.block)) or is_shared(known, op)
+        if own or _is_trip_number(known) or (op, k) in self.ownership.copied or _is_splat(known):
             self._copy(op, k, index)
         else:
             self._need(value, Demand(index))
@@ -177,6 +182,9 @@ class Grouping:
     def _decide(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
         if isinstance(op, ReshapeOp) and (not op.unit_axes_only() or _all_buffers(demands)):
             self._need(op.x, Demand(min(d.position for d in demands)))
+        elif isinstance(op, TileOp) and op.looks_at_memory:
+            for x in op.operands:
+                self._need(x, Demand(min(d.position for d in demands)))
         elif is_stored_constant(op):
             return
         elif op in self.ownership.in_place:
@@ -377,7 +385,7 @@ class _Facts:
 
     def _value(self, op: Operation, value: SSAValue) -> None:
         stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | Whole)
-        stops = stops or op in self.stored
+        stops = stops or op in self.stored or (isinstance(op, TileOp) and op.looks_at_memory)
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
             self.work[value] = 0.0
             self.sources[value] = frozenset((value,))
@@ -396,6 +404,8 @@ def is_view(op: Operation) -> bool:
     """Ops that kernels hold a copy of: index maps, and values made of nothing."""
     if isinstance(op, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
         return True
+    if isinstance(op, TileOp):
+        return not op.looks_at_memory
     if isinstance(op, ReshapeOp):
         return op.unit_axes_only()
     return isinstance(op, ConstantOp) and not is_stored_constant(op)
@@ -419,7 +429,7 @@ def through_reshapes(value: SSAValue, block: Block) -> SSAValue:
 
 def _is_trip_number(value: SSAValue) -> bool:
     loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
-    return isinstance(loop, ForOp) and loop.body.block.args[0] is value
+    return is_position(value) or (isinstance(loop, ForOp) and loop.body.block.args[0] is value)
 
 
 def is_buffer(value: SSAValue) -> bool:
@@ -427,6 +437,8 @@ def is_buffer(value: SSAValue) -> bool:
     owner = value.owner
     if isinstance(value, BlockArgument) or not isinstance(owner, TensorOp):
         return True
+    if isinstance(owner, TileOp):
+        return owner.looks_at_memory
     return is_stored_constant(owner) or (
         isinstance(owner, ReshapeOp) and not owner.unit_axes_only()
     )
@@ -434,7 +446,7 @@ def is_buffer(value: SSAValue) -> bool:
 
 def _reads(op: TensorOp, operand: int) -> int:
     if isinstance(op, BroadcastOp) or (
-        isinstance(op, PLACING) and not shape_of(op.operands[operand].type)
+        isinstance(op, (*PLACING, TileOp)) and not shape_of(op.operands[operand].type)
     ):
         return AGAIN
     moved = isinstance(op, DynamicUpdateOp) and operand == 1

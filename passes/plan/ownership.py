@@ -20,9 +20,10 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import INDEX_MAPS, DynamicUpdateOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.tiles import TileOp, is_position
 from mlc.passes.tensor.constants import repeated_element
 
-VIEWS = (BroadcastOp, TransposeOp, SliceOp, ReshapeOp, *INDEX_MAPS)
+VIEWS = (BroadcastOp, TransposeOp, SliceOp, ReshapeOp, TileOp, *INDEX_MAPS)
 """Ops that kernels repeat where they read: whoever reads their result reads their operand."""
 
 Handed = tuple[ControlOp, int]
@@ -74,7 +75,7 @@ class Ownership:
             return self._is_exclusive(value) and _times_handed_on(value) == 1
         if not isinstance(op, IfOp):
             return False  # from outside: the next trip finds it there again
-        inside = [user for user in _handing(value) if user.parent_op() is op]
+        inside = [user for user in handing(value) if user.parent_op() is op]
         return (
             self._is_exclusive(value)
             and len(inside) == _times_handed_on(value)
@@ -99,11 +100,15 @@ class Ownership:
         known = target.owner in self.in_place or isinstance(target.owner, ControlOp)
         if not known and _argument(target) is None:
             return False  # what kernels compute on their way is not worth a place of its own
-        if _is_condition_argument(target) or any(op.x is x for x in op.operands[1:]):
+        if (
+            _is_part(op.x)
+            or _is_condition_argument(target)
+            or any(op.x is x for x in op.operands[1:])
+        ):
             return False
         return (
             self._is_exclusive(target)
-            and all(_exclude_each_other(user, op) for user in _handing(target))
+            and all(_exclude_each_other(user, op) for user in handing(target))
             and self._is_dead_after(target, op)
             and not any(isinstance(user, ReturnOp) for user in _readers(op.result))
         )
@@ -177,6 +182,13 @@ class Ownership:
         )
 
 
+def _is_part(value: SSAValue) -> bool:
+    """Whether the value is a part of a larger one."""
+    while isinstance(value.owner, ReshapeOp):
+        value = value.owner.x
+    return isinstance(value.owner, TileOp)
+
+
 def _block_of(value: SSAValue) -> Block | None:
     owner = value.owner
     return owner if isinstance(owner, Block) else owner.parent
@@ -196,7 +208,7 @@ def _argument(value: SSAValue) -> Handed | None:
 
 def _is_trip_number(value: SSAValue) -> bool:
     op = value.owner.parent_op() if isinstance(value, BlockArgument) else None
-    return isinstance(op, ForOp) and _argument(value) is None
+    return is_position(value) or (isinstance(op, ForOp) and _argument(value) is None)
 
 
 def _is_condition_argument(value: SSAValue) -> bool:
@@ -231,12 +243,12 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
             yield use.operation
 
 
-def _handing(value: SSAValue) -> Iterator[Operation]:
+def handing(value: SSAValue) -> Iterator[Operation]:
     """The ops that hand the value's memory on, once for each time."""
     for use in value.uses:
         user = use.operation
         if isinstance(user, ReshapeOp):
-            yield from _handing(user.result)
+            yield from handing(user.result)
         elif isinstance(user, YieldOp) or (
             isinstance(user, ControlOp) and use.index >= len(user.operands) - len(user.starts)
         ):
@@ -244,4 +256,4 @@ def _handing(value: SSAValue) -> Iterator[Operation]:
 
 
 def _times_handed_on(value: SSAValue) -> int:
-    return sum(1 for _ in _handing(value))
+    return sum(1 for _ in handing(value))

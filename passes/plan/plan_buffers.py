@@ -13,11 +13,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.errors import CompilerBug
 from mlc.dialects.places import Places, donations_of, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
-from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.passes.plan.sharing import may_write, share
 
 ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
@@ -26,11 +28,13 @@ ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
 @dataclass(frozen=True)
 class PlanBuffersPass(ModulePass):
     """
-    Sets `buffers` on kernels and `mlc.arena` on functions.
+    Sets `buffers` on kernels and tile loops, `mlc.arena` and `mlc.private` on functions.
 
     Values whose lives do not overlap share a slot (linear scan in order of birth). No kernel writes
     over what it reads, unless it says so itself. Values that regions hand on share a few slots, one
-    more than are live where one of them is written. SOURCE: Poletto and Sarkar, "Linear Scan
+    more than are live where one of them is written. What a tile loop's trips hand from phase to
+    phase has slots of its own, of which each thread has a set: their sizes are those of the largest
+    tile. SOURCE: Poletto and Sarkar, "Linear Scan
     Register Allocation", TOPLAS 21(5).
     """
 
@@ -47,16 +51,45 @@ def _plan(function: FuncOp) -> None:
     last = function.body.block.last_op
     assert last is not None
     results = {root_of(x): k for k, x in reversed(list(enumerate(last.operands)))}
-    counts = _counts(places, results)
+    placed = _placed(function)
+    counts = _counts(places, {**results, **placed})
+    loops = [op for op in function.walk() if isinstance(op, TilesOp)]
+    for loop in loops:
+        for value in (*loop.own, *loop.carried):
+            if value not in results and value not in placed:
+                counts.setdefault(places.group(value), 1)
     _carry_in_place(places, counts)
     _write_in_place(function, places, counts, results)
-    lives = _Lives(places, counts, results)
+    lives = _Lives(places, counts, results, placed)
     lives.block(function.body.block)
-    slots = assign_slots(lives.storages)
+    function.attributes["mlc.arena"] = slot_sizes(assign_slots(lives.storages))
+    if lives.private:
+        function.attributes["mlc.private"] = slot_sizes(assign_slots(lives.private))
     for op in places.live:
         if op.overwritten is None and op.parent is not None:
             op.properties["buffers"] = ArrayAttr([lives.place(x) for x in op.outs])
-    function.attributes["mlc.arena"] = slot_sizes(slots)
+    for loop in loops:
+        states = loop.carried if loop.spreads else ()
+        loop.attributes["buffers"] = ArrayAttr([lives.place(x) for x in (*loop.own, *states)])
+
+
+def _placed(function: FuncOp) -> dict[SSAValue, int]:
+    """Tiles that are written where they belong, with the number of the result they are of."""
+    found: dict[SSAValue, int] = {}
+    for op in function.walk():
+        if not isinstance(op, TilesOp):
+            continue
+        for k, value in enumerate(yield_of(op.body.block).values[: op.first_carried]):
+            root = root_of(value)
+            owner = root.owner
+            made = isinstance(owner, KernelOp) or (isinstance(owner, TilesOp) and root in owner.own)
+            if not made or owner.parent is not op.body.block or root in found:
+                raise CompilerBug(
+                    f"mlc-plan-buffers: tile {k} of mlc.tiles is not made by a kernel of its own:"
+                    " run mlc-form-kernels first"
+                )
+            found[root] = k
+    return found
 
 
 def _counts(places: Places, results: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
@@ -193,22 +226,37 @@ class _Lives:
     """The storages of a function, by a walk in program order."""
 
     def __init__(
-        self, places: Places, counts: Mapping[SSAValue, int], results: Mapping[SSAValue, int]
+        self,
+        places: Places,
+        counts: Mapping[SSAValue, int],
+        results: Mapping[SSAValue, int],
+        placed: Mapping[SSAValue, int],
     ) -> None:
         self.places = places
         self.counts = counts
         self.results = results
+        self.placed = placed
         self.storages: list[Storage] = []
+        self.private: list[Storage] = []  # of which each thread has its own
+        self.around: list[TilesOp] = []
         self.of: dict[SSAValue, list[Storage]] = {}  # by group
         self.position = 0
 
     def place(self, value: SSAValue) -> BufferAttr:
         """Where a kernel writes a result."""
+        if (number := self.placed.get(value)) is not None:
+            return BufferAttr(("tile", (number,)))
         group = self.places.group(value)
         number = self.results.get(value, self.results.get(group))
         if number is not None:
             return BufferAttr(("out", (number,)))
-        return BufferAttr(("arena", tuple(storage.slot for storage in self.of[group])))
+        slots = tuple(storage.slot for storage in self.of[group])
+        return BufferAttr(("private" if self.of[group][0] in self.private else "arena", slots))
+
+    @property
+    def bounds(self) -> dict[str, Dim]:
+        """The largest value of each symbol of the tile loops around the op."""
+        return {s: Dim.const(n) for loop in self.around for s, n in loop.sizes.items()}
 
     def block(self, block: Block) -> set[SSAValue]:
         """Walks a block; gives the groups it uses."""
@@ -218,7 +266,7 @@ class _Lives:
             used |= self._use(op.operands)
             if isinstance(op, ControlOp):
                 used |= self._control(op)
-            if not isinstance(op, ReshapeOp):
+            if not isinstance(op, ReshapeOp | TileOp):
                 used |= self._use(op.results)
         return used
 
@@ -228,14 +276,17 @@ class _Lives:
         for value in map(root_of, values):
             group = self.places.group(value)
             count = self.counts.get(group, 0)
+            if value in self.placed:
+                continue
             if not count or group in self.results or _is_outside(value, self.results):
                 continue
             groups.add(group)
             if group not in self.of:
-                now = self.position
-                new = [Storage(bytes_of(value.type), now, now) for _ in range(count)]
-                self.of[group] = new
-                self.storages += new
+                now, most = self.position, self.bounds
+                size = bytes_of(value.type).substitute(most)
+                self.of[group] = new = [Storage(size, now, now) for _ in range(count)]
+                inside = any(loop.spreads for loop in self.around)
+                (self.private if inside else self.storages).extend(new)
             for storage in self.of[group]:
                 storage.dies = self.position
         return groups
@@ -244,9 +295,14 @@ class _Lives:
         """What a loop uses from outside lives until its end, and so does what it carries."""
         start = self.position
         used = self._use(op.results)
+        if isinstance(op, TilesOp):
+            self.around.append(op)
+            used |= self._use(op.carried)
         for block in op.blocks:
             used |= self.block(block)
         self.position += 1
+        if isinstance(op, TilesOp):
+            self.around.pop()
         if op.repeats:
             for group in used:
                 for storage in self.of[group]:
