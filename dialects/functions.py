@@ -1,7 +1,7 @@
 """
 Dialect `mlc_math`: functions of floats that upstream's `math` lacks. Scalars and vectors alike;
 the pass mlc-expand-math replaces every one of them, as it does upstream's, by arithmetic and, where
-the target has instructions for them (`CpuTarget.has_lane_tables`), the five ops at the end.
+the target has instructions for them (`CpuTarget.has_lane_tables`), the six ops at the end.
 """
 
 from __future__ import annotations
@@ -127,6 +127,13 @@ class ReciprocalEstimateOp(UnaryFunction):
     name = "mlc_math.reciprocal_estimate"
 
 
+@irdl_op_definition
+class RootEstimateOp(UnaryFunction):
+    """1 / sqrt(x) within a relative 2^-14; inf at 0, 0 at inf, NaN below 0."""
+
+    name = "mlc_math.root_estimate"
+
+
 TABLE_BYTES = 128
 """A table is two vectors of AVX-512, 32 f32 or 16 f64, or twice that."""
 
@@ -179,7 +186,8 @@ MlcMath = Dialect(
     "mlc_math",
     [
         *(ErfcOp, LgammaOp, SigmoidOp, HypotOp, RemainderOp, NextAfterOp),
-        *(ScaleOp, ExponentOp, SignificandOp, ReciprocalEstimateOp, LookupOp),
+        *(ScaleOp, ExponentOp, SignificandOp, ReciprocalEstimateOp, RootEstimateOp),
+        LookupOp,
     ],
     [],
 )

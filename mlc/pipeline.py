@@ -110,7 +110,7 @@ STAGES = (
             "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "math.", "mlc_vec.",
             "mlc_par.", "mlc_gpu.",
             "mlc_math.scale", "mlc_math.exponent", "mlc_math.significand",
-            "mlc_math.reciprocal_estimate", "mlc_math.lookup",
+            "mlc_math.reciprocal_estimate", "mlc_math.root_estimate", "mlc_math.lookup",
         ),
     ),
 )  # fmt: skip

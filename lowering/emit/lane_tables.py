@@ -4,7 +4,8 @@ mlc_math: exponents and tables in registers, by the instructions of AVX-512.
 Each instruction has forms of 128, 256 and 512 bits; scalars go through the lowest lane of the
 first, vectors of other widths through pieces.
 SOURCE: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2C: VGETEXPPS,
-VGETMANTPS, VSCALEFPS, VRCP14PS, VPERMI2PS.
+VGETMANTPS, VSCALEFPS, VRCP14PS, VRSQRT14PS,
+VPERMI2PS.
 """
 
 from __future__ import annotations
@@ -164,4 +165,5 @@ RULES.on(functions.ScaleOp, _instruction("mask.scalef"))
 RULES.on(functions.ExponentOp, _instruction("mask.getexp"))
 RULES.on(functions.SignificandOp, _instruction("mask.getmant", f"i32 {SIGNIFICAND}"))
 RULES.on(functions.ReciprocalEstimateOp, _instruction("rcp14", rounds=False))
+RULES.on(functions.RootEstimateOp, _instruction("rsqrt14", rounds=False))
 RULES.on(functions.LookupOp, _lookup)

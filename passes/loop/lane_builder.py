@@ -286,7 +286,7 @@ class LaneBuilder:
         return self._add(vec.CastOp.of("sitofp", a, self.float_type))
 
     def scale(self, a: SSAValue, n: SSAValue) -> SSAValue:
-        """a 2^floor(n), rounded once; has_lane_tables only, as the next four."""
+        """a 2^floor(n), rounded once; has_lane_tables only, as the next five."""
         return self._float(functions.ScaleOp, a, n)
 
     def exponent(self, a: SSAValue) -> SSAValue:
@@ -300,6 +300,10 @@ class LaneBuilder:
     def reciprocal_estimate(self, a: SSAValue) -> SSAValue:
         """1 / a within a relative 2^-14"""
         return self._float(functions.ReciprocalEstimateOp, a)
+
+    def root_estimate(self, a: SSAValue) -> SSAValue:
+        """1 / sqrt(a) within a relative 2^-14"""
+        return self._float(functions.RootEstimateOp, a)
 
     def lookup(self, index: SSAValue, table: tuple[float, ...]) -> SSAValue:
         """table[index modulo its length]"""

@@ -20,11 +20,11 @@ def _log_word2(b: LaneBuilder, a: SSAValue) -> Word2:
     """
     ln(a), |error| <= 2^-10 ulp(ln a); -inf or NaN at 0, NaN or inf at inf.
 
-    k ln(2) - ln(c) + ln(1 + f), f = m c - 1. c has so few bits that f is exact, -ln(c) in its first
-    part so few that the sum with k ln(2) is. f - f^2/2 is a pair, the rest a polynomial.
+    k ln(2) - ln(c) + ln(1 + f), f = m c - 1, k as in lane_tables.py. c has so few bits that f is
+    exact, -ln(c) in its first part so few that the sum with k ln(2) is. f - f^2/2 is a pair, the
+    rest a polynomial.
     """
-    m = b.significand(a)
-    k = b.sub(b.exponent(a), b.exponent(m))
+    m, k = b.significand(a), b.exponent(a)
     index = b.shift_right_signed(b.bits(m), b.format.mantissa_bits - 5)
     f = b.fma(m, b.lookup(index, table(b, "short_inverse")), b.constant(-1.0))
     c = constants_of(b)

@@ -18,10 +18,12 @@ from mlc.passes.loop.formats import (
     rounding_shift,
 )
 from mlc.passes.loop.lane_builder import BINARY32, LaneBuilder
-from mlc.passes.loop.logarithm import split_exponent
+from mlc.passes.loop.logarithm import split_exponent, split_normal
 
 TWO_OVER_LN2: Pair = (2.8853900817779268, 4.0710547481862066e-17)
 TWO_THIRDS_OVER_LN2: Pair = (0.9617966939259756, 5.0577616648125907e-17)
+LARGEST_EXPONENT = 1020.0
+"""2^±this and what is near it are normal numbers of f64."""
 HUGE_EXPONENT = 2.0**70
 """To this power every float but 1 over- or underflows: log2 of the nearest is 2^-53."""
 
@@ -31,7 +33,11 @@ def _log2_word2(b: LaneBuilder, x: SSAValue) -> Word2:
     log2(x) within 2^-65 for 0 < x < inf, f64: with s = f / (2 + f),
     k + s (2 + z (2/3 + z P(z))) / ln 2, z = s^2, the first two terms as pairs.
     """
-    k, f = split_exponent(b, x)
+    return _log2_of(b, *split_exponent(b, x))
+
+
+def _log2_of(b: LaneBuilder, k: SSAValue, f: SSAValue) -> Word2:
+    """log2(2^k (1 + f)), likewise."""
     divisor, lost = fast_two_sum(b, b.constant(2.0), f)
     s2 = quotient(b, (f, b.constant(0.0)), (divisor, lost))
     z = product(b, s2, s2)
@@ -54,15 +60,27 @@ def _exp2_word2(b: LaneBuilder, high: SSAValue, low: SSAValue) -> SSAValue:
     shifted = b.fma(bounded, b.constant(0.5), shift)
     r = b.fma(b.sub(shifted, shift), b.constant(-2.0), bounded)
     low = b.select(b.compare("oeq", high, bounded), low, b.constant(0.0))
-    ln2, ln2_low = c.ln2
+    scale = power_of_two(b, shifted)
+    return b.mul(b.mul(_exp2_of_rest(b, r, low), scale), scale)
+
+
+def _exp2_in_range(b: LaneBuilder, high: SSAValue, low: SSAValue) -> SSAValue:
+    """2^(high + low), a normal number."""
+    shift = b.constant(rounding_shift(b.format))
+    shifted = b.add(high, shift)
+    r = b.sub(high, b.sub(shifted, shift))
+    return b.mul(_exp2_of_rest(b, r, low), power_of_two(b, shifted))
+
+
+def _exp2_of_rest(b: LaneBuilder, r: SSAValue, low: SSAValue) -> SSAValue:
+    """2^(r + low), |r| <= 1, f64."""
+    ln2, ln2_low = constants_of(b).ln2
     t, rest = two_product(b, r, b.constant(ln2))
     rest = b.fma(r, b.constant(ln2_low), b.fma(low, b.constant(ln2), rest))
     tail = b.mul(b.mul(t, t), polynomial(b, "exp_tail", t))
     whole, lost = fast_two_sum(b, b.constant(1.0), t)
     tail = b.fma(rest, b.add(whole, tail), tail)  # e^(t + rest) = e^t (1 + rest)
-    value = b.add(whole, b.add(lost, tail))
-    scale = power_of_two(b, shifted)
-    return b.mul(b.mul(value, scale), scale)
+    return b.add(whole, b.add(lost, tail))
 
 
 def _magnitude(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
@@ -72,8 +90,13 @@ def _magnitude(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
         y = b.at_least(b.at_most(y, HUGE_EXPONENT), -HUGE_EXPONENT)
         total, rest = two_product(b, y, high)
         return _exp2_word2(b, total, b.fma(y, low, rest))
+    return _power_of_f32(b, x, y)
+
+
+def _power_of_f32(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """The same in f64, to the 30 bits that f32 needs; subnormal x is a normal number there."""
     w = b.in_binary64()
-    k, f = split_exponent(w, w.widen(x))
+    k, f = split_normal(w, w.widen(x))
     s = w.div(f, w.add(f, w.constant(2.0)))
     logarithm = w.fma(s, polynomial(w, "log2_short", w.mul(s, s)), k)
     exponent = w.mul(w.widen(y), logarithm)
@@ -89,10 +112,27 @@ def pow(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:  # noqa: A001 - i
     """
     x^y. f32: 0.6 ulp, f64: 1.4 ulp; special cases as IEEE 754-2019, 9.2.1 (x^0 = 1^y = 1).
 
-    2^(y log2 |x|), the logarithm and the product as pairs (f32: in f64).
+    2^(y log2 |x|), the logarithm and the product as pairs (f32: in f64). Bases that are not
+    positive normal numbers, infinite and NaN exponents, and in f64 powers near the ends of the
+    format share one branch.
     SOURCE: Muller, Elementary Functions, 2016, chapter 11.
     """
-    return special_powers(b, x, y, _magnitude(b, b.abs(x), y))
+    if b.format is BINARY32:
+        result = _power_of_f32(b, x, y)
+        far = b.compare("uge", b.abs(y), b.constant(INFINITY))
+    else:
+        high, low = _log2_of(b, *split_normal(b, x))
+        total, rest = two_product(b, y, high)
+        result = _exp2_in_range(b, total, b.fma(y, low, rest))
+        # also for infinite y and NaN
+        far = b.compare("uge", b.abs(total), b.constant(LARGEST_EXPONENT))
+    normal = b.constant(constants_of(b).smallest_normal)
+    rare = b.either(b.compare("ult", x, normal), b.either(b.equals(x, INFINITY), far))
+
+    def fixed(inside: LaneBuilder) -> tuple[SSAValue]:
+        return (special_powers(inside, x, y, _magnitude(inside, inside.abs(x), y)),)
+
+    return b.where_any(rare, fixed, (result,))[0]
 
 
 def special_powers(b: LaneBuilder, x: SSAValue, y: SSAValue, result: SSAValue) -> SSAValue:

@@ -131,6 +131,9 @@ def _trigonometric() -> Iterator[Row]:
     )
     zero = mpmath.mpf(0)
     yield ("sin_tail", sin, lambda z: z, zero, reach, 2, 5)
+    half_turn = (pi / 2 * mpmath.mpf("1.001")) ** 2
+    weight = _away(lambda z: z * root(z) / mpmath.sin(root(z)))
+    yield ("sin_of_half_turns", sin, weight, zero, half_turn, 4, None)
     yield ("cos_tail", cos, lambda z: z**2, zero, reach, 2, 5)
     binomial = mpmath.binomial
 
@@ -275,6 +278,7 @@ def _by_table() -> Iterator[Row]:
 
         reach = wide / (2 * entries)
         yield ("exp_by_table", tail, lambda r: r * r, -reach * ln2, reach * ln2, *degrees(1, 4))
+        yield ("expm1_by_table", tail, abs, -reach * ln2, reach * ln2, *degrees(1, 5))
         yield ("exp2_by_table", rise, abs, -reach, reach, *degrees(2, 5))
         angle = (wide * (mpmath.mpf("1.5") - NEAREST_POINT) / (entries - 1)) ** 2
         yield ("atan_by_table", atan, lambda z: z, mpmath.mpf(0), angle, *degrees(0, 3))
@@ -358,13 +362,18 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
     SOURCE: S. Gal, in Accurate Scientific Computations, LNCS 235, 1986.
     """
     entries = 32 if dtype is np.float32 else 16
+    format_ = BINARY32 if dtype is np.float32 else BINARY64
 
     def rounded(x: Real) -> float:
         return float(dtype(mpmath.nstr(x, 30)))
 
-    def accurate(function: Function, place: Real) -> tuple[float, float]:
+    def accurate(
+        function: Function, place: Real, spacing: float | None = None
+    ) -> tuple[float, float]:
         first = dtype(rounded(place))
-        near = [float(first + k * np.spacing(first)) for k in range(-100, 101)]
+        spacing = np.spacing(first) if spacing is None else dtype(spacing)
+        first = np.rint(first / spacing) * spacing
+        near = [float(first + k * spacing) for k in range(-100, 101)]
         exact = [function(mpmath.mpf(x)) for x in near]
         lost = [abs(x - mpmath.mpf(rounded(x))) for x in exact]
         best = min(range(len(near)), key=lambda k: lost[k])
@@ -375,17 +384,28 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
 
     with mpmath.workdps(60):
         steps = [mpmath.mpf(k) / entries for k in range(entries)]
-        found = {"exp2": tuple(rounded(mpmath.mpf(2) ** step) for step in steps)}
+        powers = [mpmath.mpf(2) ** step for step in steps]
+        found = {"exp2": tuple(rounded(x) for x in powers)}
+        found["exp2_low"] = tuple(rounded(x / mpmath.mpf(rounded(x)) - 1) for x in powers)
         scales = {"log": mpmath.mpf(1), "log2": 1 / mpmath.log(2), "log10": 1 / mpmath.log(10)}
+        # products of so few bits with powers of 2 from 2^-6, less 1, are exact
+        few_bits = 2.0 ** (-18 if dtype is np.float32 else -30)
         for name, scale in scales.items():
+            of_2 = mpmath.mpf(rounded(scale * mpmath.log(2)))
+            if name == "log10" and dtype is np.float32:
+                of_2 = mpmath.mpf(0)  # two parts of log10(2), for all significands alike
             pairs = [(1.0, 0.0)]
             for k in range(1, entries - 1):
                 middle = mpmath.mpf(2 * (entries + k) + 1) / (2 * entries)
-                place = mpmath.mpf(1) / (middle if k < entries // 2 else middle / 2)
-                pairs.append(
-                    accurate(lambda x, scale=scale: -mpmath.log(x) * scale, mpmath.mpf(place))
-                )
-            pairs.append((1.0, 0.0))
+                lower = k < entries // 2
+                place = mpmath.mpf(1) / (middle if lower else middle / 2)
+                more = 0 if lower else of_2
+
+                def logarithm(x: Real, scale: Real = scale, more: Real = more) -> Real:
+                    return more - mpmath.log(x) * scale
+
+                pairs.append(accurate(logarithm, mpmath.mpf(place), few_bits))
+            pairs.append((1.0, float(of_2)))
             split(pairs, f"{name}_inverse", name)
         first = [mpmath.mpf(x) for x in found["log_inverse"]]
         found["inverse_root"] = tuple(rounded(x ** (mpmath.mpf(1) / 3)) for x in first)
@@ -397,11 +417,15 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
         logs = [-mpmath.log(mpmath.mpf(x)) for x in inverses]
         step = mpmath.mpf(2) ** (shift - np.finfo(dtype).nmant - 2)
         short_logs = [mpmath.nint(x / step) * step for x in logs]
+        # from 3/4 to 1, with ln(2)
+        ln2 = [mpmath.mpf(x) for x in CONSTANTS[format_].ln2_short]
+        logs = [x + sum(ln2) if k >= 16 else x for k, x in enumerate(logs)]
+        short_logs = [x + ln2[0] if k >= 16 else x for k, x in enumerate(short_logs)]
         found["short_inverse"] = tuple(inverses)
         found["short_log"] = tuple(float(x) for x in short_logs)
         pairs_of_logs = zip(logs, short_logs, strict=True)
         found["short_log_low"] = tuple(rounded(x - y) for x, y in pairs_of_logs)
-        per_radian = mpmath.mpf(TAN_POINTS_PER_RADIAN[BINARY32 if entries == 32 else BINARY64])
+        per_radian = mpmath.mpf(TAN_POINTS_PER_RADIAN[format_])
         steps = [NEAREST_POINT, *range(2, entries // 2)]
         middles = [accurate(mpmath.tan, mpmath.mpf(k) / per_radian) for k in steps]
         below = [(-x, -y) for x, y in reversed(middles)]
