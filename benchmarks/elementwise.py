@@ -24,7 +24,7 @@ from mlc.passes.report import plan_of, total
 from mlc.pipeline import Options, run_pipeline
 
 SIZES = (10**4, 10**6, 10**7)
-PLANS: dict[str, Literal["none", "simple"]] = {"unfused": "none", "fused": "simple"}
+PLANS: dict[str, Literal["none", "exact"]] = {"unfused": "none", "fused": "exact"}
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 

@@ -39,7 +39,7 @@ class Options:
     target: CpuTarget | GpuTarget
     threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
     numerics: Literal["strict", "standard", "fast"] = "standard"
-    fusion: Literal["simple", "none"] = "simple"
+    fusion: Literal["none", "all", "fnr", "greedy", "exact"] = "exact"
 
     def key(self) -> str:
         """The options that change the code."""
@@ -302,13 +302,15 @@ def compile_module(
     *,
     slow: Callable[..., object] | None = None,
     sizes: Mapping[str, int] | None = None,
+    source: ModuleOp | None = None,
 ) -> Executable:
     """
     The module's function as code in this process, from the caches where they know it.
 
     `slow` is called with arguments that `signature` does not take. `sizes` are values of the
-    symbols for which costs are reported. The module must not be used afterwards.
+    symbols for which costs are reported. The module must not be used afterwards; `source` is the
+    same module, which nobody rewrites: reports take the user's lines from it.
     """
     from mlc.executable import build
 
-    return build(module, signature, options, slow=slow, sizes=sizes or {})
+    return build(module, signature, options, slow=slow, sizes=sizes or {}, source=source)

@@ -23,8 +23,9 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.passes.plan.grouping import is_view
+from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
+from mlc.passes.timeline import sizes_at
 
 _DONE_TO: dict[str, str] = {
     "mlc.broadcast": "broadcast",
@@ -66,7 +67,7 @@ def copies_of(
                 Copy(
                     kind="copy",
                     kernel=number,
-                    bytes=sum(bytes_of(x.type).evaluate(sizes) for x in op.outs),
+                    bytes=sum(bytes_of(x.type).evaluate(sizes_at(op, sizes)) for x in op.outs),
                     reason="; ".join(reasons),
                     source=_place(op),
                 )
@@ -77,7 +78,7 @@ def copies_of(
                 Copy(
                     kind="pack",
                     kernel=number,
-                    bytes=size.evaluate(sizes),
+                    bytes=size.evaluate(sizes_at(op, sizes)),
                     reason="every tile of rows reads this factor again: one pass lays its blocks"
                     " out as the tiles read them",
                     source=place(inner),

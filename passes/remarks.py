@@ -51,6 +51,11 @@ def remark(op: Operation, text: str, decision: Decision | None = None) -> None:
         heard.append(Remark(op.name, text, place(op), decision))
 
 
+def is_heard() -> bool:
+    """Whether there is a listener: remarks that cost time are made for one only."""
+    return _listeners.get() is not None
+
+
 def place(op: Operation) -> str:
     """``file:line`` of the user's code that gave rise to the op; empty where unknown."""
     location = op.location

@@ -15,9 +15,9 @@ from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.passes.copies import Copy, copies_of
 from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
-from mlc.passes.plan.grouping import is_view
+from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
-from mlc.passes.timeline import Memory, handed_to, runs_of, spell
+from mlc.passes.timeline import Memory, handed_to, runs_of, sizes_at, spell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def plan_of(
     between = tuple(
         Intermediate(
             result=spell(value),
-            bytes=bytes_of(value.type).evaluate(sizes),
+            bytes=bytes_of(value.type).evaluate(sizes_at(op, sizes)),
             written_by=numbers[op],
             read_by=readers,
             place=str(op.buffers.data[k]) if op.buffers is not None else "",
@@ -149,7 +149,8 @@ def _kernel(
     sizes: Mapping[str, int],
     threads: int,
 ) -> KernelReport:
-    work, runs = work_of(op, sizes), runs_of(op)
+    sizes = sizes_at(op, sizes)
+    work = work_of(op, sizes)
     computing = [inner for inner in op.block.ops if not is_view(inner) and inner is not op.yielded]
     return KernelReport(
         number=number,
@@ -158,7 +159,7 @@ def _kernel(
         results=tuple(spell(x) for x in op.outs),
         work=work,
         predicted_s=predicted_s(work, weighted_flops(op, sizes), target, threads),
-        runs=None if runs is None else runs.evaluate(sizes),
+        runs=runs_of(op, sizes),
         source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
     )
 
@@ -196,10 +197,10 @@ def by_source_line(module: ModuleOp, sizes: Mapping[str, int]) -> dict[str, int]
     for kernel in module.walk():
         if not isinstance(kernel, KernelOp):
             continue
-        known = runs_of(kernel)
-        runs = 1 if known is None else known.evaluate(sizes)
+        known, here = runs_of(kernel, sizes), sizes_at(kernel, sizes)
+        runs = 1 if known is None else known
         for op in kernel.block.ops:
-            if isinstance(op, TensorOp) and (flops := op.cost().flops.evaluate(sizes)):
+            if isinstance(op, TensorOp) and (flops := op.cost().flops.evaluate(here)):
                 where = place(op) or "unknown"
                 found[where] = found.get(where, 0) + flops * runs
     return found

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
+from typing import cast
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.places import Places, donations_of
-from mlc.dialects.plan import KernelOp
+from mlc.dialects.places import Places, donations_of, root_of
+from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.plan import Place as Kind
-from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
-from mlc.passes.plan.grouping import is_view
+from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
+from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.plan_buffers import ALIGNMENT_BYTES, arena_slots
 from mlc.passes.remarks import place
 
@@ -34,7 +37,7 @@ class Held:
     value: str  # "f32[64, 10]"
     made_by: str  # the op: "exp"; of an argument its name
     bytes: int
-    place: str  # "arena 0", "out 1", "argument 2"
+    place: str  # "arena 0", "out 1", "argument 2", "private 0" (a tile of each thread)
     source: str  # file:line of that op, or ""
 
 
@@ -77,29 +80,45 @@ class Memory:
 
 
 def memory_of(
-    module: ModuleOp, sizes: Mapping[str, int], scratch: Mapping[KernelOp, int] | None = None
+    module: ModuleOp,
+    sizes: Mapping[str, int],
+    scratch: Mapping[KernelOp, int] | None = None,
+    *,
+    reserved_bytes: int | None = None,
+    threads: int = 1,
 ) -> Memory:
-    """What a call of a planned module allocates; `scratch`: bytes that kernels need themselves."""
+    """
+    What a call of a planned module allocates. `scratch`: bytes that kernels need themselves.
+    `reserved_bytes`: the arena, where it holds more than slots and scratch: areas of so many
+    `threads` that run tile loops.
+    """
     function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
     slots = [max(dim.evaluate(sizes) for dim in slot) for slot in arena_slots(function)]
     rounded = tuple(-(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in slots)
     outputs = function.function_type.outputs
     in_place = set(donations_of(function).values())
     new = [t for k, t in enumerate(outputs) if k not in in_place]
-    timeline = _Timeline(function, sizes, scratch or {})
+    timeline = _Timeline(function, sizes, scratch or {}, threads)
     timeline.block(function.body.block, None)
+    arena = sum(rounded) + max((scratch or {}).values(), default=0)
     return Memory(
         arguments_bytes=sum(x.bytes for x in timeline.arguments),
         results_bytes=sum(bytes_of(t).evaluate(sizes) for t in new),
-        arena_bytes=sum(rounded) + max((scratch or {}).values(), default=0),
+        arena_bytes=arena if reserved_bytes is None else reserved_bytes,
         slots_bytes=rounded,
         arguments=timeline.arguments,
         steps=tuple(timeline.steps),
     )
 
 
-def trips_of(op: ControlOp) -> Dim | None:
-    """How often a loop runs; None where data decides, and for `while` and `if`."""
+def trips_of(op: ControlOp, sizes: Mapping[str, int] | None = None) -> Dim | None:
+    """
+    How often a loop runs; None where data decides, and for `while` and `if`. Tile loops need the
+    values of the symbols.
+    """
+    if isinstance(op, TilesOp):
+        known = [n.evaluate(sizes or {}) for n in op.extents]
+        return Dim.const(prod(-(-n // s) for n, s in zip(known, op.steps, strict=True)))
     owner = op.count.owner if isinstance(op, ForOp) else None
     if isinstance(owner, SizeOp):
         return owner.dim
@@ -108,15 +127,24 @@ def trips_of(op: ControlOp) -> Dim | None:
     return None
 
 
-def runs_of(op: Operation) -> Dim | None:
+def runs_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
     """How often a call runs an op of the entry; None where data decides."""
-    runs: Dim | None = Dim.const(1)
+    runs = 1
     around = op.parent_op()
-    while isinstance(around, ControlOp) and runs is not None:
-        trips = trips_of(around) if around.repeats else Dim.const(1)
-        runs = None if trips is None else runs * trips
+    while isinstance(around, ControlOp):
+        if around.repeats:
+            trips = trips_of(around, sizes)
+            if trips is None:
+                return None
+            runs *= trips.evaluate(sizes)
         around = around.parent_op()
     return runs
+
+
+def sizes_at(op: Operation, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """The values of all symbols where an op stands: tiles have their largest size."""
+    loops = list(enclosing_tiles(op))
+    return {**sizes, **{name: n for loop in loops for name, n in loop.sizes.items()}}
 
 
 def handed_to(user: Operation, operand: int) -> list[SSAValue]:
@@ -129,7 +157,7 @@ def handed_to(user: Operation, operand: int) -> list[SSAValue]:
         return []
     if user.parent not in around.yielding():
         return []
-    k = operand - (len(around.results) - len(around.starts))
+    k = operand - around.first_carried
     again = [around.carried_in(b)[k] for b in around.blocks] if k >= 0 and around.starts else []
     return [*again, around.results[operand]]
 
@@ -144,9 +172,14 @@ class _Timeline:
     """A walk over the function in the order in which its kernels run."""
 
     def __init__(
-        self, function: FuncOp, sizes: Mapping[str, int], scratch: Mapping[KernelOp, int]
+        self,
+        function: FuncOp,
+        sizes: Mapping[str, int],
+        scratch: Mapping[KernelOp, int],
+        threads: int,
     ) -> None:
         self.sizes = sizes
+        self.threads = threads
         self.scratch = scratch
         self.places = Places(function)
         self.steps: list[MemoryStep] = []
@@ -166,8 +199,14 @@ class _Timeline:
         self.makers: dict[SSAValue, tuple[KernelOp, int]] = {}  # of a group: its first kernel
         self.where: dict[SSAValue, tuple[Kind, tuple[int, ...]]] = {}  # results and groups
         self.chosen: dict[SSAValue, int] = {}  # the slot of a value that may lie in several
+        self.of_kernels: dict[SSAValue, tuple[KernelOp, int]] = {
+            x: (op, k) for op in self.places.live for k, x in enumerate(op.outs)
+        }
         for op in self.places.live:
             self._note(op)
+        for op in function.walk():
+            if isinstance(op, TilesOp):
+                self._note_tiles(op)
         self.kernels = {op: k for k, op in enumerate(self._in_order(function.body.block))}
 
     def _in_order(self, block: Block) -> list[KernelOp]:
@@ -177,11 +216,27 @@ class _Timeline:
         for k, (out, buffer) in enumerate(zip(op.outs, op.buffers or (), strict=False)):
             group = self.places.group(out)
             self.makers.setdefault(group, (op, k))
-            if buffer.data[0] == "input":
-                continue
-            self.where[out] = buffer.data
-            if buffer.data[0] == "arena" or group not in self.where:
-                self.where[group] = buffer.data
+            self._lies(out, buffer)
+
+    def _note_tiles(self, op: TilesOp) -> None:
+        """Where the results of a tile loop lie, of which its kernels write parts."""
+        listed = op.attributes.get("buffers")
+        found = cast("ArrayAttr[Attribute]", listed) if isinstance(listed, ArrayAttr) else ()
+        for value, buffer in zip((*op.own, *op.carried), found, strict=False):
+            if isinstance(buffer, BufferAttr):
+                self._lies(value, buffer)
+        for k, value in enumerate(op.own):
+            last = root_of(yield_of(op.body.block).values[k])
+            if last in self.of_kernels:
+                self.makers.setdefault(self.places.group(value), self.of_kernels[last])
+
+    def _lies(self, value: SSAValue, buffer: BufferAttr) -> None:
+        if buffer.data[0] in ("input", "tile"):
+            return  # in memory of something else, which is listed itself
+        self.where[value] = buffer.data
+        group = self.places.group(value)
+        if buffer.data[0] != "out" or group not in self.where:
+            self.where[group] = buffer.data
 
     def block(self, block: Block, inside: int | None) -> int:
         """The steps of a block; the most bytes that are live in it."""
@@ -216,7 +271,7 @@ class _Timeline:
 
     def _control(self, op: ControlOp, inside: int | None) -> int:
         number = len(self.steps)
-        trips = trips_of(op)
+        trips = trips_of(op, self.sizes)
         step = MemoryStep(
             number=number,
             kernel=None,
@@ -236,7 +291,8 @@ class _Timeline:
     def _held(self, op: KernelOp) -> tuple[Held, ...]:
         """What lies in results and arena while a kernel runs, by place."""
         held: dict[tuple[Kind, int], Held] = {}
-        for value in (*self.places.live[op], *op.outs):
+        written = [x for loop in enclosing_tiles(op) for x in (*loop.own, *loop.carried)]
+        for value in (*self.places.live[op], *op.outs, *written):
             group = self.places.group(value)
             found = self.where.get(value, self.where.get(group))
             if found is None or value in self.outside:
@@ -248,7 +304,7 @@ class _Timeline:
             spelled = f"{kind} {number}"
             if kind == "out" and number in self.replaced:
                 spelled = f"argument {self.replaced[number]}"
-            held[kind, number] = self._of(value, group, spelled)
+            held[kind, number] = self._of(value, group, spelled, op)
         return tuple(held.values())
 
     def _slot(self, value: SSAValue, numbers: tuple[int, ...], taken: set[int]) -> int:
@@ -259,16 +315,14 @@ class _Timeline:
             self.chosen[value] = before
         return before
 
-    def _of(self, value: SSAValue, group: SSAValue, spelled: str) -> Held:
-        maker = value.owner
-        kernel, k = self.makers[group]
-        if isinstance(maker, KernelOp):
-            kernel, k = maker, list[SSAValue](maker.outs).index(value)
+    def _of(self, value: SSAValue, group: SSAValue, spelled: str, at: KernelOp) -> Held:
+        kernel, k = self.of_kernels.get(value, self.makers.get(group, (at, 0)))
         inner = kernel.yielded.values[k].owner
+        copies = self.threads if spelled.startswith("private") else 1
         return Held(
             value=spell(value),
             made_by=_name(inner) or "copy",
-            bytes=bytes_of(value.type).evaluate(self.sizes),
+            bytes=bytes_of(value.type).evaluate(sizes_at(at, self.sizes)) * copies,
             place=spelled,
             source=(place(inner) if isinstance(inner, Operation) else "") or place(kernel),
         )

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.passes.plan.grouping import is_view
+from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
-from mlc.passes.timeline import argument_name, spell
+from mlc.passes.timeline import argument_name, sizes_at, spell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class _Builder:
         made = [op for op in kernel.block.ops if isinstance(op, TensorOp) and not is_view(op)]
         reads: list[tuple[int, SSAValue]] = []
         for op in made:
-            flops = op.cost().flops.evaluate(self.sizes)
+            flops = op.cost().flops.evaluate(sizes_at(kernel, self.sizes))
             name, result = op.name.removeprefix("mlc."), op.results[0]
             self.of[result] = self._node(result, name, number, place(op) or place(kernel), flops)
             reads += [(self.of[result], x) for x in op.operands]
@@ -115,12 +115,16 @@ class _Builder:
                 op=op,
                 kernel=kernel,
                 result=spell(value),
-                bytes=bytes_of(value.type).evaluate(self.sizes),
+                bytes=bytes_of(value.type).evaluate(self._sizes(value)),
                 flops=flops,
                 source=source,
             )
         )
         return number
+
+    def _sizes(self, value: SSAValue) -> Mapping[str, int]:
+        owner = value.owner
+        return sizes_at(owner, self.sizes) if isinstance(owner, Operation) else self.sizes
 
     def _makers(self, value: SSAValue) -> list[tuple[int, bool]]:
         """The nodes that make a value, and whether they do so in the trip before."""

@@ -21,6 +21,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Template
+from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, Whole
@@ -29,15 +30,17 @@ from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
 from mlc.passes.cost import kernel_cost
-from mlc.passes.plan.grouping import (
+from mlc.passes.plan.grouping import Grouping, Kernel
+from mlc.passes.plan.legality import (
+    FUSIONS,
     Fusion,
-    Grouping,
-    Kernel,
+    State,
     is_buffer,
     is_view,
     through_reshapes,
 )
 from mlc.passes.plan.ownership import Ownership
+from mlc.passes.plan.planner import BUDGET_MS, Planner
 
 
 @dataclass(frozen=True)
@@ -45,25 +48,60 @@ class FormKernelsPass(ModulePass):
     """
     Puts every op that computes into an `mlc.kernel`; outside stay buffers and their views.
 
-    `fusion`: "simple" fuses what is right without comparing costs of alternatives; "none" gives
-    each op a kernel of its own.
+    `fusion`: "exact" searches for the plan that should take the least time; "all", "fnr" (fuse, no
+    redundancy) and "greedy" are rules of thumb; "none" gives each op a kernel of its own.
+    `budget_ms`: how long the search may take. `forced`: "store:N" or "inline:N" decides the value
+    of the function's N-th op, as its walk counts.
     """
 
     name = "mlc-form-kernels"
 
-    fusion: str = "simple"
+    fusion: str = "exact"
+    budget_ms: float = BUDGET_MS
+    forced: tuple[str, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.fusion not in ("simple", "none"):
-            raise ValueError(
-                f'mlc-form-kernels: fusion="{self.fusion}"; expected "simple" or "none"'
-            )
+        fusion = _fusion(self.fusion)
+        target = target_of(op)
         for function in op.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                _form(function, self.fusion)
+                planner = Planner(
+                    fusion=fusion,
+                    target=target,
+                    budget_ms=self.budget_ms,
+                    forced=forced_values(function, self.forced),
+                )
+                _form(function, planner)
 
 
-def _form(function: FuncOp, fusion: Fusion) -> None:
+def _fusion(name: str) -> Fusion:
+    for known in FUSIONS:
+        if name == known:
+            return known
+    expected = ", ".join(f'"{known}"' for known in FUSIONS)
+    raise ValueError(f'mlc-form-kernels: fusion="{name}"; expected one of {expected}')
+
+
+def forced_values(function: FuncOp, forced: Sequence[str]) -> dict[SSAValue, State]:
+    """The values that are decided from outside. Raises ValueError."""
+    if not forced:
+        return {}
+    ops = list(function.walk())
+    words: dict[str, State] = {"store": "buffer", "inline": "inline"}
+    found: dict[SSAValue, State] = {}
+    for text in forced:
+        word, _, digits = text.partition(":")
+        number = int(digits) if digits.isdecimal() else len(ops)
+        if word not in words or number >= len(ops) or len(ops[number].results) != 1:
+            raise ValueError(
+                f'mlc-form-kernels: forced="{text}"; expected "store:N" or "inline:N", with the'
+                f" number below {len(ops)} of an op with a result"
+            )
+        found[ops[number].results[0]] = words[word]
+    return found
+
+
+def _form(function: FuncOp, planner: Planner) -> None:
     block = function.body.block
     if any(isinstance(op, KernelOp) for op in block.ops):
         return
@@ -72,7 +110,7 @@ def _form(function: FuncOp, fusion: Fusion) -> None:
         function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(name) for name in symbols])
     order = {op: index for index, op in enumerate(function.walk())}
     general = set[SSAValue](block.args[k] for k in general_arguments(function))
-    _Build(Grouping(block, Ownership(function), fusion).run(), order, general, None).run()
+    _Build(Grouping(block, Ownership(function), planner).run(), order, general, None).run()
 
 
 def symbols_of(function: FuncOp) -> tuple[str, ...]:

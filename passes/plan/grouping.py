@@ -1,5 +1,5 @@
 """
-Which ops share a kernel: legality and the simple rule of thumb, decided from the last op backwards.
+Which ops share a kernel, by the states that `planner.py` decided, from the last op backwards.
 
 An op is visited after everything that reads it, so it knows who wants it: kernels, element by
 element, or somebody who needs it in memory. It is then computed inside all those kernels, or once,
@@ -13,39 +13,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.places import root_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
-from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, Whole
-from mlc.dialects.tensor.placing import INDEX_MAPS, PLACING, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
 from mlc.dialects.tensor.sort import Sorting
-from mlc.dialects.tensor.tiles import TileOp, is_position
+from mlc.dialects.tensor.tiles import TileOp
+from mlc.passes.plan.legality import (
+    AGAIN,
+    MAX_OPS,
+    MAX_OUTPUTS,
+    ONCE,
+    SAME,
+    Stage,
+    is_splat,
+    is_stored_constant,
+    is_trip_number,
+    is_view,
+    reads_of,
+    through_reshapes,
+)
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
-from mlc.passes.remarks import remark
-from mlc.passes.tensor.constants import repeated_element
+from mlc.passes.plan.planner import Planner
 from mlc.passes.tensor.stacked import stacked_outputs
-
-Fusion = Literal["simple", "none"]
-Stage = Literal["result", "prologue", "operand", "piece"]
-"""Where a kernel reads: per result element, per summand, per factor of a contraction, per part."""
-
-SAME, ONCE, AGAIN = 0, 1, 2
-"""How a kernel reads a value: at its own point; each element at most once; elements repeatedly."""
-
-CHEAP = 4.0  # additions' worth of arithmetic that is rather repeated than stored: one cached load
-MAX_OPS = 96  # ops per kernel; bounds the compile time of one module
-MAX_OUTPUTS = 8  # streams that one loop writes without thrashing a level-1 set of 8 ways
 
 
 @dataclass(eq=False)
@@ -78,7 +78,7 @@ class Grouping:
 
     block: Block
     ownership: Ownership
-    fusion: Fusion = "simple"
+    planner: Planner = field(default_factory=Planner)
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     home: dict[SSAValue, Kernel] = field(default_factory=dict[SSAValue, Kernel])
     inner: dict[Block, Grouping] = field(default_factory=dict[Block, "Grouping"])
@@ -93,6 +93,9 @@ class Grouping:
         """Decides every op of the block, and of the blocks inside it."""
         ops = list(self.block.ops)
         self._demands: dict[SSAValue, list[Demand]] = {}
+        self._over: dict[Shape, list[Kernel]] = {}
+        self._states = self.planner.states(self.block, self.ownership)
+        self._is_apart = self.planner.fusion == "none"
         self._facts = _Facts(ops, self.ownership)
         self.overwritten: dict[SSAValue, int] = {}  # buffers, by the op that writes over them
         self._leave(ops[-1], len(ops))
@@ -121,7 +124,7 @@ class Grouping:
             and not (isinstance(owner, TransposeOp) and demand.stage == "operand")
         ):
             for k, x in enumerate(owner.operands):
-                self._need(x, replace(demand, reads=max(demand.reads, _reads(owner, k))))
+                self._need(x, replace(demand, reads=max(demand.reads, reads_of(owner, k))))
         else:
             self.outer.append(value)
 
@@ -152,7 +155,7 @@ class Grouping:
         known = root_of(value)
         # its memory is written by the time it is read; or would be shared by what has one content
         own = is_own(through_reshapes(value, self.block)) or is_shared(known, op)
-        if own or _is_trip_number(known) or (op, k) in self.ownership.copied or _is_splat(known):
+        if own or is_trip_number(known) or (op, k) in self.ownership.copied or is_splat(known):
             self._copy(op, k, index)
         else:
             self._need(value, Demand(index))
@@ -160,15 +163,15 @@ class Grouping:
     def _copy(self, op: Operation, k: int, index: int) -> None:
         value = op.operands[k]
         kernel = Kernel(index, shape_of(value.type), [value], is_copy=True)
-        if isinstance(op, ForOp) and _is_splat(root_of(value)):
+        if isinstance(op, ForOp) and is_splat(root_of(value)):
             kernel.is_unwritten = k - 1 in stacked_outputs(op)
         self.copies[op, k] = kernel
-        self.kernels.append(kernel)
+        self._add(kernel)
         self._need(value, Demand(index, kernel))
 
     def _control(self, op: ControlOp, index: int) -> None:
         for block in op.blocks:
-            inner = self.inner[block] = Grouping(block, self.ownership, self.fusion).run()
+            inner = self.inner[block] = Grouping(block, self.ownership, self.planner).run()
             self.overwritten.update(dict.fromkeys(inner.overwritten, index))
             for value in inner.outer:
                 self._need(value, Demand(index))
@@ -248,7 +251,8 @@ class Grouping:
     def _epilogue(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """The pointwise kernel that alone reads the reduction, at the reduction's own points."""
         readers = {d.kernel for d in demands if d.kernel is not None}
-        if len(readers) != 1 or self.fusion == "none":
+        stored = self.planner.forced.get(op.results[0]) == "buffer"
+        if len(readers) != 1 or self._is_apart or stored:
             return None
         (kernel,) = readers
         taken = kernel.reduction is not None or kernel.is_whole or kernel.shape != op.shape
@@ -262,7 +266,6 @@ class Grouping:
                     self._compute(op, d.kernel, d.stage, d.reads)
                     d.kernel.ops += 1
             return
-        self._say_why(op, demands)
         kernel = self._joined(op, demands)
         if kernel is None:
             kernel = self._new_kernel(op, index)
@@ -274,7 +277,7 @@ class Grouping:
     def _is_inlined(self, op: TensorOp, demands: list[Demand]) -> bool:
         """Whether the op is computed inside each kernel that reads it, and stored nowhere."""
         kernels = {d.kernel for d in demands}
-        if None in kernels or self.fusion == "none":
+        if None in kernels or self._states.get(op.results[0]) != "inline":
             return False
         if any(k is not None and k.ops >= MAX_OPS for k in kernels):
             return False
@@ -282,47 +285,17 @@ class Grouping:
             return False
         if any(d.stage == "operand" for d in demands):
             return isinstance(op, ConvertOp) and len(kernels) == 1
-        value = op.results[0]
-        if len(kernels) == 1:
-            again = any(d.reads == AGAIN for d in demands)
-            return not again or self._facts.work[value] <= CHEAP
-        if any(d.stage == "piece" for d in demands) or self._facts.work[value] > CHEAP:
-            return False
-        # its sources read by every kernel, against: read once, it written, it read by every kernel
-        sources, readers = len(self._facts.sources[value]), len(kernels)
-        return sources * readers <= sources + 1 + readers
-
-    def _say_why(self, op: TensorOp, demands: list[Demand]) -> None:
-        """A remark about a value that kernels read and that is stored all the same."""
-        kernels = {d.kernel for d in demands if d.kernel is not None}
-        if not kernels or any(d.kernel is None for d in demands) or self.fusion == "none":
-            return
-        work = self._facts.work[op.results[0]]
-        if any(d.stage == "operand" for d in demands):
-            why = "a factor of a contraction is read many times"
-        elif any(self._is_late(op, k.position) for k in kernels):
-            why = "what it reads is written over before its reader runs"
-        elif any(k.ops >= MAX_OPS for k in kernels):
-            why = f"its reader holds {MAX_OPS} ops already"
-        elif len(kernels) == 1:
-            why = f"a broadcast repeats it, and it costs {work:g} additions; the limit is {CHEAP:g}"
-        elif work > CHEAP:
-            why = f"{len(kernels)} kernels read it, and it costs {work:g} additions;"
-            why += f" the limit is {CHEAP:g}"
-        else:
-            sources = len(self._facts.sources[op.results[0]])
-            why = f"{len(kernels)} kernels would each read its {sources} sources"
-        remark(op, f"stored, not computed where it is read: {why}")
+        return True
 
     def _joined(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """An existing kernel over the same points that can write the value on its way."""
-        if self.fusion == "none":
+        if self._is_apart:
             return None
         readers = {d.kernel for d in demands}
         mine = self._facts.sources[op.results[0]]
         best: Kernel | None = None
-        for kernel in self.kernels:
-            if kernel.shape != op.shape or kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS:
+        for kernel in self._over.get(op.shape, ()):
+            if kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS:
                 continue
             if kernel.ops >= MAX_OPS or not _fits(kernel, demands):
                 continue
@@ -347,9 +320,13 @@ class Grouping:
 
     def _new_kernel(self, op: TensorOp, index: int, *, is_whole: bool = False) -> Kernel:
         kernel = Kernel(index, op.shape, [], is_whole=is_whole)
-        self.kernels.append(kernel)
+        self._add(kernel)
         self._write(op.results[0], kernel)
         return kernel
+
+    def _add(self, kernel: Kernel) -> None:
+        self.kernels.append(kernel)
+        self._over.setdefault(kernel.shape, []).append(kernel)
 
     def _write(self, value: SSAValue, kernel: Kernel) -> None:
         kernel.outputs.append(value)
@@ -369,15 +346,14 @@ class Grouping:
             return
         for k, x in enumerate(op.operands):
             if k not in stored:
-                self._need(x, Demand(position, kernel, stage, max(reads, _reads(op, k))))
+                self._need(x, Demand(position, kernel, stage, max(reads, reads_of(op, k))))
 
 
 class _Facts:
-    """Of each value of a block: the arithmetic from its sources to it, and the sources."""
+    """Of each value of a block: what it is made of, back to reductions and to memory."""
 
     def __init__(self, ops: Iterable[Operation], ownership: Ownership) -> None:
         self.stored = ownership.in_place
-        self.work: dict[SSAValue, float] = {}
         self.sources: dict[SSAValue, frozenset[SSAValue]] = {}
         for op in ops:
             for value in op.results:
@@ -387,70 +363,11 @@ class _Facts:
         stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | Whole)
         stops = stops or op in self.stored or (isinstance(op, TileOp) and op.looks_at_memory)
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
-            self.work[value] = 0.0
             self.sources[value] = frozenset((value,))
             return
-        self.work[value] = sum((self.work.get(x, 0.0) for x in op.operands), _weight(op))
         self.sources[value] = frozenset[SSAValue]().union(
             *(self.sources.get(x, frozenset((x,))) for x in op.operands)
         )
-
-
-def _weight(op: Operation) -> float:
-    return op.WEIGHT if isinstance(op, TensorOp) and not is_view(op) else 0.0
-
-
-def is_view(op: Operation) -> bool:
-    """Ops that kernels hold a copy of: index maps, and values made of nothing."""
-    if isinstance(op, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
-        return True
-    if isinstance(op, TileOp):
-        return not op.looks_at_memory
-    if isinstance(op, ReshapeOp):
-        return op.unit_axes_only()
-    return isinstance(op, ConstantOp) and not is_stored_constant(op)
-
-
-def is_stored_constant(op: Operation) -> bool:
-    """A constant that is a buffer: its elements differ (or there are none)."""
-    return isinstance(op, ConstantOp) and repeated_element(op) is None
-
-
-def _is_splat(value: SSAValue) -> bool:
-    return isinstance(value.owner, ConstantOp) and not is_stored_constant(value.owner)
-
-
-def through_reshapes(value: SSAValue, block: Block) -> SSAValue:
-    """The buffer that reshapes of this block look at."""
-    while isinstance(value.owner, ReshapeOp) and value.owner.parent is block:
-        value = value.owner.x
-    return value
-
-
-def _is_trip_number(value: SSAValue) -> bool:
-    loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
-    return is_position(value) or (isinstance(loop, ForOp) and loop.body.block.args[0] is value)
-
-
-def is_buffer(value: SSAValue) -> bool:
-    """Whether a value is in memory wherever kernels are formed: never computed inside one."""
-    owner = value.owner
-    if isinstance(value, BlockArgument) or not isinstance(owner, TensorOp):
-        return True
-    if isinstance(owner, TileOp):
-        return owner.looks_at_memory
-    return is_stored_constant(owner) or (
-        isinstance(owner, ReshapeOp) and not owner.unit_axes_only()
-    )
-
-
-def _reads(op: TensorOp, operand: int) -> int:
-    if isinstance(op, BroadcastOp) or (
-        isinstance(op, (*PLACING, TileOp)) and not shape_of(op.operands[operand].type)
-    ):
-        return AGAIN
-    moved = isinstance(op, DynamicUpdateOp) and operand == 1
-    return ONCE if moved or is_view(op) else SAME
 
 
 def _all_buffers(demands: Sequence[Demand]) -> bool:

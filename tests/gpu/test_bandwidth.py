@@ -138,7 +138,7 @@ def test_bandwidth(capsys: pytest.CaptureFixture[str]) -> None:
         arguments = [Argument(F32, tuple(map(Dim.const, shape))) for shape in shapes]
         module = function_module(arguments, body)
         signature = signature_of(module)
-        call = load(to_plan(module, fusion="simple"), signature)
+        call = load(to_plan(module, fusion="exact"), signature)
         inputs = [device_result(F32, shape) for shape in shapes]
         rate = arrays * 4 * np.prod(shapes[0]) / seconds(lambda c=call, x=inputs: c(*x))
         lines.append(f"{name:>16}: {rate / 1e9:6.0f} GB/s, {rate / ceiling:4.0%} of a copy")

@@ -44,7 +44,7 @@ def add(a: Array, b: Array) -> Array:
     return a + b
 
 
-def elementwise_plan(fusion: Literal["none", "simple"], size: int = 10**7) -> Plan:
+def elementwise_plan(fusion: Literal["none", "exact"], size: int = 10**7) -> Plan:
     """The plan of `fused` on float32, with and without fusion."""
     spec = mlc.TensorSpec(size, dtype="f32")
     target = named_target("avx2")
@@ -64,16 +64,16 @@ def test_one_addition_has_intensity_one_third() -> None:
 
 
 def test_three_kernels_have_intensity_one_third_and_one_has_three_fifths() -> None:
-    plans = {"none": elementwise_plan("none"), "simple": elementwise_plan("simple")}
+    plans = {"none": elementwise_plan("none"), "exact": elementwise_plan("exact")}
     found = {fusion: len(plan.kernels) for fusion, plan in plans.items()}
-    assert found == {"none": 3, "simple": 1}
+    assert found == {"none": 3, "exact": 1}
     for kernel in plans["none"].kernels:
         assert Fraction(kernel.intensity_per_access).limit_denominator(100) == Fraction(1, 3)
-    (kernel,) = plans["simple"].kernels
+    (kernel,) = plans["exact"].kernels
     assert Fraction(kernel.intensity_per_access).limit_denominator(100) == Fraction(3, 5)
     assert kernel.intensity == pytest.approx(3 / 20)  # operations per byte of float32
     assert len(plans["none"].intermediates) == 2
-    assert not plans["simple"].intermediates
+    assert not plans["exact"].intermediates
 
 
 def test_report_prints_both_intensities() -> None:

@@ -96,7 +96,7 @@ def test_batched_programs_compile(seed: int) -> None:
     ]
     expected = interpret(made, arrays)
     signature = signature_of(made)
-    run = compile_plan(to_plan(made, fusion="simple"), signature, opt_level=0)
+    run = compile_plan(to_plan(made, fusion="exact"), signature, opt_level=0)
     for x, y in zip(run(*arrays), expected, strict=True):
         np.testing.assert_array_equal(x, y)
 
@@ -189,7 +189,7 @@ def test_a_branch_that_an_example_does_not_take_does_not_fail_for_it(way: str) -
         arrays = [np.array(numbers, np.int64), np.reshape([x for _, x in examples], (-1, 2, 2))]
         expected = interpret(made, arrays)
         signature = signature_of(made)
-        run = compile_plan(to_plan(made, fusion="simple"), signature, opt_level=0)
+        run = compile_plan(to_plan(made, fusion="exact"), signature, opt_level=0)
         for x, y in zip(run(*arrays), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-14)
 

@@ -79,7 +79,7 @@ WHOLE: dict[str, tuple[Body, int]] = {
 def test_what_is_written_as_a_whole_has_ptx(name: str) -> None:
     body, phases = WHOLE[name]
     module = function_module(ARGUMENTS, body, ("m", "n"))
-    program = gpu_program(to_plan(module, fusion="simple"), _target())
+    program = gpu_program(to_plan(module, fusion="exact"), _target())
     assert len(program.kernels) == phases
     for kernel in program.kernels:
         assert ".entry" in emit_ptx(kernel.llvm, _target())

@@ -27,7 +27,7 @@ def _schedule(body: Body, *arguments: tuple[DType, Shape]) -> Schedule:
     """The schedule of the only kernel."""
     given = [Argument(dtype, tuple(map(Dim.of, shape))) for dtype, shape in arguments]
     symbols = sorted({s for a in given for d in a.dims for s in d.symbols()})
-    module = to_plan(function_module(given, body, symbols), fusion="simple")
+    module = to_plan(function_module(given, body, symbols), fusion="exact")
     (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
     target = named_target("h200")
     assert isinstance(target, GpuTarget)

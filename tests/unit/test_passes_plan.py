@@ -35,7 +35,7 @@ def planned(seed: int, fusion: str) -> ModuleOp:
 
 
 @pytest.mark.parametrize("seed", range(100))
-@pytest.mark.parametrize("fusion", ["simple", "none"])
+@pytest.mark.parametrize("fusion", ["exact", "greedy", "all", "fnr", "none"])
 def test_kernels_obey_the_plan_level(seed: int, fusion: str) -> None:
     module = planned(seed, fusion)
     for op in module.walk():

@@ -47,7 +47,7 @@ def compiled(text: str, **options: str) -> Executable:
     """The text's function on this machine."""
     module = read(text)
     signature = signature_of(entry_function(module))
-    fusion = "none" if options.get("fusion") == "none" else "simple"
+    fusion = "none" if options.get("fusion") == "none" else "exact"
     return compile_module(module, signature, Options(target=host_target(), fusion=fusion))
 
 

@@ -55,7 +55,7 @@ def test_plan_and_code_mean_what_the_program_means(first: int) -> None:
                 verify_dominance(module)
                 same(interpret(module, arrays), expected, step.name, seed)
         signature = signature_of(module)
-        to_plan(module, fusion="simple" if seed % 3 else "none")
+        to_plan(module, fusion="exact" if seed % 3 else "none")
         module.verify()
         verify_dominance(module)
         same(interpret(module, arrays), expected, "the plan", seed)

@@ -31,7 +31,7 @@ def parsed(text: str) -> ModuleOp:
 
 
 def compiled(
-    text: str, threads: int | None = None, fusion: str = "simple"
+    text: str, threads: int | None = None, fusion: str = "exact"
 ) -> Callable[..., tuple[Array, ...]]:
     """The program as a function, by way of every level."""
     module = parsed(text)
@@ -50,7 +50,7 @@ def test_reference(program: Program) -> None:
     close(interpret(parsed(program.text), arrays), program.meaning(*arrays))
 
 
-@pytest.mark.parametrize("fusion", ["simple", "none"])
+@pytest.mark.parametrize("fusion", ["exact", "none"])
 def test_plan_means_the_same(program: Program, fusion: str) -> None:
     arrays = program.draw()
     module = to_plan(parsed(program.text), fusion=fusion)
@@ -58,7 +58,7 @@ def test_plan_means_the_same(program: Program, fusion: str) -> None:
     close(interpret(module, arrays), program.meaning(*arrays))
 
 
-@pytest.mark.parametrize("fusion", ["simple", "none"])
+@pytest.mark.parametrize("fusion", ["exact", "none"])
 def test_code_means_the_same(program: Program, fusion: str) -> None:
     arrays = program.draw()
     run = compiled(program.text, fusion=fusion)

@@ -5,7 +5,7 @@
 // RUN: not mlc opt %s -p canoncalize 2>&1 | filecheck %s --check-prefix=MEANT
 // RUN: not mlc opt %s -p 'canonicalize{max-element=8}' 2>&1 | filecheck %s --check-prefix=OPTION
 // RUN: not mlc opt %s -p 'canonicalize{' 2>&1 | filecheck %s --check-prefix=SYNTAX
-// RUN: not mlc opt %s -p 'form-kernels{fusion="greedy"}' 2>&1 | filecheck %s --check-prefix=VALUE
+// RUN: not mlc opt %s -p 'form-kernels{fusion="every"}' 2>&1 | filecheck %s --check-prefix=VALUE
 // RUN: not mlc opt %s --target=z80 2>&1 | filecheck %s --check-prefix=TARGET
 // RUN: not mlc opt %S/nowhere.mlir 2>&1 | filecheck %s --check-prefix=FILE
 // RUN: not mlc opt --frobnicate 2>&1 | filecheck %s --check-prefix=FLAG
@@ -24,7 +24,7 @@
 // OPTION:       mlc: pass canonicalize: {{.*}}"max_element"{{.*}}; expected one of max-elements, max-work
 // SYNTAX:       mlc: -p 'canonicalize{': {{.*}}
 // SYNTAX:       expected passes such as 'canonicalize,cse'
-// VALUE:        mlc: pass mlc-form-kernels: fusion="greedy"; expected "simple" or "none"
+// VALUE:        mlc: pass mlc-form-kernels: fusion="every"; expected one of "none", "all", "fnr", "greedy", "exact"
 // TARGET:       mlc: --target z80: no target is called 'z80'; expected one of host, {{.*}}avx2
 // FILE:         nowhere.mlir: No such file or directory; expected a file with MLIR text
 // FLAG:         mlc opt: error: unrecognized arguments: --frobnicate

@@ -1,5 +1,5 @@
 // Ops that can run as one loop nest share a kernel; each kernel states its template and its cost.
-// RUN: mlc opt %s -p form-kernels --split-input-file | filecheck %s
+// RUN: mlc opt %s -p 'form-kernels{fusion="greedy"}' --split-input-file | filecheck %s
 // RUN: mlc opt %s -p 'form-kernels{fusion="none"}' --split-input-file | filecheck %s --check-prefix=NONE
 
 // E = D + (A + B) * C, the example of the course: 3 operations, 4 reads and 1 write per element in one

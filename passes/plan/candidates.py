@@ -1,0 +1,498 @@
+"""
+The table of what a plan may choose for each op of a block: its partial plans, in numbers (D22).
+
+SOURCE: Boehm et al., "On Optimizing Operator Fusion Plans for Large-Scale Machine Learning in
+SystemML", PVLDB 11(12), 2018. In its terms, an entry says which template the op *opens* (`kind`,
+over `space`), along which reads it *fuses* what it reads (`reads`), and whether it is *closed*
+(`rule`); plans are *merged* where two entries come to one kernel. The table is linear in the number
+of reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.places import root_of
+from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.control import ControlOp, YieldOp
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.placing import DynamicSliceOp
+from mlc.dialects.tensor.reduce import Product, Reduction
+from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
+from mlc.dialects.tensor.sort import Sorting
+from mlc.dialects.tensor.tiles import TileOp
+from mlc.passes.plan.legality import (
+    AGAIN,
+    ONCE,
+    SAME,
+    Rule,
+    Stage,
+    State,
+    is_splat,
+    is_stored_constant,
+    is_trip_number,
+    is_view,
+    reads_of,
+    through_reshapes,
+    weight_of,
+)
+from mlc.passes.plan.ownership import Ownership
+from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
+from mlc.passes.plan.plan_cost import Rates, elements_of, stored_bytes
+
+Kind = Literal["cell", "view", "reduction", "whole", "copy", "memory"]
+"""What an entry opens: a point of a loop nest, a nest, or a reader that wants buffers."""
+
+NEVER = 1 << 60
+
+
+class Read:
+    """One way from an entry to what it reads, through views."""
+
+    __slots__ = ("again", "count", "entry", "is_stored", "stage", "stream")
+
+    def __init__(
+        self,
+        entry: Entry | None,
+        stream: int,
+        again: int,
+        *,
+        is_stored: bool = False,
+        stage: Stage | None = None,
+        count: float | None = None,
+    ) -> None:
+        self.entry = entry  # None: memory from outside of the block
+        self.stream = stream  # what is read where it lies in memory
+        self.again = again
+        self.is_stored = is_stored  # it must lie in memory
+        self.stage: Stage | None = stage  # None: the reader's own
+        self.count = count  # elements that are computed of it; None: as many as of the reader
+
+
+class Entry:
+    """The partial plans of one op (or of somebody who reads values at the block's end)."""
+
+    __slots__ = (
+        "before", "bytes", "deadline", "forced", "index", "inner", "is_alone", "is_convert",
+        "kind", "latest", "light", "mask", "needs", "number", "op", "points", "readers", "reads",
+        "rule", "space", "stream", "weight", "write",
+    )  # fmt: skip
+
+    def __init__(self, kind: Kind, index: int, op: Operation, space: int, points: float) -> None:
+        self.kind: Kind = kind
+        self.index = index  # position in the block
+        self.op = op
+        self.space = space  # number of the result's shape
+        self.points = points  # elements of the result
+        self.inner = points  # elements of the iteration space
+        self.number = -1  # in the order of decisions
+        self.weight = 0.0
+        self.light = 0.0  # additions' worth of arithmetic from what lies in memory to it
+        self.mask = 0  # what it is made of, a bit for each value at which that begins
+        self.latest = index  # where a kernel that computes it stands at the latest
+        self.before = NEVER  # each kernel that reads it stands before this
+        self.deadline = NEVER  # where something that it reads is written over
+        self.bytes = 0.0
+        self.write = 0  # time of writing the result
+        self.stream = -1  # the result in memory
+        self.rule: Rule | None = None  # why it is stored; None: it may be inline
+        self.forced: State | None = None
+        self.is_convert = False
+        self.is_alone = False  # a kernel of its own, whatever is decided
+        self.reads: list[Read] = []
+        self.needs: list[Entry] = []  # what must lie in memory when it is computed
+        self.readers: list[tuple[Entry, Read]] = []
+
+    def may_begin(self) -> bool:
+        """Whether some plan writes it in a kernel that others may join."""
+        if self.kind == "cell":
+            return self.rule is not None or self.is_point()
+        return self.kind in ("copy", "view")
+
+    def is_point(self) -> bool:
+        """
+        Whether the search decides on it: several read it, or one repeatedly. What is read once is
+        as cheap where it is read as anywhere.
+        """
+        if self.kind != "cell" or self.rule is not None:
+            return False
+        if len(self.readers) != 1:
+            return bool(self.readers)
+        _, read = self.readers[0]
+        repeated = read.count is not None and read.count > self.points
+        return read.again == AGAIN or repeated
+
+
+def may_share(reader: Entry, read: Read, entry: Entry) -> bool:
+    """Whether a kernel that computes the reader may write the entry on its way."""
+    if reader.kind not in ("cell", "copy") or reader.space != entry.space:
+        return False
+    return read.again == SAME and not read.is_stored
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """The bits that are set, each as a number with this bit."""
+    while mask:
+        bit = mask & -mask
+        yield bit
+        mask ^= bit
+
+
+class Table:
+    """The entries of one block, in the order of decisions: readers first."""
+
+    def __init__(self, block: Block, ownership: Ownership, rates: Rates) -> None:
+        self.block = block
+        self.rates = rates
+        self.ownership = ownership
+        self.entries: list[Entry] = []
+        self.of: dict[Operation, Entry] = {}
+        self.streams: list[int] = []  # time of reading each
+        self.pairs: list[tuple[Entry, Entry]] = []
+        self._stream_of: dict[tuple[object, object], int] = {}
+        self._spaces: dict[Shape, int] = {}
+        self._bits: dict[SSAValue, int] = {}  # of values at which something begins
+        self._roots: dict[SSAValue, int] = {}  # of those that lie in some memory
+        self._masks: dict[SSAValue, int] = {}
+        ops = list(block.ops)
+        written = sorted(self._written_over(ops), key=lambda found: -found[0])
+        for index, op in enumerate(ops):
+            if isinstance(op, TensorOp):
+                self._open(index, op)
+            for value in op.results:
+                self._begin(op, value)
+        for entry in self.of.values():
+            self._fuse(entry)
+        self._order(ops)
+        for entry in self.entries:
+            self._close(entry, written)
+        self._bound_positions()
+        self._pair()
+        self._cut()
+
+    # Entries ------------------------------------------------------------------------------------
+
+    def _open(self, index: int, op: TensorOp) -> None:
+        kind: Kind = "cell"
+        if isinstance(op, Reduction):
+            kind = "reduction"
+        elif isinstance(op, Whole) or op in self.ownership.in_place:
+            kind = "whole"
+        elif is_view(op) or isinstance(op, ReshapeOp | ConstantOp):
+            kind = "view"
+        shape = op.shape
+        entry = self.of[op] = Entry(kind, index, op, self._space(shape), elements_of(shape))
+        if kind in ("reduction", "whole"):
+            entry.inner = elements_of(op.iteration())
+        entry.weight = weight_of(op) * (op.FLOPS if isinstance(op, Product) else 1)
+        entry.is_convert = isinstance(op, ConvertOp)
+        value = op.results[0]
+        entry.bytes = stored_bytes(value.type)
+        entry.write = self.rates.stream(entry.bytes, entry.bytes)
+        entry.stream = self._stream(value, None, entry.bytes, entry.bytes)
+
+    def _begin(self, op: Operation, value: SSAValue) -> None:
+        """What the value is made of, back to reductions and to memory."""
+        entry = self.of.get(op)
+        starts = entry is None or entry.kind in ("reduction", "whole")
+        starts = starts or (isinstance(op, TileOp) and op.looks_at_memory)
+        if starts or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
+            self._masks[value] = self._bit(value)
+            return
+        mask = 0
+        for x in op.operands:
+            mask |= self._mask(x)
+            above = self.of.get(x.owner) if isinstance(x.owner, Operation) else None
+            if above is not None and entry is not None:
+                entry.light += above.light
+        if entry is not None:
+            entry.light += entry.weight
+        self._masks[value] = mask
+
+    def _fuse(self, entry: Entry) -> None:
+        """The reads of an entry, each back to what is not a view."""
+        op = entry.op
+        assert isinstance(op, TensorOp)
+        stored = op.stored_operands()
+        stage: Stage | None = None
+        if entry.kind == "reduction":
+            stage = "operand" if isinstance(op, Product) else "prologue"
+        elif entry.kind == "whole":
+            stage = "piece"
+        in_place = op in self.ownership.in_place
+        for k, x in enumerate(op.operands):
+            count = None
+            if stage is not None:
+                count = entry.inner if stage == "prologue" else elements_of(shape_of(x.type))
+            if k in stored or (in_place and (k == 0 or self._reads_old(op, x))):
+                self._store(entry, x)
+            else:
+                entry.reads += self._reads(entry, x, self._how(op, k), stage, count, None)
+
+    def _how(self, op: TensorOp, k: int) -> int:
+        """How the op reads an operand."""
+        if isinstance(op, Product | Sorting):
+            return AGAIN
+        if op in self.ownership.in_place:
+            return SAME if k == 1 else AGAIN
+        if isinstance(op, Reduction | Whole):
+            return SAME
+        if isinstance(op, GatherOp):
+            words, result = split(op.letters.data)
+            return AGAIN if any(c not in words[k] for c in result) else ONCE
+        return reads_of(op, k)
+
+    def _reads_old(self, op: TensorOp, x: SSAValue) -> bool:
+        return bool(self._mask(x) & self._roots.get(root_of(op.operands[0]), 0))
+
+    def _reads(
+        self,
+        entry: Entry,
+        x: SSAValue,
+        again: int,
+        stage: Stage | None,
+        count: float | None,
+        part: Operation | None,
+    ) -> Iterator[Read]:
+        """The reads of one operand; `part`: the slice on the way that picks the fewest bytes."""
+        owner = x.owner
+        if isinstance(owner, TensorOp) and is_view(owner):
+            if isinstance(owner, SliceOp | DynamicSliceOp) and (
+                part is None
+                or stored_bytes(owner.results[0].type) < stored_bytes(part.results[0].type)
+            ):
+                part = owner
+            stored = owner.stored_operands()
+            for k, below in enumerate(owner.operands):
+                if k in stored:
+                    self._store(entry, below)
+                else:
+                    how = max(again, reads_of(owner, k))
+                    yield from self._reads(entry, below, how, stage, count, part)
+            return
+        root = through_reshapes(x, self.block)
+        below = self.of.get(root.owner) if isinstance(root.owner, Operation) else None
+        held = stored_bytes(root.type)
+        moved = held if part is None else min(held, stored_bytes(part.results[0].type))
+        stream = self._stream(root, part, moved, held)
+        if below is not None and is_stored_constant(below.op):
+            below = None
+        elif isinstance(root.owner, TileOp) and root.owner.looks_at_memory:
+            below = None
+            for part_of in root.owner.operands:
+                self._store(entry, part_of)
+        yield Read(
+            below, stream, again, is_stored=root is not x, stage=stage, count=count
+        )  # fmt: skip
+
+    def _store(self, entry: Entry, x: SSAValue) -> None:
+        """The operand must be a buffer when the entry is computed."""
+        root = through_reshapes(x, self.block)
+        below = self.of.get(root.owner) if isinstance(root.owner, Operation) else None
+        if isinstance(root.owner, TileOp) and root.owner.looks_at_memory:
+            for part_of in root.owner.operands:
+                self._store(entry, part_of)
+        elif below is not None and not is_stored_constant(below.op):
+            entry.needs.append(below)
+
+    # Readers ------------------------------------------------------------------------------------
+
+    def _order(self, ops: list[Operation]) -> None:
+        last = ops[-1]
+        self._leave(last, len(ops))
+        for index in range(len(ops) - 2, -1, -1):
+            op = ops[index]
+            if isinstance(op, ControlOp):
+                self._control(op, index)
+            elif (entry := self.of.get(op)) is not None:
+                self._append(entry)
+
+    def _append(self, entry: Entry) -> None:
+        entry.number = len(self.entries)
+        self.entries.append(entry)
+
+    def _leave(self, terminator: Operation, end: int) -> None:
+        left: set[SSAValue] = set()
+        for k, value in enumerate(terminator.operands):
+            if isinstance(terminator, YieldOp) and not is_placed(terminator, k):
+                self._hand_on(terminator, k, end)
+                continue
+            root = through_reshapes(value, self.block)
+            owner = root.owner
+            computed = is_written_there(terminator, k, root)
+            again = root in left and (
+                isinstance(owner, Whole | ControlOp) or isinstance(terminator, YieldOp)
+            )
+            if computed and owner.parent is self.block and not again:
+                left.add(root)
+                self._want(terminator, value, end)
+            else:
+                self._copy(terminator, value, end)
+
+    def _hand_on(self, op: Operation, k: int, index: int) -> None:
+        value = op.operands[k]
+        known = root_of(value)
+        own = is_own(through_reshapes(value, self.block)) or is_shared(known, op)
+        if own or is_trip_number(known) or (op, k) in self.ownership.copied or is_splat(known):
+            self._copy(op, value, index)
+        else:
+            self._want(op, value, index)
+
+    def _control(self, op: ControlOp, index: int) -> None:
+        for value in dict.fromkeys(self._used_inside(op)):
+            self._want(op, value, index)
+        first = len(op.operands) - len(op.starts)
+        for k, value in enumerate(op.operands):
+            if k >= first:
+                self._hand_on(op, k, index)
+            elif not isinstance(value.owner, ConstantOp | SizeOp):
+                self._want(op, value, index)
+
+    def _used_inside(self, op: ControlOp) -> Iterator[SSAValue]:
+        """The values of this block that kernels inside read, behind views."""
+        for block in op.blocks:
+            for inner in block.walk():
+                pending = list(inner.operands)
+                while pending:
+                    x = pending.pop()
+                    if x.owner not in self.of:
+                        continue
+                    if isinstance(x.owner, TensorOp) and is_view(x.owner):
+                        pending += x.owner.operands
+                    else:
+                        yield x
+
+    def _want(self, op: Operation, value: SSAValue, index: int) -> None:
+        """A reader that needs the value in memory."""
+        entry = Entry("memory", index, op, -1, 0.0)
+        self._store(entry, value)
+        if entry.needs:
+            self._append(entry)
+
+    def _copy(self, op: Operation, value: SSAValue, index: int) -> None:
+        """A kernel that writes the value for one reader alone."""
+        shape = shape_of(value.type)
+        entry = Entry("copy", index, op, self._space(shape), elements_of(shape))
+        entry.bytes = stored_bytes(value.type)
+        entry.write = self.rates.stream(entry.bytes, entry.bytes)
+        entry.reads = list(self._reads(entry, value, SAME, None, None, None))
+        entry.mask = self._mask(value)
+        self._append(entry)
+
+    # Rules --------------------------------------------------------------------------------------
+
+    def _close(self, entry: Entry, written: list[tuple[int, SSAValue]]) -> None:
+        """What follows from the graph alone: rules, and the reads seen from what is read."""
+        if entry.kind == "view" and entry.rule is None:
+            return  # its readers repeat it
+        for read in entry.reads:
+            if read.entry is not None:
+                read.entry.readers.append((entry, read))
+                if read.is_stored:
+                    read.entry.rule = read.entry.rule or "reshape"
+                elif read.stage == "operand" and not read.entry.is_convert:
+                    read.entry.rule = read.entry.rule or "factor"
+        for below in entry.needs:
+            below.before = min(below.before, entry.latest)
+            below.rule = "stored-result" if entry.kind == "memory" else below.rule or "whole"
+        if entry.kind in ("memory", "copy"):
+            return
+        if entry.kind == "whole":
+            entry.rule = "whole"
+        elif entry.kind == "reduction":
+            entry.rule = "reduced"
+        entry.mask = self._masks[entry.op.results[0]]
+        if written:
+            below = 0
+            for x in entry.op.operands:
+                below |= self._mask(x)
+            for index, root in written:
+                if index > entry.index and below & self._roots.get(root, 0):
+                    entry.deadline = index
+
+    def _bound_positions(self) -> None:
+        """Where kernels can be at the latest: readers first, since these hold what they read."""
+        for entry in self.entries:
+            if entry.kind in ("memory", "copy", "whole", "view"):
+                continue
+            before = NEVER
+            for reader, read in entry.readers:
+                if entry.kind == "cell" or may_share(reader, read, entry):
+                    entry.latest = max(entry.latest, reader.latest)
+                before = min(before, reader.latest)
+            entry.before = min(before, entry.before)
+
+    def _pair(self) -> None:
+        """Values over one space, made of the same, that one kernel may write side by side."""
+        groups: dict[tuple[int, int], list[Entry]] = {}
+        for entry in self.entries[::-1]:
+            if entry.may_begin():
+                for bit in bits_of(entry.mask):
+                    groups.setdefault((entry.space, bit), []).append(entry)
+        for group in groups.values():
+            for k, entry in enumerate(group):
+                if entry.kind != "cell":
+                    continue
+                for other in group[k + 1 :]:
+                    if other.index >= entry.before:
+                        break
+                    self.pairs.append((entry, other))
+
+    def _cut(self) -> None:
+        """What has a kernel of its own in every plan is memory for those who read it."""
+        paired = {entry for pair in self.pairs for entry in pair}
+        for entry in self.entries:
+            if entry.kind in ("whole", "view"):
+                entry.is_alone = True
+            elif entry.rule is not None:
+                shares = any(may_share(*reader, entry) for reader in entry.readers)
+                entry.is_alone = not shares and entry not in paired
+        for entry in self.entries:
+            entry.needs = [below for below in entry.needs if not below.is_alone]
+            for read in entry.reads:
+                if read.entry is not None and read.entry.is_alone:
+                    read.entry = None
+
+    def _written_over(self, ops: Iterable[Operation]) -> Iterator[tuple[int, SSAValue]]:
+        if not self.ownership.in_place:
+            return
+        for index, op in enumerate(ops):
+            for inner in op.walk():
+                if inner in self.ownership.in_place:
+                    yield index, root_of(inner.operands[0])
+
+    # Numbers ------------------------------------------------------------------------------------
+
+    def _space(self, shape: Shape) -> int:
+        return self._spaces.setdefault(shape, len(self._spaces))
+
+    def _stream(self, root: SSAValue, part: Operation | None, moved: float, held: float) -> int:
+        key = (root, part)
+        found = self._stream_of.get(key)
+        if found is None:
+            found = self._stream_of[key] = len(self.streams)
+            self.streams.append(self.rates.stream(moved, held))
+        return found
+
+    def _bit(self, value: SSAValue) -> int:
+        found = self._bits.get(value)
+        if found is None:
+            found = self._bits[value] = 1 << len(self._bits)
+            root = root_of(value)
+            self._roots[root] = self._roots.get(root, 0) | found
+        return found
+
+    def _mask(self, value: SSAValue) -> int:
+        found = self._masks.get(value)
+        if found is not None:
+            return found
+        if isinstance(value, BlockArgument) or value.owner not in self.of:
+            return self._bit(value)
+        return 0

@@ -1,0 +1,106 @@
+"""
+What a plan may do: facts about ops and the graph, each with the name that `why-not` reports (D22).
+
+docs/plan.md lists the rules.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.placing import INDEX_MAPS, PLACING, DynamicUpdateOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.tiles import TileOp, is_position
+from mlc.passes.tensor.constants import repeated_element
+
+Stage = Literal["result", "prologue", "operand", "piece"]
+"""Where a kernel reads: per result element, per summand, per factor of a contraction, per part."""
+
+SAME, ONCE, AGAIN = 0, 1, 2
+"""How a kernel reads a value: at its own point; each element at most once; elements repeatedly."""
+
+CHEAP = 4.0  # additions' worth of arithmetic that is rather repeated than stored: one cached load
+MAX_OPS = 96  # ops per kernel; bounds the compile time of one module
+MAX_OUTPUTS = 8  # streams that one loop writes without thrashing a level-1 set of 8 ways
+
+Rule = Literal["stored-result", "whole", "factor", "reduced", "reshape", "late", "size"]
+"""Why a value is stored that kernels could compute where they read it: docs/plan.md."""
+
+WHY: dict[str, str] = {
+    "stored-result": "somebody needs it in memory",
+    "whole": "it is read at computed positions",
+    "factor": "a factor of a contraction is read many times",
+    "reshape": "it is read in another shape",
+    "late": "what it reads is written over before its reader runs",
+    "size": f"its reader holds {MAX_OPS} ops already",
+    "cost": "by cost",
+    "forced": "as asked",
+}
+
+State = Literal["inline", "buffer"]
+Fusion = Literal["none", "all", "fnr", "greedy", "exact"]
+FUSIONS: tuple[Fusion, ...] = ("none", "all", "fnr", "greedy", "exact")
+
+
+def weight_of(op: Operation) -> float:
+    """Its time per element relative to an addition; nothing for what kernels hold a copy of."""
+    return op.WEIGHT if isinstance(op, TensorOp) and not is_view(op) else 0.0
+
+
+def is_view(op: Operation) -> bool:
+    """Ops that kernels hold a copy of: index maps, and values made of nothing."""
+    if isinstance(op, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
+        return True
+    if isinstance(op, TileOp):
+        return not op.looks_at_memory
+    if isinstance(op, ReshapeOp):
+        return op.unit_axes_only()
+    return isinstance(op, ConstantOp) and not is_stored_constant(op)
+
+
+def is_stored_constant(op: Operation) -> bool:
+    """A constant that is a buffer: its elements differ (or there are none)."""
+    return isinstance(op, ConstantOp) and repeated_element(op) is None
+
+
+def is_splat(value: SSAValue) -> bool:
+    return isinstance(value.owner, ConstantOp) and not is_stored_constant(value.owner)
+
+
+def through_reshapes(value: SSAValue, block: Block) -> SSAValue:
+    """The buffer that reshapes of this block look at."""
+    while isinstance(value.owner, ReshapeOp) and value.owner.parent is block:
+        value = value.owner.x
+    return value
+
+
+def is_trip_number(value: SSAValue) -> bool:
+    loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    return is_position(value) or (isinstance(loop, ForOp) and loop.body.block.args[0] is value)
+
+
+def is_buffer(value: SSAValue) -> bool:
+    """Whether a value is in memory wherever kernels are formed: never computed inside one."""
+    owner = value.owner
+    if isinstance(value, BlockArgument) or not isinstance(owner, TensorOp):
+        return True
+    if isinstance(owner, TileOp):
+        return owner.looks_at_memory
+    return is_stored_constant(owner) or (
+        isinstance(owner, ReshapeOp) and not owner.unit_axes_only()
+    )
+
+
+def reads_of(op: TensorOp, operand: int) -> int:
+    if isinstance(op, BroadcastOp) or (
+        isinstance(op, (*PLACING, TileOp)) and not shape_of(op.operands[operand].type)
+    ):
+        return AGAIN
+    moved = isinstance(op, DynamicUpdateOp) and operand == 1
+    return ONCE if moved or is_view(op) else SAME
