@@ -18,7 +18,7 @@ from mlc.dialects.tensor.op import TensorOp, Whole, int_property
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.sort import Sorting
-from mlc.passes.plan.grouping import is_view
+from mlc.passes.plan.legality import is_view
 
 BLOCKED = -1
 """In place of an operand's axis: a tile of the result does not need a tile of the operand."""
@@ -46,6 +46,7 @@ class AxisMaps:
         self._moves: dict[TensorOp, Moves] = {}
         self._sources: dict[TensorOp, tuple[Read, ...]] = {}
         self._made_up: dict[SSAValue, bool] = {}
+        self._spaces: dict[TensorOp, tuple[Shape, int]] = {}
 
     def moves_of(self, op: TensorOp) -> Moves:
         """How the op's operands move with its result's axes, and then with those it reduces."""
@@ -53,6 +54,18 @@ class AxisMaps:
         if found is None:
             found = self._moves[op] = _moves(op)
         return found
+
+    def space_of(self, op: TensorOp) -> tuple[Shape, int]:
+        """The op's iteration space, and how many of its axes are the result's."""
+        found = self._spaces.get(op)
+        if found is None:
+            found = self._spaces[op] = op.iteration(), len(op.shape)
+        return found
+
+    def forget_sources(self) -> None:
+        """To be called when ops were given other operands."""
+        self._sources.clear()
+        self._made_up.clear()
 
     def sources_of(self, op: TensorOp) -> tuple[Read, ...]:
         """What the op reads, with views looked through."""

@@ -1,76 +1,91 @@
 """
-Groups of ops that are worth a kernel of several phases: computed tile by tile along common row
-axes, so that what passes between them stays in a cache (D16, D22).
+Groups of ops that may be a kernel of several phases: computed tile by tile along common row axes,
+so that what passes between them stays in a cache. Legality alone (D16, D22).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
 from mlc.dialects.dims import Dim, Shape, product
-from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import TensorOp, Whole, bytes_of
+from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
-from mlc.passes.cost import KERNEL_CALL_S, bandwidth
-from mlc.passes.plan.grouping import Grouping, is_buffer, is_stored_constant, is_view
+from mlc.passes.plan.block_graph import BlockGraph
+from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
 
-ASSUMED = 4096
-"""Of a size that only the call knows, in estimates."""
-
 NARROW = 16  # columns of a factor up to which a contraction reads its other factor once
-TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
-MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
+MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile
 OPS = 96  # per group; bounds the compile time of one loop
+
+Axes = tuple[int | None, ...]
+"""For each row axis, and then for the columns, an axis of an op's iteration space; None: it has
+no columns."""
 
 
 @dataclass
 class Group:
-    """Ops of one block, in program order, and the axis of each result along each row axis."""
+    """
+    Ops of one block, in program order, and where each has the group's row axes.
+
+    With a `column`, values that have rows and columns are never stored: the loop over tiles of rows
+    walks over tiles of columns, which reductions combine.
+    """
 
     ops: list[TensorOp]
     rows: Shape  # the extent of each row axis
-    axes: dict[TensorOp, tuple[int, ...]]  # of its iteration space: result axes, then reduced ones
+    axes: dict[TensorOp, Axes]  # of the iteration space: result axes, then reduced ones
+    column: Dim | None = None  # the extent of the column axis, which is the last of `axes`
     steps: tuple[int, ...] = ()  # rows in a tile, for the first row axes; the others are whole
+    column_step: int = 0
 
     def is_fold(self, op: TensorOp) -> bool:
         """Whether the op reduces over the rows, so that each tile adds to its result."""
-        return self.axes[op][0] >= len(op.shape)
+        first = self.axes[op][0]
+        return first is not None and first >= len(op.shape)
+
+    def is_wide(self, op: TensorOp) -> bool:
+        """Whether the op is a member whose result has columns."""
+        axis = self.axes[op][-1] if self.column is not None and op in self.axes else None
+        return axis is not None and axis < len(op.shape)
+
+    def sums_columns(self, op: TensorOp) -> bool:
+        """Whether the op reduces over the columns."""
+        axis = self.axes[op][-1] if self.column is not None else None
+        return axis is not None and axis >= len(op.shape)
 
 
-def tile_groups(block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> list[Group]:
-    """The groups of a block, each legal and by estimate cheaper than its kernels one by one."""
-    ops = list(block.ops)
-    order = {op: k for k, op in enumerate(ops)}
-    taken: set[TensorOp] = set()
-    found: list[Group] = []
-    for seed in ops:
-        if not isinstance(seed, Reduction) or seed in taken or not _may_join(seed):
+def starts_of(seed: Reduction, with_columns: bool) -> Iterator[tuple[tuple[int, ...], int | None]]:
+    """The row axes and the column axis to begin with: those of the reduction's own space."""
+    one = Dim.const(1)
+    space, rank = seed.iteration(), len(seed.shape)
+    reduced = [axis for axis in range(rank, len(space)) if space[axis] != one]
+    many = [axis for axis in reduced if estimate(space[axis]) >= MIN_COLUMNS]
+    words, result, _ = seed.words()
+    seen: set[tuple[int, ...]] = set()
+    for word in (*words, result[:1]):
+        rows = tuple(k for k, c in enumerate(result) if c in word and space[k] != one)
+        rows = rows or tuple(reduced[:1])  # all is reduced: what tiles of rows give is combined
+        if not rows or rows in seen:
             continue
-        group = _grow(seed, maps, order, taken)
-        if group is None or not _pays(group, maps, grouping, target):
-            continue
-        found.append(group)
-        taken.update(group.ops)
-    return found
-
-
-# Legality ---------------------------------------------------------------------------------------
+        seen.add(rows)
+        if with_columns:
+            yield from ((rows, axis) for axis in many if axis not in rows)
+        elif not isinstance(seed, ContractOp) or _is_narrow(seed):
+            yield rows, None
 
 
 def _may_join(op: Operation) -> bool:
     """Whether the op may be a phase, or a part of one."""
     if not isinstance(op, TensorOp) or is_view(op) or is_stored_constant(op):
         return False
-    if isinstance(op, Whole | ReshapeOp | Windowed):
-        return False
-    return not isinstance(op, ContractOp) or _is_narrow(op)
+    return not isinstance(op, Whole | ReshapeOp | Windowed)
 
 
 def _is_narrow(op: ContractOp) -> bool:
@@ -84,85 +99,143 @@ def _is_narrow(op: ContractOp) -> bool:
     return any(n is not None and n <= NARROW for n in columns)
 
 
-def _grow(
-    seed: TensorOp,
-    maps: AxisMaps,
-    order: Mapping[Operation, int],
-    taken: set[TensorOp],
-) -> Group | None:
-    """All that can be computed beside the seed, tile by tile along the axes of its result."""
-    one = Dim.const(1)
-    start = tuple(axis for axis, size in enumerate(seed.shape) if size != one)
-    if not start:
+class Growth:
+    """All that can be computed beside a reduction, tile by tile along its axes."""
+
+    def __init__(
+        self,
+        seed: Reduction,
+        rows: tuple[int, ...],
+        column: int | None,
+        maps: AxisMaps,
+        graph: BlockGraph,
+    ) -> None:
+        self.seed = seed
+        self.maps = maps
+        self.graph = graph
+        space = seed.iteration()
+        self.rows = tuple(space[axis] for axis in rows)
+        self.column = None if column is None else space[column]
+        self.axes: dict[TensorOp, Axes] = {seed: (*rows, column)}
+
+    def run(self) -> Group | None:
+        """The group, if the seed itself is in it."""
+        pending: list[TensorOp] = [self.seed]
+        while pending and len(self.axes) < OPS:
+            op = pending.pop(0)
+            for other, wanted in (*self._producers(op), *self._consumers(op)):
+                if other in self.axes or other not in self.graph.order:
+                    continue
+                if _may_join(other) and self._fits(other, wanted):
+                    self.axes[other] = wanted
+                    pending.append(other)
+        ops = self._convex(self.axes)
+        while (kept := [op for op in ops if self._agrees(op, self.axes[op], set(ops))]) != ops:
+            ops = self._convex(kept)
+        if self.seed not in ops:
+            return None
+        if self.column is None:
+            return Group(ops, self.rows, {op: self.axes[op][:-1] for op in ops})
+        return Group(ops, self.rows, {op: self.axes[op] for op in ops}, self.column)
+
+    def _producers(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
+        for read in self.maps.sources_of(op):
+            owner = read.value.owner
+            *rows, column = (None if a is None else read.axes[a] for a in self.axes[op])
+            known = all(a is not None and a != BLOCKED for a in rows) and column != BLOCKED
+            if isinstance(owner, TensorOp) and known:
+                yield owner, (*rows, self._guess(owner, rows) if column is None else column)
+
+    def _consumers(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
+        if self._is_fold(op, self.axes[op]):
+            return  # complete only when all tiles are done
+        for user in self.graph.readers_of(op):
+            *rows, _ = self._found(user, op)
+            if all(axis is not None for axis in rows):
+                column = self._column_of(user)
+                yield user, (*rows, self._guess(user, rows) if column is None else column)
+
+    def _found(self, user: TensorOp, op: TensorOp) -> Axes:
+        """Where an op's axes are in the iteration space of one that reads its result."""
+        places: list[int | None] = []
+        for wanted in self.axes[op]:
+            found = {
+                k
+                for read in self.maps.sources_of(user)
+                if read.value is op.results[0]
+                for k, axis in enumerate(read.axes)
+                if axis is not None and axis == wanted
+            }
+            places.append(found.pop() if len(found) == 1 else None)
+        return tuple(places)
+
+    def _column_of(self, user: TensorOp) -> int | None:
+        """Where an op has the columns that members whose results it reads have."""
+        for read in self.maps.sources_of(user):
+            owner = read.value.owner
+            if isinstance(owner, TensorOp) and owner in self.axes:
+                column = self.axes[owner][-1]
+                if column is not None and column < self.maps.space_of(owner)[1]:
+                    return self._found(user, owner)[-1]
         return None
-    rows = tuple(seed.shape[axis] for axis in start)
-    axes: dict[TensorOp, tuple[int, ...]] = {seed: start}
-    pending: list[TensorOp] = [seed]
-    while pending and len(axes) < OPS:
-        op = pending.pop(0)
-        for other, wanted in (*_producers(op, axes, maps), *_consumers(op, axes, maps)):
-            if other in axes or other in taken or other not in order:
+
+    def _guess(self, op: TensorOp, rows: Sequence[int | None]) -> int | None:
+        """The columns of an op that was found by what has none: by their number, if at all."""
+        if self.column is None:
+            return None
+        space, rank = self.maps.space_of(op)
+        low = rank if isinstance(op, Reduction) else 0
+        found = [k for k in range(low, len(space)) if k not in rows and space[k] == self.column]
+        return found[0] if len(found) == 1 else None
+
+    def _is_fold(self, op: TensorOp, axes: Axes) -> bool:
+        return axes[0] is not None and axes[0] >= self.maps.space_of(op)[1]
+
+    def _fits(self, op: TensorOp, wanted: Axes) -> bool:
+        """Whether the op can be computed for a tile of rows, given what is known to be."""
+        space, rank = self.maps.space_of(op)
+        *rows, column = wanted
+        given = [a for a in wanted if a is not None]
+        if len(set(given)) != len(given) or len(rows) != len(self.rows):
+            return False
+        if any(a is None or space[a] != n for a, n in zip(rows, self.rows, strict=True)):
+            return False
+        if column is not None and space[column] != self.column:
+            return False
+        reduced = [a is not None and a >= rank for a in rows]
+        if any(reduced) and not (all(reduced) and _may_fold(op)):
+            return False
+        if any(reduced) and column is not None and column < rank:
+            return False  # sums over rows and has columns: those come one after another
+        summed = column is not None and column >= rank
+        if summed and not _may_fold(op):
+            return False
+        if isinstance(op, ContractOp) and column is None and not _is_narrow(op):
+            return False
+        return self._agrees(op, wanted, self.axes)
+
+    def _agrees(self, op: TensorOp, wanted: Axes, members: Collection[TensorOp]) -> bool:
+        """Whether what the op reads of other members is the tile that they have."""
+        for read in self.maps.sources_of(op):
+            moved = tuple(None if a is None else read.axes[a] for a in wanted)
+            if BLOCKED in moved:
+                return False
+            owner = read.value.owner
+            if not isinstance(owner, TensorOp) or owner not in members:
                 continue
-            if _may_join(other) and _fits(other, wanted, rows, axes, maps):
-                axes[other] = wanted
-                pending.append(other)
-    ops = _convex(axes, maps, order)
-    while (kept := [op for op in ops if _agrees(op, axes, maps, set(ops))]) != ops:
-        ops = _convex({op: axes[op] for op in kept}, maps, order)
-    return Group(ops, rows, {op: axes[op] for op in ops}) if seed in ops else None
+            theirs = self.axes[owner]
+            if moved[:-1] != theirs[:-1]:
+                return False
+            # what has no columns is read by all columns
+            column = theirs[-1]
+            has = column is not None and column < self.maps.space_of(owner)[1]
+            if has != (moved[-1] is not None) or (has and moved[-1] != column):
+                return False
+        return True
 
-
-def _producers(
-    op: TensorOp, axes: Mapping[TensorOp, tuple[int, ...]], maps: AxisMaps
-) -> Iterator[tuple[TensorOp, tuple[int, ...]]]:
-    for read in maps.sources_of(op):
-        owner = read.value.owner
-        moved = tuple(read.axes[a] for a in axes[op])
-        if isinstance(owner, TensorOp) and all(a is not None and a >= 0 for a in moved):
-            yield owner, tuple(a for a in moved if a is not None)
-
-
-def _consumers(
-    op: TensorOp, axes: Mapping[TensorOp, tuple[int, ...]], maps: AxisMaps
-) -> Iterator[tuple[TensorOp, tuple[int, ...]]]:
-    if axes[op][0] >= len(op.shape):
-        return  # complete only when all tiles are done
-    for user in _readers(op.results[0]):
-        for read in maps.sources_of(user):
-            if read.value is op.results[0]:
-                places = [
-                    [k for k, axis in enumerate(read.axes) if axis == wanted] for wanted in axes[op]
-                ]
-                if all(len(place) == 1 for place in places):
-                    yield user, tuple(place[0] for place in places)
-
-
-def _readers(value: SSAValue) -> Iterator[TensorOp]:
-    """The ops that read a value, directly or through views."""
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, TensorOp):
-            if is_view(user):
-                yield from _readers(user.results[0])
-            else:
-                yield user
-
-
-def _fits(
-    op: TensorOp,
-    wanted: tuple[int, ...],
-    rows: Shape,
-    axes: Mapping[TensorOp, tuple[int, ...]],
-    maps: AxisMaps,
-) -> bool:
-    """Whether the op can be computed for a tile of rows, given what is known to be."""
-    space = op.iteration()
-    if len(set(wanted)) != len(wanted) or tuple(space[a] for a in wanted) != rows:
-        return False
-    reduced = [a >= len(op.shape) for a in wanted]
-    if any(reduced) and not (all(reduced) and _may_fold(op)):
-        return False
-    return _agrees(op, {**axes, op: wanted}, maps, axes)
+    def _convex(self, members: Collection[TensorOp]) -> list[TensorOp]:
+        folds = {op for op in members if self._is_fold(op, self.axes[op])}
+        return self.graph.convex(members, folds)
 
 
 def _may_fold(op: TensorOp) -> bool:
@@ -179,169 +252,11 @@ def fold_of(op: TensorOp) -> str:
     return "sum" if isinstance(op, Product) else ""
 
 
-def _agrees(
-    op: TensorOp,
-    axes: Mapping[TensorOp, tuple[int, ...]],
-    maps: AxisMaps,
-    members: Collection[TensorOp],
-) -> bool:
-    """Whether what the op reads of other members is the tile that they have."""
-    for read in maps.sources_of(op):
-        moved = tuple(read.axes[a] for a in axes[op])
-        if BLOCKED in moved:
-            return False
-        owner = read.value.owner
-        if isinstance(owner, TensorOp) and owner in members and moved != axes[owner]:
-            return False
-    return True
+ASSUMED = 4096
+"""Of a size that only the call knows, in estimates."""
 
 
-def _convex(
-    axes: Mapping[TensorOp, tuple[int, ...]], maps: AxisMaps, order: Mapping[Operation, int]
-) -> list[TensorOp]:
-    """The members none of which needs a value that is made from another outside of the group."""
-    members = sorted(axes, key=order.__getitem__)
-    last = order[members[-1]]
-    after: set[SSAValue] = set()  # what is made from the group's results, and folds
-    kept: list[TensorOp] = []
-    for op, number in order.items():
-        if number > last:
-            break
-        if number < order[members[0]]:
-            continue
-        late = any(x in after for x in operands_of(op))
-        if isinstance(op, TensorOp) and op in axes and not late:
-            kept.append(op)
-            if axes[op][0] >= len(op.shape):
-                after.update(op.results)
-        elif isinstance(op, TensorOp) and is_view(op):
-            if late:
-                after.update(op.results)
-        elif late or any(_made_from(x, kept) for x in operands_of(op)):
-            after.update(op.results)
-    return kept
-
-
-def operands_of(op: Operation) -> Iterator[SSAValue]:
-    """What an op reads, in its regions too."""
-    yield from op.operands
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from operands_of(inner)
-
-
-def _made_from(value: SSAValue, members: Sequence[TensorOp]) -> bool:
-    """Whether a value is a member's result, or a view of it."""
-    owner = value.owner
-    if isinstance(owner, TensorOp):
-        if is_view(owner):
-            return any(_made_from(x, members) for x in owner.operands)
-        return owner in members
-    return False
-
-
-# Cost -------------------------------------------------------------------------------------------
-
-
-def _pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> bool:
-    """Whether the group saves time by estimate; sets its steps."""
-    members = set(group.ops)
-    homes = {op: grouping.home[op.results[0]] for op in group.ops if op.results[0] in grouping.home}
-    kernels = {id(kernel) for kernel in homes.values()}
-    if len(kernels) < 2:
-        return False
-    readers: dict[SSAValue, set[int]] = {}
-    for op in group.ops:
-        kernel = _kernel_of(op, homes)
-        for read in maps.sources_of(op):
-            if is_buffer(read.value) or read.value in grouping.home:
-                readers.setdefault(read.value, set()).add(kernel)
-    saved = per_row = whole = 0
-    rows = _estimate(product(group.rows))
-    for value, reading in readers.items():
-        size = _estimate(bytes_of(value.type))
-        owner = value.owner
-        inside = isinstance(owner, TensorOp) and owner in members
-        is_tiled = inside or _is_tiled(value, group, maps)
-        if is_tiled:
-            per_row += max(size // rows, 1)
-        else:
-            whole += size
-        stays = inside and all(user in members for user in _readers_of_any(value))
-        saved += size * (len(reading) - 1 + (2 if stays else int(inside)))
-    for op in homes:
-        if op.results[0] not in readers and not group.is_fold(op):
-            per_row += max(_estimate(bytes_of(op.results[0].type)) // rows, 1)
-    if whole > target.l2_bytes // 2:
-        return False  # each tile would read it from further away
-    group.steps = choose_steps(group.rows, per_row, target)
-    tiles = 1
-    for extent, step in zip(group.rows, group.steps, strict=False):
-        tiles *= -(-_estimate(extent) // step)
-    total = per_row * rows
-    before = saved / bandwidth(total, target, 1) + target.fork_join_s * (len(kernels) - 1)
-    after = saved / target.l2_read_bytes_per_s + KERNEL_CALL_S * tiles * len(kernels)
-    return after < before
-
-
-def _kernel_of(op: TensorOp, homes: Mapping[TensorOp, object]) -> int:
-    """The kernel that computes an op: its own, or that of whoever reads it."""
-    pending: list[TensorOp] = [op]
-    while pending:
-        found = pending.pop()
-        if found in homes:
-            return id(homes[found])
-        pending += list(_readers(found.results[0]))[:1]
-    return id(op)
-
-
-def _is_tiled(value: SSAValue, group: Group, maps: AxisMaps) -> bool:
-    """Whether a tile needs only a part of a value from outside."""
-    return any(
-        read.value is value and any(read.axes[a] is not None for a in group.axes[op])
-        for op in group.ops
-        for read in maps.sources_of(op)
-    )
-
-
-def _readers_of_any(value: SSAValue) -> Iterator[Operation]:
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, TensorOp) and is_view(user):
-            yield from _readers_of_any(user.results[0])
-        else:
-            yield user
-
-
-def choose_steps(rows: Shape, row_bytes: int, target: CpuTarget) -> tuple[int, ...]:
-    """
-    Rows in a tile along the first row axes, so that a tile of what the phases share stays in a
-    quarter of the second-level cache and there are enough tiles for threads. Row axes after the
-    last step are whole.
-    """
-    sizes = [_estimate(size) for size in rows]
-    total = row_bytes
-    for size in sizes:
-        total *= size
-    budget = min(target.l2_bytes // 4, max(total // TILES, MIN_TILE_BYTES))
-    steps: list[int] = []
-    for axis, size in enumerate(sizes):
-        inner = row_bytes
-        for other in sizes[axis + 1 :]:
-            inner *= other
-        if inner <= budget or axis == len(sizes) - 1:
-            most = max(min(budget // inner, size), 1)
-            # a step that divides leaves no smaller tile; else tiles of about one size
-            steps.append(
-                next((n for n in range(most, most // 2, -1) if size % n == 0), 0)
-                or -(-size // -(-size // most))
-            )
-            break
-        steps.append(1)
-    return tuple(steps)
-
-
-def _estimate(dim: Dim) -> int:
+def estimate(dim: Dim) -> int:
+    """A size, or what is assumed of it."""
     found = dim.constant
     return found if found is not None else dim.evaluate(dict.fromkeys(dim.symbols(), ASSUMED))

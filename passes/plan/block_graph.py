@@ -1,0 +1,77 @@
+"""A block as a graph of numbers, for searches that ask the same questions many times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.tensor.op import TensorOp
+from mlc.passes.plan.legality import is_view
+
+NOTHING, MEMBER, AFTER = 0, 1, 2
+"""What an op is to a group: unrelated; a member, or a view of one; made from a member outside."""
+
+
+class BlockGraph:
+    """The ops of a block by their number, as they are now."""
+
+    def __init__(self, block: Block) -> None:
+        self.ops = list(block.ops)
+        self.order: dict[Operation, int] = {op: k for k, op in enumerate(self.ops)}
+        self.is_view = [isinstance(op, TensorOp) and is_view(op) for op in self.ops]
+        self._producers = [self._producers_of(op) for op in self.ops]
+        self._readers: dict[TensorOp, tuple[TensorOp, ...]] = {}
+
+    def _producers_of(self, op: Operation) -> tuple[int, ...]:
+        owners = (x.owner for x in operands_of(op))
+        found = (self.order.get(o) for o in owners if isinstance(o, Operation))
+        return tuple(dict.fromkeys(k for k in found if k is not None))
+
+    def readers_of(self, op: TensorOp) -> tuple[TensorOp, ...]:
+        """The ops that read an op's result, directly or through views, each once."""
+        found = self._readers.get(op)
+        if found is None:
+            found = self._readers[op] = tuple(dict.fromkeys(readers_of(op.results[0])))
+        return found
+
+    def convex(self, members: Collection[TensorOp], folds: Collection[TensorOp]) -> list[TensorOp]:
+        """
+        The members, in order, none of which needs a value that is made from another outside of
+        them; what folds make is complete only after all members.
+        """
+        numbers = sorted(self.order[op] for op in members)
+        wanted = set(numbers)
+        role = [NOTHING] * (numbers[-1] + 1)
+        kept: list[TensorOp] = []
+        for k in range(numbers[0], numbers[-1] + 1):
+            given = max((role[p] for p in self._producers[k]), default=NOTHING)
+            op = self.ops[k]
+            if k in wanted and given != AFTER and isinstance(op, TensorOp):
+                kept.append(op)
+                role[k] = AFTER if op in folds else MEMBER
+            elif self.is_view[k]:
+                role[k] = given
+            elif given:
+                role[k] = AFTER
+        return kept
+
+
+def readers_of(value: SSAValue) -> Iterator[TensorOp]:
+    """The ops that read a value, directly or through views."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, TensorOp):
+            if is_view(user):
+                yield from readers_of(user.results[0])
+            else:
+                yield user
+
+
+def operands_of(op: Operation) -> Iterator[SSAValue]:
+    """What an op reads, in its regions too."""
+    yield from op.operands
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from operands_of(inner)

@@ -1,0 +1,224 @@
+"""
+What a tile loop costs beside its kernels one by one: by estimate, from bytes, caches and calls
+(D22). Decides the sizes of tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.dims import Shape, product, shape_of
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.passes.cost import KERNEL_CALL_S, bandwidth
+from mlc.passes.plan.block_graph import readers_of
+from mlc.passes.plan.grouping import Grouping
+from mlc.passes.plan.legality import is_buffer, is_view
+from mlc.passes.plan.stream import Walks
+from mlc.passes.plan.tile_axes import AxisMaps
+from mlc.passes.plan.tile_groups import Group, estimate
+
+TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
+MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
+COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
+
+
+def pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> bool:
+    """Whether the group saves time by estimate; sets its steps."""
+    if group.column is not None:
+        return _column_pays(group, maps, grouping, target)
+    members = set(group.ops)
+    homes = {op: grouping.home[op.results[0]] for op in group.ops if op.results[0] in grouping.home}
+    kernels = {id(kernel) for kernel in homes.values()}
+    if len(kernels) < 2:
+        return False
+    readers: dict[SSAValue, set[int]] = {}
+    for op in group.ops:
+        kernel = _kernel_of(op, homes)
+        for read in maps.sources_of(op):
+            if is_buffer(read.value) or read.value in grouping.home:
+                readers.setdefault(read.value, set()).add(kernel)
+    saved = per_row = whole = 0
+    rows = estimate(product(group.rows))
+    for value, reading in readers.items():
+        size = estimate(bytes_of(value.type))
+        owner = value.owner
+        inside = isinstance(owner, TensorOp) and owner in members
+        is_tiled = inside or _is_tiled(value, group, maps)
+        if is_tiled:
+            per_row += max(size // rows, 1)
+        else:
+            whole += size
+        stays = inside and all(user in members for user in _all_readers(value))
+        saved += size * (len(reading) - 1 + (2 if stays else int(inside)))
+    for op in homes:
+        if op.results[0] not in readers and not group.is_fold(op):
+            per_row += max(estimate(bytes_of(op.results[0].type)) // rows, 1)
+    if whole > target.l2_bytes // 2:
+        return False  # each tile would read it from further away
+    group.steps = choose_steps(group.rows, per_row, target)
+    tiles = 1
+    for extent, step in zip(group.rows, group.steps, strict=False):
+        tiles *= -(-estimate(extent) // step)
+    total = per_row * rows
+    before = saved / bandwidth(total, target, 1) + target.fork_join_s * (len(kernels) - 1)
+    after = saved / target.l2_read_bytes_per_s + KERNEL_CALL_S * tiles * len(kernels)
+    return after < before
+
+
+def _column_pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> bool:
+    """Whether values with rows and columns cost more to store than to compute where needed."""
+    assert group.column is not None
+    wide = [op for op in group.ops if group.is_wide(op)]
+    if not all(_dissolves(op, group, maps) for op in wide):
+        return False
+    stored = [op for op in wide if op.results[0] in grouping.home]
+    saved = sum(
+        estimate(bytes_of(op.results[0].type)) * (1 + len(set(readers_of(op.results[0]))))
+        for op in stored
+    )
+    sizes = [estimate(size) for size in group.rows]
+    rows = COLUMN_TILE_ROWS
+    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
+    item = max((op.dtype.bytes for op in wide), default=4)
+    column_step = max(target.l2_bytes // (4 * steps[-1] * item), 64)
+    column = estimate(group.column)
+    tiles = -(-sizes[-1] // steps[-1])
+    for size in sizes[:-1]:
+        tiles *= size
+    walks = Walks(group, maps).count
+    again = 0.0
+    for op in wide:
+        if isinstance(op, ContractOp):
+            again += estimate(op.flops()) / target.f32_flops_per_s
+    streamed = sum(
+        estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
+        for value in _outside(group, maps)
+    )
+    before = saved / bandwidth(saved, target, 1)
+    after = (walks - 1) * again + 2 * walks * tiles * streamed / bandwidth(streamed, target, 1)
+    after += walks * tiles * -(-column // column_step) * len(group.ops) * KERNEL_CALL_S
+    group.steps = steps
+    group.column_step = _even(column, column_step)
+    return after < before
+
+
+def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
+    """Whether whoever else reads a wide value can compute it: by sums over rows, at the end."""
+    members = set(group.ops)
+    for user in _all_readers(op.results[0]):
+        if user in members:
+            continue
+        if isinstance(user, Reduction):
+            if not any(
+                read.value is op.results[0] and axis in group.axes[op]
+                for read in maps.sources_of(user)
+                for axis in read.axes[len(user.shape) :]
+            ):
+                return False
+        elif not isinstance(user, Elementwise) or not _dissolves_further(user, op):
+            return False
+    return True
+
+
+def _dissolves_further(user: TensorOp, op: TensorOp) -> bool:
+    """Whether an elementwise reader of a wide value is itself read by reductions alone."""
+    readers = list(_all_readers(user.results[0]))
+    return bool(readers) and all(
+        isinstance(r, Reduction) or (isinstance(r, Elementwise) and _dissolves_further(r, op))
+        for r in readers
+    )
+
+
+def _outside(group: Group, maps: AxisMaps) -> list[SSAValue]:
+    """The values from outside that have columns."""
+    members = set(group.ops)
+    return list(
+        dict.fromkeys(
+            read.value
+            for op in group.ops
+            for read in maps.sources_of(op)
+            if read.value.owner not in members
+            and (axis := group.axes[op][-1]) is not None
+            and read.axes[axis] is not None
+        )
+    )
+
+
+def _tiled_part(value: SSAValue, group: Group, maps: AxisMaps) -> int:
+    """Into how many parts tiles of rows cut a value."""
+    dims = shape_of(value.type)
+    for op in group.ops:
+        for read in maps.sources_of(op):
+            if read.value is value:
+                moved = (read.axes[a] for a in group.axes[op][:-1] if a is not None)
+                cut = {axis for axis in moved if axis is not None}
+                return math.prod(estimate(dims[axis]) for axis in cut)
+    return 1
+
+
+def _even(size: int, most: int) -> int:
+    """The largest step that divides a size, if there is one above half of `most`; else an even
+    share."""
+    most = max(min(most, size), 1)
+    found = next((n for n in range(most, most // 2, -1) if size % n == 0), None)
+    return found if found is not None else -(-size // -(-size // most))
+
+
+def _kernel_of(op: TensorOp, homes: Mapping[TensorOp, object]) -> int:
+    """The kernel that computes an op: its own, or that of whoever reads it."""
+    pending: list[TensorOp] = [op]
+    while pending:
+        found = pending.pop()
+        if found in homes:
+            return id(homes[found])
+        pending += list(readers_of(found.results[0]))[:1]
+    return id(op)
+
+
+def _is_tiled(value: SSAValue, group: Group, maps: AxisMaps) -> bool:
+    """Whether a tile needs only a part of a value from outside."""
+    return any(
+        read.value is value
+        and any(a is not None and read.axes[a] is not None for a in group.axes[op])
+        for op in group.ops
+        for read in maps.sources_of(op)
+    )
+
+
+def _all_readers(value: SSAValue) -> Iterator[Operation]:
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, TensorOp) and is_view(user):
+            yield from _all_readers(user.results[0])
+        else:
+            yield user
+
+
+def choose_steps(rows: Shape, row_bytes: int, target: CpuTarget) -> tuple[int, ...]:
+    """
+    Rows in a tile along the first row axes, so that a tile of what the phases share stays in a
+    quarter of the second-level cache and there are enough tiles for threads. Row axes after the
+    last step are whole.
+    """
+    sizes = [estimate(size) for size in rows]
+    total = row_bytes
+    for size in sizes:
+        total *= size
+    budget = min(target.l2_bytes // 4, max(total // TILES, MIN_TILE_BYTES))
+    steps: list[int] = []
+    for axis, size in enumerate(sizes):
+        inner = row_bytes
+        for other in sizes[axis + 1 :]:
+            inner *= other
+        if inner <= budget or axis == len(sizes) - 1:
+            most = max(min(budget // inner, size), 1)
+            steps.append(_even(size, most))
+            break
+        steps.append(1)
+    return tuple(steps)
