@@ -28,6 +28,7 @@ from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
 from mlc.passes.plan.schedule import choose_blocks, choose_register_tile
+from mlc.passes.tensor.merge_siblings import MergeSiblingsPass
 from mlc.pipeline import Options, compile_module, run_pipeline
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.objects import object_of
@@ -106,6 +107,39 @@ def packing(rounds: int) -> Table:
             ratio = f"{found['unpacked'] / found['packed']:.2f}"
             cells = (found["unpacked"], found["packed"], ratio, found["NumPy"])
             table.add(f"{m}, {k}, {n}", f"{m * k * n:,}", *cells)
+    return table
+
+
+SIBLINGS = ((32, 256, 64), (64, 64, 64), (128, 256, 256), (128, 512, 64), (512, 512, 512))
+
+
+def three(x: Array, a: Array, b: Array, c: Array) -> Array:
+    """What reads the columns of three products."""
+    return (x @ a).sum(axis=0) + (x @ b).sum(axis=0) + (x @ c).sum(axis=0)
+
+
+def _nothing(*arguments: Any) -> None:
+    """The pass, left out."""
+
+
+def siblings(rounds: int) -> Table:
+    """Products of one tensor with three factors, apart and as one: passes/tensor/merge_siblings."""
+    table = Table(
+        "Merged siblings: m x k with three k x n float32",
+        ["m, k, n", "apart", "one", "one / apart"],
+    )
+    rng = np.random.default_rng(5)
+    for m, k, n in SIBLINGS:
+        arrays = [rng.random(s, np.float32) for s in ((m, k), (k, n), (k, n), (k, n))]
+        calls: dict[str, Callable[[], Any]] = {}
+        passes: dict[str, Any] = {"one": MergeSiblingsPass.apply, "apart": _nothing}
+        for name, run in passes.items():
+            with fresh_cache(), mock.patch.object(MergeSiblingsPass, "apply", run):
+                function = compiled(three).lower(*arrays).compile().builtin
+            calls[name] = partial(function, *arrays)
+        found = medians(calls, rounds)
+        ratio = f"{found['one'] / found['apart']:.2f}"
+        table.add(f"{m}, {k}, {n}", found["apart"], found["one"], ratio)
     return table
 
 
@@ -291,7 +325,7 @@ def spinning(rounds: int) -> Table:
 def main() -> None:
     """Print every table."""
     options = settings("measurements behind constants in the source")
-    tables = (weights, packing, tiles, llvm_levels, spinning)
+    tables = (weights, packing, siblings, tiles, llvm_levels, spinning)
     report(options, *(table(options.rounds) for table in tables))
     print(f"shortest sample {time_text(2e-3)}")
 

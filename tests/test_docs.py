@@ -15,6 +15,7 @@ from tests.document import Block, blocks, missing_line
 ROOT = Path(__file__).parent.parent
 EXECUTABLE = (
     "tour",
+    "graph-passes",
     "how-to-add-an-op",
     "how-to-add-a-pass",
     "how-to-add-a-target",

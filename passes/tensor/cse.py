@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -10,17 +10,25 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.tensor.bitwise import AndOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp
-from mlc.dialects.tensor.elementwise import AddOp, MulOp
+from mlc.dialects.tensor.control import IfOp, is_inside, yield_of
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.placing import FREE
+from mlc.passes.remarks import remark
+from mlc.passes.tensor.hoist_invariants import DEAR
 
-COMMUTATIVE = (AddOp, MulOp, MaxOp, MinOp)
+COMMUTATIVE = (AddOp, MulOp, MaxOp, MinOp, AndOp, OrOp, XorOp)
 _SYMMETRIC = ("eq", "ne")
 
 
 @dataclass(frozen=True)
 class CsePass(ModulePass):
-    """Visits ops in order; a region sees what its surroundings computed, but not the reverse."""
+    """
+    Visits ops in order; a region sees what its surroundings computed, but not the reverse. What
+    both branches of an `mlc.if` compute is computed once, before it.
+    """
 
     name = "mlc-cse"
 
@@ -43,16 +51,20 @@ def _number(block: Block, known: dict[Hashable, SSAValue]) -> None:
             else:
                 op.results[0].replace_all_uses_with(first)
                 block.erase_op(op)
+        elif isinstance(op, IfOp) and (moved := _before_branches(op)):
+            following = moved[0]
         else:
             for region in op.regions:
                 for inner in region.blocks:
                     _number(inner, dict(known))
+            if isinstance(op, IfOp):
+                _results_of_both(op)
         op = following
 
 
-def _key(op: TensorOp) -> Hashable:
-    """Equal for ops that compute the same value."""
-    operands = [id(x) for x in op.operands]
+def _key(op: TensorOp, number: Callable[[SSAValue], int] = id) -> Hashable:
+    """Equal for ops that compute the same value of operands with the same numbers."""
+    operands = [number(x) for x in op.operands]
     if isinstance(op, COMMUTATIVE) or (
         isinstance(op, CompareOp) and op.predicate.data in _SYMMETRIC
     ):
@@ -64,3 +76,67 @@ def _key(op: TensorOp) -> Hashable:
         *(properties[name] for name in sorted(properties)),
         op.results[0].type,
     )
+
+
+# Branches
+
+
+def _before_branches(op: IfOp) -> list[TensorOp]:
+    """
+    Moves what both branches compute before them, and gives what was moved. One of them runs, so it
+    is no more work; cheap arithmetic stays, since each branch fuses it where it is read.
+    """
+    then, otherwise = op.blocks
+    known: dict[Hashable, TensorOp] = {}
+    for inner in then.ops:
+        if isinstance(inner, TensorOp) and not inner.CHECKS:
+            known.setdefault(_key(inner), inner)
+    numbers: dict[SSAValue, int] = {}
+    pairs: dict[TensorOp, TensorOp] = {}
+    for inner in otherwise.ops:
+        if not isinstance(inner, TensorOp):
+            continue
+        twin = known.get(_key(inner, lambda x: numbers.get(x, id(x))))
+        if twin is not None:
+            pairs[inner] = twin
+            numbers[inner.results[0]] = id(twin.results[0])
+    wanted: dict[TensorOp, None] = {}
+    pending = [twin for twin in pairs.values() if _is_dear(twin)]
+    while pending:
+        twin = pending.pop()
+        if twin not in wanted:
+            wanted[twin] = None
+            pending += [
+                x.owner
+                for x in twin.operands
+                if isinstance(x.owner, TensorOp) and x.owner.parent is then
+            ]
+    moved = [inner for inner in then.ops if isinstance(inner, TensorOp) and inner in wanted]
+    assert op.parent is not None
+    for inner in moved:
+        inner.detach()
+        op.parent.insert_op_before(inner, op)
+        if not isinstance(inner, FREE):
+            remark(inner, "computed once, before the branches that both compute it (exact)")
+    for inner, twin in pairs.items():
+        if twin in wanted:
+            inner.results[0].replace_all_uses_with(twin.results[0])
+            otherwise.erase_op(inner)
+    return moved
+
+
+def _is_dear(op: TensorOp) -> bool:
+    """Whether the value is rather stored than computed where it is read."""
+    if isinstance(op, FREE):
+        return False
+    return not isinstance(op, Elementwise) or op.WEIGHT * op.FLOPS >= DEAR
+
+
+def _results_of_both(op: IfOp) -> None:
+    """A value that both branches end with is the result."""
+    for result, *ends in zip(
+        op.results, *(yield_of(block).values for block in op.blocks), strict=True
+    ):
+        first = ends[0]
+        if all(x is first for x in ends) and not is_inside(first, op):
+            result.replace_all_uses_with(first)

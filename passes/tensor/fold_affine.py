@@ -8,7 +8,7 @@ scaled. SOURCE: Markuš, "Fusing batch normalization and convolution in runtime"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
@@ -30,6 +30,9 @@ from mlc.passes.tensor.constants import constant_of, splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
 from mlc.passes.tensor.rules import Rewrite
 from mlc.passes.tensor.views import letters
+
+TRIPS = 8
+"""Trips of a loop over which weights that are scaled before it are spread: it may run few."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,19 @@ def _chain(op: Product) -> _Chain | None:
         axis = at if at >= 0 else axis
         steps.append(_Step(reader, number, is_left))
         value = reader.results[0]
-    return None if axis is None or not steps else _Chain(op, axis, tuple(steps))
+    if not steps:
+        return None
+    if axis is not None:
+        return _Chain(op, axis, tuple(steps))
+    return next((c for c in _of_numbers_alone(op, tuple(steps))), None)
+
+
+def _of_numbers_alone(op: Product, steps: tuple[_Step, ...]) -> Iterator[_Chain]:
+    """Where no vector says which axis the channels are: those of a factor known before the loop."""
+    for axis in range(len(op.shape)):
+        chain = _Chain(op, axis, steps)
+        if chain.factor is not None and _is_before_loop(chain, op.operands[chain.factor]):
+            yield chain
 
 
 def _channel(value: SSAValue) -> int | None:
@@ -127,6 +142,8 @@ def _channel(value: SSAValue) -> int | None:
     if not isinstance(value.owner, BroadcastOp):
         return None
     source, result = letters(value.owner)
+    if not source:
+        return -1
     return result.index(source) if len(source) == 1 else None
 
 
@@ -202,10 +219,11 @@ class _Price:
         assert chain.factor is not None
         weights = chain.product.operands[chain.factor]
         known = constant_of(weights) is not None and all(_is_known(s.number) for s in chain.steps)
-        if known or _is_before_loop(chain, weights):
+        if known:
             return Dim.const(0)
         each = self.flop + 2 * self.byte * chain.product.dtype.bytes
-        return product(shape_of(weights.type)) * each + self.start
+        trips = TRIPS if _is_before_loop(chain, weights) else 1
+        return product(shape_of(weights.type)) * (each // trips) + self.start // trips
 
 
 def _is_known(number: SSAValue) -> bool:
@@ -271,10 +289,12 @@ def _vectors(chain: _Chain, b: OpBuilder) -> tuple[SSAValue | None, SSAValue | N
     size = chain.product.shape[chain.axis]
 
     def vector(number: SSAValue) -> SSAValue:
-        known = splat(number)
+        known, source = splat(number), _source(number)
         if known is not None:
             return splat_constant(b, known, chain.product.dtype, (size,))
-        return _source(number)
+        kind = tensor_type(chain.product.dtype.ir, (size,))
+        is_one = shape_of(source.type) == ()
+        return b(BroadcastOp, source, letters="->a", declared=kind) if is_one else source
 
     def of_both(f: Callable[[SSAValue], SSAValue]) -> None:
         nonlocal scale, shift

@@ -99,8 +99,11 @@ def _is_worth(op: TensorOp, invariant: set[SSAValue]) -> bool:
 
 
 def _leaves(reader: Operation, invariant: set[SSAValue]) -> bool:
-    """Whether a reader stays in the loop."""
-    return not (isinstance(reader, TensorOp) and reader.results[0] in invariant)
+    """Whether a reader stays in the loop, as index maps do beside theirs."""
+    if not isinstance(reader, TensorOp) or reader.results[0] not in invariant:
+        return True
+    uses = reader.results[0].uses if isinstance(reader, FREE) else ()
+    return any(_leaves(use.operation, invariant) for use in uses)
 
 
 def _move(op: TensorOp, loop: ControlOp, invariant: set[SSAValue]) -> None:

@@ -8,21 +8,37 @@ it runs in every first call (a sweep over 30 ops that match nothing takes 0.1 ms
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.passes.remarks import remark
 
 Numerics = Literal["strict", "standard", "fast"]
+Equivalence = Literal["exact", "reassociating", "approximate"]
 _ORDER = {"strict": 0, "standard": 1, "fast": 2}
+EQUIVALENCE: tuple[Equivalence, ...] = ("exact", "reassociating", "approximate")
+"""What results have in common, by the weakest numerics that allows it (D1): every bit; the same
+terms in another order or with fewer roundings; less, for numbers near the ends of the range."""
 REWRITES_PER_OP = 100  # more than any chain of rules needs; rules that undo each other exceed it
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Rule = Callable[[OpT, "Rewrite"], SSAValue | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A rule, the class of op that it rewrites, and what its results have in common with the op."""
+
+    op: type[Operation]
+    rule: Rule[Any]
+    equivalence: Equivalence
 
 
 class Rewrite(OpBuilder):
@@ -31,12 +47,15 @@ class Rewrite(OpBuilder):
     def __init__(self) -> None:
         super().__init__(self._insert)
         self.anchor: Operation | None = None
+        self.built: list[Operation] = []
+        """What the rule at work has built."""
 
     def _insert(self, new: Operation) -> None:
         anchor = self.anchor
         assert anchor is not None
         assert anchor.parent is not None
         new.location = anchor.location
+        self.built.append(new)
         anchor.parent.insert_op_before(new, anchor)
 
 
@@ -47,8 +66,8 @@ class Rules:
     """
 
     def __init__(self, *included: Rules) -> None:
-        self._by_op: dict[type[Operation], list[tuple[int, Rule[Any]]]] = {}
-        self._resolved: dict[tuple[type[Operation], int], tuple[Rule[Any], ...]] = {}
+        self._by_op: dict[type[Operation], list[Entry]] = {}
+        self._resolved: dict[tuple[type[Operation], int], tuple[Entry, ...]] = {}
         for rules in included:
             for op, entries in rules._by_op.items():
                 self._by_op.setdefault(op, []).extend(entries)
@@ -59,20 +78,25 @@ class Rules:
         """Registers a rule for ops of this class and its subclasses."""
 
         def register(rule: Rule[OpT]) -> Rule[OpT]:
-            self._by_op.setdefault(op, []).append((_ORDER[numerics], rule))
+            entry = Entry(op, rule, EQUIVALENCE[_ORDER[numerics]])
+            self._by_op.setdefault(op, []).append(entry)
             return rule
 
         return register
 
-    def of(self, op: type[Operation], allowed: int) -> tuple[Rule[Any], ...]:
+    def entries(self) -> list[Entry]:
+        """All rules."""
+        return [entry for entries in self._by_op.values() for entry in entries]
+
+    def of(self, op: type[Operation], allowed: int) -> tuple[Entry, ...]:
         """The rules for one class under a numerics mode."""
         found = self._resolved.get((op, allowed))
         if found is None:
             found = tuple(
-                rule
+                entry
                 for base in op.__mro__
-                for needs, rule in self._by_op.get(base, ())
-                if needs <= allowed
+                for entry in self._by_op.get(base, ())
+                if EQUIVALENCE.index(entry.equivalence) <= allowed
             )
             self._resolved[op, allowed] = found
         return found
@@ -114,7 +138,22 @@ class Rules:
         if not rules or op.results[0].first_use is None:
             return None
         rewrite.anchor = op
-        for rule in rules:
-            if (value := rule(op, rewrite)) is not None:
+        rewrite.built.clear()
+        for entry in rules:
+            if (value := entry.rule(op, rewrite)) is not None:
+                if entry.equivalence != "exact":
+                    _say(op, entry, rewrite.built)
                 return value
         return None
+
+
+def _say(op: Operation, entry: Entry, built: Sequence[Operation]) -> None:
+    """A remark on a rule that changes bits, with the arithmetic before and after it."""
+    before, after = (
+        sum((x.cost().flops for x in ops if isinstance(x, TensorOp)), Dim.const(0))
+        for ops in ((op,), built)
+    )
+    name, text = entry.rule.__name__.strip("_"), (entry.rule.__doc__ or "").strip()
+    remark(
+        op, f"{name} ({entry.equivalence}): {text}; {before} operations of this op, then {after}"
+    )

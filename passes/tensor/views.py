@@ -6,7 +6,6 @@ Everything here moves elements and changes none, so every rule is exact.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
@@ -298,31 +297,35 @@ def concat_of_concat(op: ConcatOp, b: Rewrite) -> SSAValue | None:
 
 @VIEW_RULES.on(Elementwise)
 def compute_before_broadcast(op: Elementwise, b: Rewrite) -> SSAValue | None:
-    """exp(broadcast(x))  ->  broadcast(exp(x)): the same elements, computed once"""
-    pattern = _common_broadcast(op)
-    if pattern is None:
+    """
+    exp(broadcast(x))  ->  broadcast(exp(x)): the same elements, computed once; of several operands,
+    along the axes that any of them has: broadcast "n->mn" x + broadcast "->mn" s is one "n->mn".
+    """
+    axes = _axes_of_operands(op)
+    if axes is None:
         return None
-    letters_, like = pattern
-    shape = shape_of(like.type)
-    operands = [_before_broadcast(b, x, shape) for x in op.operands]
+    first = next(x.owner for x in op.operands if splat(x) is None)
+    assert isinstance(first, BroadcastOp)
+    _, word = letters(first)
+    kept = "".join(word[axis] for axis in axes)
+    shape = tuple(op.shape[axis] for axis in axes)
+    operands = [_along(b, x, axes, shape) for x in op.operands]
     small = b(type(op), *operands, declared=tensor_type(op.dtype.ir, shape), **dict(op.properties))
-    return b(BroadcastOp, small, letters=letters_, declared=tensor_of(op.results[0]))
+    return b(BroadcastOp, small, letters=f"{kept}->{word}", declared=tensor_of(op.results[0]))
 
 
-def _common_broadcast(op: Elementwise) -> tuple[StringAttr, SSAValue] | None:
-    """Letters and operand of the broadcasts, where all operands are alike or splats."""
-    found: BroadcastOp | None = None
+def _axes_of_operands(op: Elementwise) -> list[int] | None:
+    """The axes along which any operand changes; None where none is a broadcast or all axes are."""
+    found: set[int] = set()
+    broadcasts = False
     for x in op.operands:
         if splat(x) is not None:
             continue
-        inner = x.owner
-        if not isinstance(inner, BroadcastOp):
+        if not isinstance(x.owner, BroadcastOp):
             return None
-        if found is None:
-            found = inner
-        elif _pattern(inner) != _pattern(found) or shape_of(inner.x.type) != shape_of(found.x.type):
-            return None
-    return None if found is None else (found.letters, found.x)
+        broadcasts = True
+        found.update(_pattern(x.owner))
+    return sorted(found) if broadcasts and len(found) < len(op.shape) else None
 
 
 def _pattern(op: BroadcastOp) -> tuple[int, ...]:
@@ -331,9 +334,52 @@ def _pattern(op: BroadcastOp) -> tuple[int, ...]:
     return tuple(result.index(c) for c in source)
 
 
-def _before_broadcast(b: Rewrite, x: SSAValue, shape: Shape) -> SSAValue:
+def _along(b: Rewrite, x: SSAValue, axes: list[int], shape: Shape) -> SSAValue:
+    """A broadcast value, along some of its axes alone."""
+    value, owner = splat(x), x.owner
+    element = tensor_of(x).element_type
+    if value is not None:
+        return splat_constant(b, value, dtype_of(element), shape)
+    assert isinstance(owner, BroadcastOp)
+    pattern = _pattern(owner)
+    if list(pattern) == axes:
+        return owner.x
+    source = "".join(ALPHABET[axis] for axis in pattern)
+    result = "".join(ALPHABET[axis] for axis in axes)
+    kind = tensor_type(element, shape)
+    return b(BroadcastOp, owner.x, letters=f"{source}->{result}", declared=kind)
+
+
+@VIEW_RULES.on(Elementwise)
+def compute_before_reshape(op: Elementwise, b: Rewrite) -> SSAValue | None:
+    """
+    exp(reshape(x))  ->  reshape(exp(x)), where x is computed for it alone: the reshape, which reads
+    memory, no longer stands between ops that run in one loop
+    """
+    found: ReshapeOp | None = None
+    computed = False
+    for x in op.operands:
+        if splat(x) is not None:
+            continue
+        inner = x.owner
+        if not isinstance(inner, ReshapeOp) or inner.unit_axes_only():
+            return None
+        if found is not None and shape_of(inner.x.type) != shape_of(found.x.type):
+            return None
+        found = inner
+        alone = x.has_one_use() and inner.x.has_one_use()
+        computed |= alone and isinstance(inner.x.owner, (Elementwise, Reduction))
+    if found is None or not computed:
+        return None
+    shape = shape_of(found.x.type)
+    operands = [_before_reshape(b, x, shape) for x in op.operands]
+    flat = b(type(op), *operands, declared=tensor_type(op.dtype.ir, shape), **dict(op.properties))
+    return b(ReshapeOp, flat, declared=tensor_of(op.results[0]))
+
+
+def _before_reshape(b: Rewrite, x: SSAValue, shape: Shape) -> SSAValue:
     value, owner = splat(x), x.owner
     if value is None:
-        assert isinstance(owner, BroadcastOp)
+        assert isinstance(owner, ReshapeOp)
         return owner.x
     return splat_constant(b, value, dtype_of(tensor_of(x).element_type), shape)

@@ -284,3 +284,93 @@ func.func @two_paddings(%x: tensor<4xf32>) -> (tensor<6xf32>, tensor<4xf32>) {
   %shifted = mlc.pad %fewer, %zero[<1>, <0>] : tensor<3xf32>, tensor<f32> -> tensor<4xf32>
   func.return %zeros, %shifted : tensor<6xf32>, tensor<4xf32>
 }
+
+// Arithmetic along one axis is done along that axis, whatever the other operands repeat.
+// CHECK-LABEL: @along_fewer_axes
+// CHECK:         %[[ALL:.*]] = mlc.broadcast "->{{[a-z]}}" %s : tensor<f32> -> tensor<5xf32>
+// CHECK-NEXT:    %[[SUM:.*]] = mlc.add %x, %[[ALL]] : tensor<5xf32>
+// CHECK-NEXT:    mlc.broadcast "n->mn" %[[SUM]] : tensor<5xf32> -> tensor<4x5xf32>
+func.func @along_fewer_axes(%x: tensor<5xf32>, %s: tensor<f32>) -> tensor<4x5xf32> {
+  %0 = mlc.broadcast "n->mn" %x : tensor<5xf32> -> tensor<4x5xf32>
+  %1 = mlc.broadcast "->mn" %s : tensor<f32> -> tensor<4x5xf32>
+  %2 = mlc.add %0, %1 : tensor<4x5xf32>
+  func.return %2 : tensor<4x5xf32>
+}
+
+// Of an outer sum every element is another.
+// CHECK-LABEL: @outer_sum
+// CHECK:         mlc.add {{.*}} : tensor<4x5xf32>
+func.func @outer_sum(%x: tensor<5xf32>, %y: tensor<4xf32>) -> tensor<4x5xf32> {
+  %0 = mlc.broadcast "n->mn" %x : tensor<5xf32> -> tensor<4x5xf32>
+  %1 = mlc.broadcast "m->mn" %y : tensor<4xf32> -> tensor<4x5xf32>
+  %2 = mlc.add %0, %1 : tensor<4x5xf32>
+  func.return %2 : tensor<4x5xf32>
+}
+
+// What follows a reshape runs where the product's tiles are, before it.
+// CHECK-LABEL: @compute_before_reshape
+// CHECK:         %[[Y:.*]] = mlc.contract
+// CHECK-NEXT:    %[[T:.*]] = mlc.tanh %[[Y]] : tensor<4x6xf32>
+// CHECK-NEXT:    mlc.reshape %[[T]] : tensor<4x6xf32> -> tensor<4x2x3xf32>
+func.func @compute_before_reshape(%x: tensor<4x5xf32>, %w: tensor<5x6xf32>) -> tensor<4x2x3xf32> {
+  %0 = mlc.contract "mk,kn->mn" %x, %w : tensor<4x5xf32>, tensor<5x6xf32> -> tensor<4x6xf32>
+  %1 = mlc.reshape %0 : tensor<4x6xf32> -> tensor<4x2x3xf32>
+  %2 = mlc.tanh %1 : tensor<4x2x3xf32>
+  func.return %2 : tensor<4x2x3xf32>
+}
+
+// A reshape of an argument is a view already.
+// CHECK-LABEL: @reshaped_argument
+// CHECK:         mlc.reshape %x
+// CHECK-NEXT:    mlc.tanh
+func.func @reshaped_argument(%x: tensor<4x6xf32>) -> tensor<4x2x3xf32> {
+  %1 = mlc.reshape %x : tensor<4x6xf32> -> tensor<4x2x3xf32>
+  %2 = mlc.tanh %1 : tensor<4x2x3xf32>
+  func.return %2 : tensor<4x2x3xf32>
+}
+
+// A run of columns that a reshape cuts into heads is a run of heads: the reshape looks at memory.
+// CHECK-LABEL: @reshape_of_slice
+// CHECK:         %[[HEADS:.*]] = mlc.reshape %x : tensor<4x6xf32> -> tensor<4x3x2xf32>
+// CHECK-NEXT:    mlc.slice %[[HEADS]][<0, 1, 0>, <1, 1, 1>] : tensor<4x3x2xf32> -> tensor<4x2x2xf32>
+func.func @reshape_of_slice(%x: tensor<4x6xf32>) -> tensor<4x2x2xf32> {
+  %0 = mlc.slice %x[<0, 2>, <1, 1>] : tensor<4x6xf32> -> tensor<4x4xf32>
+  %1 = mlc.reshape %0 : tensor<4x4xf32> -> tensor<4x2x2xf32>
+  func.return %1 : tensor<4x2x2xf32>
+}
+
+// Column 1 is in the middle of a head.
+// CHECK-LABEL: @reshape_of_odd_slice
+// CHECK:         mlc.slice %x
+// CHECK-NEXT:    mlc.reshape
+func.func @reshape_of_odd_slice(%x: tensor<4x6xf32>) -> tensor<4x2x2xf32> {
+  %0 = mlc.slice %x[<0, 1>, <1, 1>] : tensor<4x6xf32> -> tensor<4x4xf32>
+  %1 = mlc.reshape %0 : tensor<4x4xf32> -> tensor<4x2x2xf32>
+  func.return %1 : tensor<4x2x2xf32>
+}
+
+// Exact strength reduction: powers of constants that are whole on integers, and signs that cancel.
+// CHECK-LABEL: @cheaper_ops
+// CHECK:         mlc.neg %x
+// CHECK-NEXT:    mlc.mul %i, %i : tensor<4xi32>
+// CHECK-NEXT:    mlc.mul %x, %x : tensor<4xf32>
+// CHECK-NOT:     mlc.pow
+func.func @cheaper_ops(%x: tensor<4xf32>, %i: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) {
+  %0 = mlc.constant dense<-1.0> : tensor<4xf32>
+  %1 = mlc.mul %x, %0 : tensor<4xf32>
+  %2 = mlc.constant dense<2> : tensor<4xi32>
+  %3 = mlc.pow %i, %2 : tensor<4xi32>
+  %4 = mlc.neg %x : tensor<4xf32>
+  %5 = mlc.mul %4, %4 : tensor<4xf32>
+  func.return %1, %3, %5 : tensor<4xf32>, tensor<4xi32>, tensor<4xf32>
+}
+
+// In range exp(x) exp(y) is exp(x + y), but not everywhere: only "fast" numerics allows it.
+// CHECK-LABEL: @approximate
+// CHECK-COUNT-2: mlc.exp
+func.func @approximate(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = mlc.exp %x : tensor<4xf32>
+  %1 = mlc.exp %y : tensor<4xf32>
+  %2 = mlc.mul %0, %1 : tensor<4xf32>
+  func.return %2 : tensor<4xf32>
+}

@@ -70,3 +70,62 @@ func.func @regions(%x: tensor<4xf32>, %n: tensor<i64>) -> (tensor<4xf32>, tensor
   %l = mlc.log %x : tensor<4xf32>
   func.return %r, %l : tensor<4xf32>, tensor<4xf32>
 }
+
+// Either branch computes the product: it is computed before them, with what it is made of, and what
+// follows them finds it there. The exponential of one branch alone stays.
+// CHECK-LABEL: @branches
+// CHECK-SAME:    %[[X:[a-z]+]]: tensor<4x4xf32>
+// CHECK:         %[[T:.*]] = mlc.add %[[X]], %[[X]]
+// CHECK-NEXT:    %[[P:.*]] = mlc.contract "mk,kn->mn" %[[T]], %[[X]]
+// CHECK-NEXT:    mlc.if
+// CHECK-NEXT:      mlc.exp %[[P]]
+// CHECK:         } else {
+// CHECK-NEXT:      mlc.yield %[[P]]
+// CHECK-NOT:     mlc.contract
+func.func @branches(%x: tensor<4x4xf32>, %c: tensor<i1>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %r = mlc.if %c -> (tensor<4x4xf32>) {
+    %0 = mlc.add %x, %x : tensor<4x4xf32>
+    %1 = mlc.contract "mk,kn->mn" %0, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+    %2 = mlc.exp %1 : tensor<4x4xf32>
+    mlc.yield %2 : tensor<4x4xf32>
+  } else {
+    %0 = mlc.add %x, %x : tensor<4x4xf32>
+    %1 = mlc.contract "mk,kn->mn" %0, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+    mlc.yield %1 : tensor<4x4xf32>
+  }
+  %3 = mlc.add %x, %x : tensor<4x4xf32>
+  %4 = mlc.contract "mk,kn->mn" %3, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  func.return %r, %4 : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// Cheap arithmetic is fused where it is read, and an index is checked only where it is used.
+// CHECK-LABEL: @stay_in_branches
+// CHECK-NEXT:    mlc.if
+// CHECK-COUNT-2: mlc.gather
+func.func @stay_in_branches(%x: tensor<4xf32>, %i: tensor<4xi64>, %c: tensor<i1>) -> tensor<4xf32> {
+  %r = mlc.if %c -> (tensor<4xf32>) {
+    %0 = mlc.add %x, %x : tensor<4xf32>
+    %1 = mlc.gather "0,a->a" %0[%i] : tensor<4xf32>, tensor<4xi64> -> tensor<4xf32>
+    mlc.yield %1 : tensor<4xf32>
+  } else {
+    %0 = mlc.add %x, %x : tensor<4xf32>
+    %1 = mlc.gather "0,a->a" %0[%i] : tensor<4xf32>, tensor<4xi64> -> tensor<4xf32>
+    mlc.yield %1 : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}
+
+// A value that both branches end with is the result.
+// CHECK-LABEL: @same_end
+// CHECK:         %[[E:.*]] = mlc.exp
+// CHECK:         func.return %[[E]]
+func.func @same_end(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {
+  %r = mlc.if %c -> (tensor<4xf32>) {
+    %0 = mlc.exp %x : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  } else {
+    %0 = mlc.exp %x : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  }
+  func.return %r : tensor<4xf32>
+}

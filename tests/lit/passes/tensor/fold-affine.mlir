@@ -47,15 +47,15 @@ func.func @few_rows(%x: tensor<16x512xf32>, %w: tensor<512x64xf32>, %s: tensor<6
 // CHECK:           mlc.mul %w
 // CHECK-NEXT:      mlc.contract "mk,kn->mn" %{{.*}}, %{{.*}}
 // CHECK-NEXT:      mlc.yield
-func.func @in_a_loop(%x: tensor<16x64xf32>, %w: tensor<64x64xf32>, %s: tensor<64xf32>) -> tensor<16x64xf32> {
+func.func @in_a_loop(%x: tensor<512x64xf32>, %w: tensor<64x64xf32>, %s: tensor<64xf32>) -> tensor<512x64xf32> {
   %n = mlc.constant dense<9> : tensor<i64>
-  %y = mlc.for %i to %n iter(%h = %x) -> (tensor<16x64xf32>) {
-    %0 = mlc.contract "mk,kn->mn" %h, %w : tensor<16x64xf32>, tensor<64x64xf32> -> tensor<16x64xf32>
-    %1 = mlc.broadcast "n->mn" %s : tensor<64xf32> -> tensor<16x64xf32>
-    %2 = mlc.mul %0, %1 : tensor<16x64xf32>
-    mlc.yield %2 : tensor<16x64xf32>
+  %y = mlc.for %i to %n iter(%h = %x) -> (tensor<512x64xf32>) {
+    %0 = mlc.contract "mk,kn->mn" %h, %w : tensor<512x64xf32>, tensor<64x64xf32> -> tensor<512x64xf32>
+    %1 = mlc.broadcast "n->mn" %s : tensor<64xf32> -> tensor<512x64xf32>
+    %2 = mlc.mul %0, %1 : tensor<512x64xf32>
+    mlc.yield %2 : tensor<512x64xf32>
   }
-  func.return %y : tensor<16x64xf32>
+  func.return %y : tensor<512x64xf32>
 }
 
 // Somebody reads the product before it is scaled.

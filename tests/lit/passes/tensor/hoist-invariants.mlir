@@ -43,3 +43,19 @@ func.func @may_fail(%a: tensor<100xf32>, %k: tensor<5xi64>, %r: tensor<5xf32>, %
   }
   func.return %0 : tensor<5xf32>
 }
+
+// A number leaves the loop though what reads it is a broadcast, which stands where it is read.
+// CHECK-LABEL: @through_a_broadcast
+// CHECK:         %[[REST:.*]] = mlc.sub %{{.*}}, %alpha
+// CHECK-NEXT:    mlc.for
+// CHECK-NEXT:      mlc.broadcast "->a" %[[REST]]
+func.func @through_a_broadcast(%x: tensor<100xf32>, %alpha: tensor<f32>, %n: tensor<i64>) -> tensor<100xf32> {
+  %0 = mlc.for %i to %n iter(%y = %x) -> (tensor<100xf32>) {
+    %one = mlc.constant dense<1.0> : tensor<f32>
+    %1 = mlc.sub %one, %alpha : tensor<f32>
+    %2 = mlc.broadcast "->a" %1 : tensor<f32> -> tensor<100xf32>
+    %3 = mlc.mul %y, %2 : tensor<100xf32>
+    mlc.yield %3 : tensor<100xf32>
+  }
+  func.return %0 : tensor<100xf32>
+}
