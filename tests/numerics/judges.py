@@ -64,7 +64,7 @@ FUNCTIONS: dict[str, Function] = {
     "expm1": Function("math.expm1", np.expm1, 1.4, 1.75),
     "sigmoid": Function("mlc_math.sigmoid", _sigmoid, 1.1, 1.0),
     "log": Function("math.log", np.log, 0.9, 0.9),
-    "log2": Function("math.log2", np.log2, 1.2, 1.2),
+    "log2": Function("math.log2", np.log2, 1.3, 1.3),
     "log10": Function("math.log10", np.log10, 1.5, 1.5),
     "log1p": Function("math.log1p", np.log1p, 1.0, 1.0),
     "sin": Function("math.sin", np.sin, 1.0, 1.1),
