@@ -107,7 +107,7 @@ class Facts:
         """What the program has of a metric."""
         plan, memory = self.plan, self.memory
         found: dict[str, Callable[[], int]] = {
-            "kernels": lambda: len(plan.kernels),
+            "kernels": lambda: plan.kernel_count,
             "intermediates": lambda: len(plan.intermediates),
             "copies": lambda: sum(c.kind == "copy" for c in plan.copies),
             "copied_bytes": lambda: plan.copied_bytes,

@@ -81,6 +81,11 @@ class Lowered:
         function = entry_function(self._program.module)
         return multilinearity(function, positions, [*names, *hidden])
 
+    def arguments(self) -> list[Any]:
+        """What the native entry takes in the call that was traced."""
+        inputs = [self.call.leaves[k].value for k in self._program.inputs]
+        return inputs + (self._program.read_hidden(self.call.values) or [])
+
     def compile(self) -> Any:
         """The compiled program."""
         return executable_of(self._program, self._settings, slow=None)
@@ -119,5 +124,9 @@ def executable_of(program: Program, settings: Settings, *, slow: Callable[..., A
 
     # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
     return compile_module(
-        program.module.clone(), program.signature, options_of(settings), slow=slow
+        program.module.clone(),
+        program.signature,
+        options_of(settings),
+        slow=slow,
+        source=program.module,
     )

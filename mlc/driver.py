@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_show(commands.add_parser("show", help="print a function's program at a level"))
     _add_build(commands.add_parser("build", help="write LLVM IR, assembly or object code"))
     _add_explain(commands.add_parser("explain", help="print kernels, costs, memory and decisions"))
+    _add_why_not(commands.add_parser("why-not", help="say why two lines do not share a kernel"))
     _add_machine(commands.add_parser("machine", help="print what mlc knows of this machine"))
     _add_cache(
         commands.add_parser("cache", help="look at, check or empty the cache of compiled code")
@@ -124,6 +125,27 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_explain, form="text")
 
 
+def _add_why_not(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("producer", metavar="FILE:LINE", help="a line that computes something")
+    parser.add_argument("consumer", metavar="FILE:LINE", help="a line that reads it")
+    parser.add_argument(
+        "--of",
+        metavar="FILE",
+        help="the program: FILE.py, FILE.py:function or FILE.mlir (default: the function at the"
+        " first line, or the only compiled one of its file)",
+    )
+    parser.add_argument(
+        "--spec", metavar="TYPES", help="the arguments' types: 'f32[64,32],f32[B,16]'"
+    )
+    parser.add_argument("--target", metavar="NAME", help="host (default), avx2, avx512, neon …")
+    parser.add_argument("--sizes", default="", metavar="SIZES", help="values of symbols: B=64,N=10")
+    parser.add_argument(
+        "--measure", action="store_true", help="run both plans on random inputs, in turn"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(command=_why_not)
+
+
 def _add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure", action="store_true", help="measure its rates again (about a second)"
@@ -170,6 +192,21 @@ def _explain(args: argparse.Namespace) -> int:
         sys.stdout.write(said.rstrip("\n") + "\n")
     else:
         Path(args.output).write_text(said, encoding="utf-8")
+    return 0
+
+
+def _why_not(args: argparse.Namespace) -> int:
+    from mlc.passes.explain.edges import Line
+    from mlc.programs import inputs_of, open_program, program_at, sizes_of
+    from mlc.why_not import why_not
+
+    producer, consumer = Line.parse(args.producer), Line.parse(args.consumer)
+    sizes = sizes_of(args.sizes)
+    file = args.of or program_at(producer)
+    levels = open_program(file, args.spec, args.target).levels
+    arguments = inputs_of(levels, sizes) if args.measure else None
+    answer = why_not(levels, producer, consumer, sizes, arguments)
+    print(answer.to_json() if args.json else answer)
     return 0
 
 

@@ -41,6 +41,7 @@ from mlc.sites import Site, raiser, sites_of
 if TYPE_CHECKING:
     from mlc.profile import Profile
     from mlc.runtime.cuda import LoadedProgram
+    from mlc.why_not import Edge, WhyNot
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 
@@ -87,7 +88,7 @@ class Executable:
         from_cache: bool,
         times_s: Mapping[str, float],
     ) -> None:
-        self._program = program
+        self.levels = program  # the program at every level, for reports
         self.entry = entry
         self.builtin = entry.builtin
         self.sites = tuple(sites)
@@ -102,12 +103,12 @@ class Executable:
     @property
     def options(self) -> Options:
         """What it was compiled with."""
-        return self._program.options
+        return self.levels.options
 
     @property
     def signature(self) -> EntrySignature:
         """What it takes."""
-        return self._program.signature
+        return self.levels.signature
 
     def set_slow(self, slow: Callable[..., object]) -> None:
         """What takes the arguments that this code does not."""
@@ -115,39 +116,64 @@ class Executable:
 
     def text(self, level: Level) -> str:
         """The program at a level, as `mlc opt` reads it (at "code": LLVM IR)."""
-        return self._program.text(level)
+        return self.levels.text(level)
 
     def asm(self) -> str:
         """The assembly of every module."""
-        return self._program.asm()
+        return self.levels.asm()
 
     def plan(self, **sizes: int) -> Plan:
         """The kernels and the buffers between them, for these values of the symbols."""
-        return self._program.report(sizes)
+        return self.levels.report(sizes)
 
     def cost(self, **sizes: int) -> Cost:
         """The whole call's cost, for these values of the symbols."""
-        plan, known = self.plan(**sizes), self._program.known_sizes(sizes)
+        plan, known = self.plan(**sizes), self.levels.known_sizes(sizes)
         return Cost(
             work=total(plan),
             predicted_s=plan.predicted_s,
             sizes=known,
-            flops_by_line=by_source_line(self._program.plan(), known),
+            flops_by_line=by_source_line(self.levels.plan(), known),
         )
 
     def memory(self, **sizes: int) -> Memory:
         """What a call allocates, for these values of the symbols."""
-        return self._program.memory(sizes)
+        return self.levels.memory(sizes)
 
     def profile(self, *arguments: object, seconds: float = 0.2) -> Profile:
         """Seconds of each kernel of `plan()`, measured in calls that follow one another."""
         from mlc.profile import Profiler
 
-        return Profiler(self._program).run(arguments, seconds)
+        return Profiler(self.levels).run(arguments, seconds)
 
     def remarks(self) -> list[str]:
         """What the passes had to say, each with the user's line."""
-        return list(map(str, self._program.remarks()))
+        return list(map(str, self.levels.remarks()))
+
+    def why_not(
+        self,
+        producer: str,
+        consumer: str,
+        *,
+        measure: Sequence[object] | None = None,
+        **sizes: int,
+    ) -> WhyNot:
+        """
+        Whether what the line `producer` computes shares a kernel with what the line `consumer` does
+        with it, and what the other way would cost. Lines are "FILE:LINE". `measure`: arguments of
+        calls that time both plans. Raises MlcError where nothing comes from a line.
+        """
+        from mlc.passes.explain.edges import Line
+        from mlc.why_not import why_not
+
+        lines = Line.parse(producer), Line.parse(consumer)
+        return why_not(self.levels, *lines, sizes, arguments=measure)
+
+    def unfused(self, *, measure: Sequence[object] | None = None, **sizes: int) -> list[Edge]:
+        """The answers of `why_not` for all ops that read what another kernel computes."""
+        from mlc.why_not import unfused
+
+        return unfused(self.levels, sizes, arguments=measure)
 
     def explain(
         self,
@@ -160,7 +186,7 @@ class Executable:
         """
         if format not in ("text", "json", "html"):
             raise ValueError(f"format={format!r}; expected 'text', 'json' or 'html'")
-        about = self._program.explain(sizes)
+        about = self.levels.explain(sizes)
         return {"text": about.text, "json": about.json, "html": about.html}[format]()
 
 
@@ -171,10 +197,13 @@ def build(
     *,
     slow: Callable[..., object] | None,
     sizes: Mapping[str, int],
+    source: ModuleOp | None = None,
 ) -> Executable:
     """See `mlc.pipeline.compile_module`."""
     if isinstance(options.target, GpuTarget):
-        return _build_for_gpu(module, signature, options, options.target, slow=slow, sizes=sizes)
+        exe = _build_for_gpu(module, signature, options, options.target, slow=slow, sizes=sizes)
+        exe.levels.fresh = source
+        return exe
     target = cpu_of(options)
     start = time.perf_counter()
     function = _function(module)
@@ -182,14 +211,15 @@ def build(
     if name in support().symbols:  # the code calls a C function of this name
         name += "_"
         function.properties["sym_name"] = StringAttr(name)
-    program = Levels(str(module), name, signature, options, sizes)
+        source = None
+    program = Levels(str(module), name, signature, options, sizes, fresh=source)
     key = _key(program, function)
     report = Report()
     # a dump shows the passes, so they have to run
     lookup = knobs.current().dump is None
     artifact = object_cache().get(key) if lookup else None
     known = artifact is not None
-    if known:
+    if known and source is None:
         program.fresh = module
     if artifact is None:
         artifact = _compile(module, program, target, report)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from mlc.dialects import par
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.lower import reserved_bytes, scratch_of
+from mlc.lowering.plan_to_loops import lower_plan
 from mlc.passes.remarks import Remark, listening
 from mlc.passes.report import Plan, plan_of
-from mlc.passes.timeline import Memory, memory_of
+from mlc.passes.timeline import Memory, memory_of, sizes_at
 from mlc.pipeline import LEVELS, Level, Options, run_pipeline
 from mlc.runtime.llvm import emit_assembly
 
@@ -66,13 +72,16 @@ class Levels:
         both = {**self.sizes, **given}
         return {name: both.get(name, ASSUMED_SIZE) for name in self.signature.symbols}
 
-    def at(self, level: Level) -> ModuleOp:
-        """A new module of the program at a level."""
+    def at_trace(self) -> ModuleOp:
+        """A new module of the program before any pass."""
         from mlc.text import parse_text
 
         fresh = self.fresh
-        module = parse_text(self.traced, self.name) if fresh is None else fresh.clone()
-        return run_pipeline(module, self.options, until=level)
+        return parse_text(self.traced, self.name) if fresh is None else fresh.clone()
+
+    def at(self, level: Level) -> ModuleOp:
+        """A new module of the program at a level."""
+        return run_pipeline(self.at_trace(), self.options, until=level)
 
     def plan(self) -> ModuleOp:
         """The plan."""
@@ -105,7 +114,11 @@ class Levels:
 
     def report(self, sizes: Mapping[str, int]) -> Plan:
         """The kernels and the buffers between them."""
-        return plan_of(self.plan(), self.options.target, self.known_sizes(sizes), self._threads())
+        return self.report_of(self.plan(), sizes)
+
+    def report_of(self, planned: ModuleOp, sizes: Mapping[str, int]) -> Plan:
+        """The kernels of some plan of this program."""
+        return plan_of(planned, self.options.target, self.known_sizes(sizes), self._threads())
 
     def _threads(self) -> int:
         from mlc.runtime.threads import get_threads
@@ -116,8 +129,11 @@ class Levels:
         """Bytes of a call, and what lies where while each kernel runs."""
         module, known = self.plan(), self.known_sizes(sizes)
         kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-        needed = {op: reserved_bytes(self._scratch(op), known) for op in kernels}
-        return memory_of(module, known, needed)
+        needed = {op: reserved_bytes(self._scratch(op), sizes_at(op, known)) for op in kernels}
+        reserved, threads = None, self._threads()
+        if any(isinstance(op, TilesOp) for op in module.walk()):
+            reserved = reserve_of(lower_plan(module.clone()), known, threads)
+        return memory_of(module, known, needed, reserved_bytes=reserved, threads=threads)
 
     def _scratch(self, kernel: KernelOp) -> tuple[Scratch, ...]:
         if isinstance(self.options.target, CpuTarget):
@@ -148,6 +164,52 @@ class Levels:
             graph=graph_of(self.plan(), known),
             remarks=self.remarks(),
         )
+
+
+def reserve_of(loops: ModuleOp, sizes: Mapping[str, int], threads: int) -> int:
+    """The bytes that the entry of a loops-level module asks for, for these values of symbols."""
+    for op in loops.walk():
+        if isinstance(op, par.ReserveOp):
+            return _evaluated(op.arena_bytes, sizes, threads, {})
+    return 0
+
+
+def _evaluated(
+    value: SSAValue, sizes: Mapping[str, int], threads: int, known: dict[SSAValue, int]
+) -> int:
+    """An index of the entry: constants, symbols, threads, and arithmetic on them."""
+    if value in known:
+        return known[value]
+    owner = value.owner
+    if isinstance(value, BlockArgument):  # the context, then the symbols
+        found = list(sizes.values())[value.index - 1]
+    elif isinstance(owner, par.ThreadsOp):
+        found = threads
+    elif isinstance(owner, arith.ConstantOp):
+        attribute = owner.value
+        assert isinstance(attribute, IntegerAttr)
+        found = attribute.value.data
+    else:
+        assert isinstance(owner, Operation)
+        operands = [_evaluated(x, sizes, threads, known) for x in owner.operands]
+        found = _ARITHMETIC[owner.name](*operands)
+    known[value] = found
+    return found
+
+
+def _quotient(a: int, b: int) -> int:
+    return a // b
+
+
+_ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.divui": _quotient,
+    "arith.floordivsi": _quotient,
+    "arith.minsi": min,
+    "arith.maxsi": max,
+}
 
 
 def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,9 @@ from mlc.pipeline import Level, Options, compile_module, level_of
 from mlc.runtime.interpret import entry_function
 from mlc.runtime.llvm import compile_object
 from mlc.text import parse_text, verify_text
+
+if TYPE_CHECKING:
+    from mlc.passes.explain.edges import Line
 
 Array = NDArray[Any]
 AnyCompiled = Compiled[..., Any]
@@ -191,11 +194,8 @@ def _last_user_line(error: Exception, path: Path) -> str:
 
 def load_function(path: Path, name: str | None) -> AnyCompiled:
     """The compiled function called `name` of a file, or the only one there is."""
-    module = _imported(path)
     if name is None:
-        found = {
-            k: cast("AnyCompiled", v) for k, v in vars(module).items() if isinstance(v, Compiled)
-        }
+        found = _compiled_functions(path)
         if len(found) != 1:
             listed = ", ".join(found) or "none"
             raise MlcError(
@@ -203,6 +203,7 @@ def load_function(path: Path, name: str | None) -> AnyCompiled:
                 f" expected {path}:function to name one"
             )
         return next(iter(found.values()))
+    module = _imported(path)
     value = getattr(module, name, None)
     if isinstance(value, Compiled):
         return cast("AnyCompiled", value)
@@ -212,6 +213,43 @@ def load_function(path: Path, name: str | None) -> AnyCompiled:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise MlcError(f"{path} has no function {name!r}{hint}")
     return cast("AnyCompiled", compile_function(value))
+
+
+def program_at(line: Line) -> str:
+    """
+    The program that a line belongs to, as `open_program` takes it: the compiled function around
+    it, or the only one of its file.
+    """
+    path, _ = split(line.file)
+    if path.suffix == ".mlir":
+        return line.file
+    found = _compiled_functions(path)
+    if len(found) == 1:
+        return f"{path}:{next(iter(found))}"
+    for name, value in found.items():
+        lines, first = inspect.getsourcelines(value.__mlc_function__())
+        if first <= line.line < first + len(lines):
+            return f"{path}:{name}"
+    listed = ", ".join(found) or "none"
+    raise MlcError(
+        f"{line}: this line is in none of the compiled functions of the file ({listed});"
+        f" say --of {path}:function"
+    )
+
+
+def inputs_of(levels: Levels, sizes: Mapping[str, int]) -> list[Array]:
+    """Random inputs for a program on this machine's CPU; MlcError for another target."""
+    name = levels.options.target.name
+    if name != "host":
+        raise MlcError(f"--measure runs on this machine's CPU; found --target {name}")
+    types = [(named_dtype(a.dtype), a.shape) for a in levels.signature.args]
+    return _random(types, levels.known_sizes(sizes), seed=0)
+
+
+def _compiled_functions(path: Path) -> dict[str, AnyCompiled]:
+    """The compiled functions of a file, by name."""
+    values = vars(_imported(path)).items()
+    return {k: cast("AnyCompiled", v) for k, v in values if isinstance(v, Compiled)}
 
 
 def _imported(path: Path) -> ModuleType:
@@ -330,9 +368,15 @@ def _call_parser() -> argparse.ArgumentParser:
 
 def random_arrays(types: Sequence[tuple[DType, Shape]], args: argparse.Namespace) -> list[Array]:
     """Normal floats, integers from 0 to 3, fair bools; symbols have --sizes or 8."""
-    generator = np.random.default_rng(args.seed)
     symbols = {s for _, dims in types for d in dims for s in d.symbols()}
     sizes = {**dict.fromkeys(symbols, ASSUMED_SIZE), **sizes_of(args.sizes)}
+    return _random(types, sizes, args.seed)
+
+
+def _random(
+    types: Sequence[tuple[DType, Shape]], sizes: Mapping[str, int], seed: int
+) -> list[Array]:
+    generator = np.random.default_rng(seed)
     arrays: list[Array] = []
     for dtype, dims in types:
         shape = [d.evaluate(sizes) for d in dims]

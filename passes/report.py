@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 from mlc.passes.copies import Copy, copies_of
 from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
 from mlc.passes.plan.legality import is_view
@@ -31,6 +33,7 @@ class KernelReport:
     work: Work
     predicted_s: float  # of one run
     runs: int | None  # in one call; None where data decides
+    loop: int | None  # the tile loop of which it is a phase, counted from 0
     source: tuple[str, ...]  # file:line of its ops, each once
 
     @property
@@ -75,9 +78,16 @@ class Intermediate:
 class Plan:
     """The kernels in the order they run, and the buffers between them."""
 
-    kernels: tuple[KernelReport, ...]
+    kernels: tuple[KernelReport, ...]  # and the phases of tile loops
     intermediates: tuple[Intermediate, ...]
+    tiles: tuple[Intermediate, ...]  # what phases of one tile loop hand to one another
     copies: tuple[Copy, ...]  # and packed factors, each with its reason
+
+    @property
+    def kernel_count(self) -> int:
+        """Kernels, of which a tile loop is one (D16)."""
+        loops = {k.loop for k in self.kernels if k.loop is not None}
+        return sum(k.loop is None for k in self.kernels) + len(loops)
 
     @property
     def copied_bytes(self) -> int:
@@ -106,6 +116,8 @@ def as_dict(plan: Plan) -> dict[str, object]:
     return {
         "kernels": kernels,
         "intermediates": [dataclasses.asdict(x) for x in plan.intermediates],
+        "tiles": [dataclasses.asdict(x) for x in plan.tiles],
+        "kernel_count": plan.kernel_count,
         "copies": [dataclasses.asdict(x) for x in plan.copies],
         "copied_bytes": plan.copied_bytes,
         "predicted_s": plan.predicted_s,
@@ -118,28 +130,49 @@ def plan_of(
     """The report of a plan-level module for these values of the symbols."""
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     numbers = {op: k for k, op in enumerate(kernels)}
+    loops = {op: k for k, op in enumerate(dict.fromkeys(filter(None, map(_loop_of, kernels))))}
     reports = tuple(
-        _kernel(numbers[op], op, target, sizes, threads if _is_parallel(op) else 1)
+        _kernel(numbers[op], op, target, sizes, threads if _is_parallel(op) else 1, loops)
         for op in kernels
     )
-    between = tuple(
-        Intermediate(
-            result=spell(value),
-            bytes=bytes_of(value.type).evaluate(sizes_at(op, sizes)),
-            written_by=numbers[op],
-            read_by=readers,
-            place=str(op.buffers.data[k]) if op.buffers is not None else "",
-        )
-        for op in kernels
-        for k, value in enumerate(op.outs)
-        if (readers := _readers(value, numbers))
-    )
+    between: list[Intermediate] = []
+    tiles: list[Intermediate] = []
+    for op in kernels:
+        for k, value in enumerate(op.outs):
+            readers = _readers(value, numbers)
+            if not readers:
+                continue
+            loop = _loop_of(op)
+            is_inside = loop is not None and all(_loop_of(kernels[r]) is loop for r in readers)
+            whole = value if is_inside else _whole(value)
+            found = Intermediate(
+                result=spell(whole),
+                bytes=bytes_of(whole.type).evaluate(sizes_at(op, sizes)),
+                written_by=numbers[op],
+                read_by=readers,
+                place=str(op.buffers.data[k]) if op.buffers is not None else "",
+            )
+            (tiles if is_inside else between).append(found)
     copies = copies_of(module, target, sizes)
-    return Plan(kernels=reports, intermediates=between, copies=copies)
+    return Plan(kernels=reports, intermediates=tuple(between), tiles=tuple(tiles), copies=copies)
 
 
 def _is_parallel(op: KernelOp) -> bool:
     return op.schedule is not None and op.schedule.data.grain > 0
+
+
+def _loop_of(op: Operation) -> TilesOp | None:
+    """The outermost tile loop around an op."""
+    return next(reversed(list(enclosing_tiles(op))), None)
+
+
+def _whole(value: SSAValue) -> SSAValue:
+    """The tensor of which a value is a tile, if it is written there."""
+    for use in value.uses:
+        around = use.operation.parent_op()
+        if isinstance(use.operation, YieldOp) and isinstance(around, TilesOp):
+            return _whole(around.results[use.index])
+    return value
 
 
 def _kernel(
@@ -148,6 +181,7 @@ def _kernel(
     target: CpuTarget | GpuTarget,
     sizes: Mapping[str, int],
     threads: int,
+    loops: Mapping[TilesOp, int],
 ) -> KernelReport:
     sizes = sizes_at(op, sizes)
     work = work_of(op, sizes)
@@ -160,6 +194,7 @@ def _kernel(
         work=work,
         predicted_s=predicted_s(work, weighted_flops(op, sizes), target, threads),
         runs=runs_of(op, sizes),
+        loop=None if (loop := _loop_of(op)) is None else loops[loop],
         source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
     )
 
@@ -207,6 +242,8 @@ def by_source_line(module: ModuleOp, sizes: Mapping[str, int]) -> dict[str, int]
 
 
 def _repeated(k: KernelReport) -> str:
+    if k.loop is not None:
+        return f"   phase of tile loop {k.loop}, {k.runs or 0:,} times"
     if k.runs is None:
         return "   as often as data say"
     return "" if k.runs == 1 else f"   {k.runs:,} times"
@@ -231,10 +268,11 @@ def table(plan: Plan, memory: Memory) -> str:
         f"{'total':<22}{work.flops:>13,}{work.bytes:>13,}{work.intensity:>12.3f}"
         f"{work.intensity_per_access:>14.3f}{plan.predicted_s * 1e6:>9.2f} us"
     )
-    for x in plan.intermediates:
+    kinds = [("buffer", x) for x in plan.intermediates] + [("tile", x) for x in plan.tiles]
+    for kind, x in kinds:
         readers = ", ".join(map(str, x.read_by))
         lines.append(
-            f"buffer {x.result} ({x.bytes:,} bytes, {x.place or 'not placed'}):"
+            f"{kind} {x.result} ({x.bytes:,} bytes, {x.place or 'not placed'}):"
             f" written by kernel {x.written_by}, read by {readers}"
         )
     lines += map(str, plan.copies)

@@ -67,7 +67,7 @@ def _box(picture: str) -> str:
 def _summary(about: Explanation) -> str:
     work, memory, peak = total(about.plan), about.memory, about.memory.peak_step
     said = [
-        ("kernels", f"{len(about.plan.kernels)}"),
+        ("kernels", f"{about.plan.kernel_count}"),
         ("buffers in between", f"{len(about.plan.intermediates)}"),
         ("predicted", seconds(about.plan.predicted_s)),
         ("operations", amount(work.flops)),

@@ -32,6 +32,21 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         "expected symbols and sizes such as",
     ),
     "unknown symbol": (["explain", "{tmp}/f.mlir", "--sizes", "N=3"], 1, "no symbol is called 'N'"),
+    "no such file to ask": (
+        ["why-not", "nowhere.py:3", "{tmp}/f.mlir:2"],
+        1,
+        "nowhere.py: no such file; expected FILE:LINE",
+    ),
+    "line without ops": (
+        ["why-not", "{tmp}/f.mlir:1", "{tmp}/f.mlir:2"],
+        1,
+        "f.mlir:1: nothing of @f comes from this line; expected one of {tmp}/f.mlir:2",
+    ),
+    "two formats": (
+        ["explain", "{tmp}/f.mlir", "--json", "--html"],
+        2,
+        "not allowed with argument",
+    ),
     "too few inputs": (["run", "{tmp}/f.mlir"], 1, "f is compiled for (f32[B]), found ()"),
     "no output folder": (
         ["build", "{tmp}/f.mlir", "-o", "{tmp}/no/f.o"],
@@ -67,7 +82,7 @@ def test_mistakes(mistake: str, folder: Path, capfd: pytest.CaptureFixture[str])
     except SystemExit as stop:  # argparse
         found = stop.code
     error = capfd.readouterr().err
-    assert message in error
+    assert message.replace("{tmp}", str(folder)) in error
     assert "Traceback" not in error or mistake == "broken import"
     assert found == status
 

@@ -1,0 +1,291 @@
+"""
+Why two lines do not share a kernel: what the plan costs, and what the best plan costs in which they
+do. Both plans are made by the planner, the second with that one decision forced.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from mlc import registry
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.levels import Levels
+from mlc.passes.explain.edges import (
+    NUMBER,
+    RULES,
+    Line,
+    computing,
+    describe,
+    kernel_with,
+    kernels_of,
+    number_of,
+    number_ops,
+    ops_of,
+    path_between,
+    producers_of,
+    rule_between,
+)
+from mlc.passes.explain.markup import seconds
+from mlc.passes.remarks import Remark, listening, place
+from mlc.passes.report import Plan
+from mlc.pipeline import STAGES, compile_module
+
+FORMING = "mlc-form-kernels"
+SAMPLE_S = 2e-4  # of one measurement: many times what reading the clock takes
+LEAST_ROUNDS = 5
+MEASURING_S = 0.5  # of all measurements of a plan; the least of them counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edge:
+    """A consumer that reads a producer: whether they share a kernel, and the cost of both ways."""
+
+    producer: str  # "exp f32[64, 10]"
+    producer_line: str
+    consumer: str
+    consumer_line: str
+    together: bool
+    kernels: tuple[int, ...]  # that compute the producer, and then the consumer
+    legal: bool  # to be in one kernel
+    rule: str  # why they are apart: a name in docs/plan.md, or "cost"
+    sentence: str
+    remedy: str  # what would make it legal; empty where it is
+    chosen_s: float  # predicted, of a call
+    other_s: float | None  # with the other decision; None: there is no such plan
+    chosen_kernels: int
+    other_kernels: int | None
+    measured_s: tuple[float, float] | None = None  # of both plans
+
+    def text(self) -> str:
+        """The answer in a few lines."""
+        lines = [
+            f"{self.producer} ({self.producer_line}) -> {self.consumer} ({self.consumer_line})"
+        ]
+        numbers = ", ".join(map(str, self.kernels))
+        if self.together:
+            lines.append(f"  in one kernel: {numbers}")
+        else:
+            lines.append(f"  not in one kernel: kernels {numbers}")
+            lines.append(
+                f"  legal: {'yes' if self.legal else 'no'}; rule {self.rule}: {self.sentence}"
+            )
+        if self.remedy:
+            lines.append(f"  what would help: {self.remedy}")
+        lines.append(f"  this plan: {seconds(self.chosen_s)}, {self.chosen_kernels} kernels")
+        if self.other_s is not None:
+            change = f"{100 * (self.other_s / self.chosen_s - 1):+.1f}%"
+            other = "apart" if self.together else "together"
+            lines.append(
+                f"  the best plan with them {other}: {seconds(self.other_s)},"
+                f" {self.other_kernels} kernels ({change})"
+            )
+        if self.measured_s is not None:
+            here, there = self.measured_s
+            change = f"{100 * (there / here - 1):+.1f}%"
+            lines.append(f"  measured: {seconds(here)} and {seconds(there)} ({change})")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """The edges between two lines; `path`: how they are connected where no edge joins them."""
+
+    producer: str
+    consumer: str
+    edges: tuple[Edge, ...]
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.edges:
+            return "\n".join(edge.text() for edge in self.edges)
+        said = f"{self.consumer} reads nothing that {self.producer} computes"
+        if not self.path:
+            return f"{said}, not by way of other ops either"
+        return "\n".join([f"{said}; there are ops in between:", *(f"  {op}" for op in self.path)])
+
+    def to_json(self) -> str:
+        """The answer as JSON; docs/explain.md has its fields."""
+        return json.dumps(asdict(self), indent=1)
+
+
+def why_not(
+    levels: Levels,
+    producer: Line,
+    consumer: Line,
+    sizes: Mapping[str, int],
+    arguments: Sequence[object] | None = None,
+) -> WhyNot:
+    """
+    The answer for each op of the one line that an op of the other one reads. `arguments`: of calls
+    that measure both plans. MlcError where a line has no ops.
+    """
+    trial = _Trial(levels, sizes)
+    function, traced = _function(trial.module), _function(levels.at_trace())
+    makers = ops_of(function, producer, traced)
+    readers = ops_of(function, consumer, traced)
+    pairs = [(p, c) for c in readers for p in makers if p in producers_of(c)]
+    if pairs:
+        edges = [_edge(trial, p, c, arguments) for p, c in pairs]
+        return WhyNot(str(producer), str(consumer), tuple(edges))
+    ways = [way for p in makers for c in readers if (way := path_between(p, c))]
+    shortest = min(ways, key=len) if ways else []
+    path = tuple(f"{describe(op)} ({place(op)})" for op in shortest)
+    return WhyNot(str(producer), str(consumer), (), path)
+
+
+def unfused(
+    levels: Levels, sizes: Mapping[str, int], arguments: Sequence[object] | None = None
+) -> list[Edge]:
+    """The answers for all edges whose ops share no kernel, in program order of the consumers."""
+    trial = _Trial(levels, sizes)
+    kernels = trial.made().kernels
+    found: list[Edge] = []
+    for consumer in computing(_function(trial.module)):
+        for producer in producers_of(consumer):
+            numbers = number_of(producer), number_of(consumer)
+            assert numbers[0] is not None
+            assert numbers[1] is not None
+            if kernel_with(kernels, numbers[0], numbers[1]) is None:
+                found.append(_edge(trial, producer, consumer, arguments))
+    return found
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A plan that was made with some decisions forced."""
+
+    module: ModuleOp
+    plan: Plan
+    kernels: list[KernelOp]
+    remarks: tuple[Remark, ...]
+
+
+class _Trial:
+    """A program just before kernels are formed, and the plans made of it."""
+
+    def __init__(self, levels: Levels, sizes: Mapping[str, int]) -> None:
+        self.levels = levels
+        self.sizes = sizes
+        self.module = levels.at("tensor")
+        self.steps = next(stage for stage in STAGES if stage.name == "plan").steps
+        self.names = [step.name for step in self.steps]
+        self._apply(self.module, 0, self.names.index(FORMING))
+        number_ops(_function(self.module))
+        self._made: dict[tuple[str, ...], _Made] = {}
+
+    def _apply(self, module: ModuleOp, first: int, end: int, forced: tuple[str, ...] = ()) -> None:
+        context = Context()
+        for step in self.steps[first:end]:
+            options = {name: getattr(self.levels.options, name) for name in step.options}
+            if step.name == FORMING and forced:
+                options["forced"] = forced
+            registry.load(step.name)(**options).apply(context, module)
+
+    def made(self, *forced: str) -> _Made:
+        """The plan with these decisions forced."""
+        if forced not in self._made:
+            module = self.module.clone()
+            with listening() as heard:
+                self._apply(module, self.names.index(FORMING), len(self.steps), forced)
+            self._made[forced] = _Made(
+                module,
+                self.levels.report_of(module, self.sizes),
+                [op for op in module.walk() if isinstance(op, KernelOp)],
+                tuple(heard),
+            )
+        return self._made[forced]
+
+    def callable(self, made: _Made) -> Callable[..., object]:
+        """The plan as code."""
+        module = made.module.clone()
+        for op in module.walk():
+            op.attributes.pop(NUMBER, None)
+        return compile_module(module, self.levels.signature, self.levels.options).builtin
+
+
+def _edge(
+    trial: _Trial, producer: TensorOp, consumer: TensorOp, arguments: Sequence[object] | None
+) -> Edge:
+    first, second = number_of(producer), number_of(consumer)
+    assert first is not None
+    assert second is not None
+    chosen = trial.made()
+    together = kernel_with(chosen.kernels, first, second)
+    forced = trial.made(f"{'inline' if together is None else 'store'}:{first}")
+    joined = kernel_with(forced.kernels, first, second)
+    differs = (joined is None) != (together is None)
+    legal = together is not None or joined is not None
+    rule = "cost"
+    if not legal:
+        rule = _rule(forced.remarks, producer) or rule_between(
+            producer, consumer, producers_of(consumer)[producer]
+        )
+    sentence, remedy = RULES.get(rule, ("the planner held a plan without it for cheaper", ""))
+    both = dict.fromkeys([*kernels_of(chosen.kernels, first), *kernels_of(chosen.kernels, second)])
+    edge = Edge(
+        producer=describe(producer),
+        producer_line=place(producer),
+        consumer=describe(consumer),
+        consumer_line=place(consumer),
+        together=together is not None,
+        kernels=tuple(both) if together is None else (together,),
+        legal=legal,
+        rule=rule,
+        sentence=sentence,
+        remedy=remedy,
+        chosen_s=chosen.plan.predicted_s,
+        other_s=forced.plan.predicted_s if differs else None,
+        chosen_kernels=chosen.plan.kernel_count,
+        other_kernels=forced.plan.kernel_count if differs else None,
+    )
+    if arguments is None or not differs:
+        return edge
+    both_s = measure([trial.callable(chosen), trial.callable(forced)], arguments)
+    return replace(edge, measured_s=(both_s[0], both_s[1]))
+
+
+def _rule(remarks: Sequence[Remark], producer: TensorOp) -> str | None:
+    """The rule by which the planner stored a value although it was asked not to."""
+    for remark in remarks:
+        made = remark.decision
+        if made is None or made.decision != "store" or made.rule not in RULES:
+            continue
+        if remark.op == producer.name and remark.where == place(producer):
+            return made.rule
+    return None
+
+
+def measure(functions: Sequence[Callable[..., object]], arguments: Sequence[object]) -> list[float]:
+    """
+    Seconds of a call of each function: the least of short measurements in turn, since what else
+    runs on the machine can only add to them.
+    """
+    counts: list[int] = []
+    for function in functions:
+        function(*arguments)
+        start = time.perf_counter()
+        function(*arguments)
+        counts.append(max(1, round(SAMPLE_S / max(time.perf_counter() - start, 1e-7))))
+    least = [float("inf")] * len(functions)
+    end = time.perf_counter() + MEASURING_S * len(functions)
+    rounds = 0
+    while rounds < LEAST_ROUNDS or time.perf_counter() < end:
+        rounds += 1
+        for k, (function, count) in enumerate(zip(functions, counts, strict=True)):
+            start = time.perf_counter()
+            for _ in range(count):
+                function(*arguments)
+            least[k] = min(least[k], (time.perf_counter() - start) / count)
+    return least
+
+
+def _function(module: ModuleOp) -> FuncOp:
+    return next(op for op in module.body.block.ops if isinstance(op, FuncOp))
