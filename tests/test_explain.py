@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -114,7 +114,7 @@ def test_json_has_the_documented_fields(program: str, capsys: pytest.CaptureFixt
         for name in filter(None, path.split(".")):
             found = found[name]
         assert found or path == "remarks", path
-        parts: Any = found if isinstance(found, list) else [found]
+        parts = cast("list[Any]", found if isinstance(found, list) else [found])
         for part in parts:
             assert set(part) == set(fields), path
             for name, kind in fields.items():
@@ -162,8 +162,11 @@ def check_page(text: str, kernels: int) -> None:
     assert "http" not in text
     assert "@import" not in text
     assert "url(" not in text
-    ids = {element.get("id") for element in page.iter()}
-    assert {f"box{k}" for k in range(kernels)} <= ids
+    ids = [name for element in page.iter() if (name := element.get("id"))]
+    assert len(set(ids)) == len(ids)
+    assert "drawing" in ids, "the script finds the graph by this name"
+    assert 'getElementById("drawing")' in text
+    assert {f"box{k}" for k in range(kernels)} <= set(ids)
     rows = [a.text for a in page.iter("a")]
     assert rows == [str(k) for k in range(kernels)]
 

@@ -93,7 +93,7 @@ def _drawing(
     return tag(
         "svg",
         lines([tag("title", "The ops of the program, grouped in kernels"), *paths, *groups]),
-        id="graph",
+        id="drawing",
         width=whole.width,
         height=whole.height,
         role="group",

@@ -126,8 +126,8 @@ def _class(key: object) -> str | None:
 
 
 def _kernels(plan: Plan) -> str:
-    heads = ("kernel", "template", "ops", "results", "predicted", "runs", "bytes", "operations",
-             "per byte", "per access", "source")  # fmt: skip
+    heads = ("kernel", "template", "ops", "results", "predicted", "runs", "tile loop", "bytes",
+             "operations", "per byte", "per access", "source")  # fmt: skip
     rows = [_kernel_row(k) for k in plan.kernels]
     return _table("Kernels in the order they run", heads, rows)
 
@@ -142,6 +142,7 @@ def _kernel_row(k: KernelReport) -> list[tuple[str, object]]:
         (tag("code", text(", ".join(k.results))), ", ".join(k.results)),
         (text(seconds(k.predicted_s)), k.predicted_s),
         ("as data say" if k.runs is None else f"{runs:,}", runs),
+        ("" if k.loop is None else str(k.loop), -1 if k.loop is None else k.loop),
         (f"{k.bytes:,}", k.bytes),
         (f"{k.flops:,}", k.flops),
         (f"{k.intensity:.3f}", k.intensity),
@@ -155,7 +156,8 @@ def _places(sources: Sequence[str]) -> str:
 
 
 def _intermediates(plan: Plan) -> str:
-    if not plan.intermediates:
+    listed = (*plan.intermediates, *plan.tiles)
+    if not listed:
         return tag("p", "No kernel reads what another has written.", class_="hint")
     heads = ("value", "bytes", "written by", "read by", "place")
     rows = [
@@ -166,9 +168,9 @@ def _intermediates(plan: Plan) -> str:
             (", ".join(map(str, x.read_by)), len(x.read_by)),
             (text(x.place), x.place),
         ]
-        for x in plan.intermediates
+        for x in listed
     ]
-    return _table("Buffers that one kernel writes and others read", heads, rows)
+    return _table("What one kernel or phase writes and others read", heads, rows)
 
 
 def _steps(memory: Memory) -> str:

@@ -86,7 +86,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     body.append(...[...body.rows].sort((a, b) => up ? compare(a, b) : compare(b, a)));
   }));
 }
-const graph = document.getElementById("graph");
+const graph = document.getElementById("drawing");
 if (graph) {
   const boxes = new Map([...graph.querySelectorAll(":scope > g")].map(g => [g.id.slice(3), g]));
   const edges = [...graph.querySelectorAll("path.edge")];
