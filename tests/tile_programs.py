@@ -209,6 +209,138 @@ class Program:
         return [rng.standard_normal(shape).astype(np.float32) for shape in self.shapes]
 
 
+def blocks(rows: int | str, columns: int | str, layout: str = "") -> str:
+    """Tiles of both axes: of each, what it is above its rows' maxima, and where it begins."""
+    whole, tile, row = kind(rows, columns), kind("T", "U"), kind("T")
+    loops = f'%i in {size(rows)} step 5 as "T", %j in {size(columns)} step 8 as "U"'
+    places = kind(rows, columns, element="i64"), kind("T", "U", element="i64")
+    body = f"""
+  %y, %p = mlc.tiles ({loops}) -> ({whole} at (0, 1), {places[0]} at (0, 1)) {{
+    %t = mlc.tile %x[%i, %j] at (0, 1) : {whole} -> {tile}
+    %m = mlc.reduce "max" "ij->i" %t : {tile} -> {row}
+    %b = mlc.broadcast "i->ij" %m : {row} -> {tile}
+    %d = mlc.sub %t, %b : {tile}
+    %s = mlc.reduce "sum" "ij->i" %d : {tile} -> {row}
+    %c = mlc.broadcast "i->ij" %s : {row} -> {tile}
+    %q = mlc.mul %d, %c : {tile}
+    %a = mlc.broadcast "->ij" %i : tensor<i64> -> {places[1]}
+    %e = mlc.broadcast "->ij" %j : tensor<i64> -> {places[1]}
+    %f = mlc.add %a, %e : {places[1]}
+    mlc.yield %q, %f : {tile}, {places[1]}
+  }}
+  func.return %y, %p : {whole}, {places[0]}"""
+    argument = whole + (f' {{mlc.layout = "{layout}"}}' if layout else "")
+    return function({"x": argument}, [whole, places[0]], body, _symbols(rows, columns))
+
+
+def blocks_of(x: Array) -> list[Array]:
+    """As the program."""
+    q, p = np.empty(x.shape), np.empty(x.shape, np.int64)
+    for i in range(0, x.shape[0], 5):
+        for j in range(0, x.shape[1], 8):
+            t = x[i : i + 5, j : j + 8].astype(float)
+            d = t - t.max(axis=1, keepdims=True)
+            q[i : i + 5, j : j + 8] = d * d.sum(axis=1, keepdims=True)
+            p[i : i + 5, j : j + 8] = i + j
+    return [q, p]
+
+
+def nested(rows: int | str, columns: int | str) -> str:
+    """
+    Softmax by two loops in a loop: a maximum and a sum over tiles of columns, then the quotients,
+    which both loops place. What is handed on is returned too: the maxima, and tiles of the operand.
+    """
+    whole, tile, part = kind(rows, columns), kind("T", columns), kind("T", "U")
+    row, results = kind("T"), [kind(rows, columns), kind(rows), kind(rows, columns), kind(rows)]
+    inner = f'%j in {size(columns)} step 16 as "U"'
+    again = f'%k in {size(columns)} step 8 as "V"'
+    other = kind("T", "V")
+    body = f"""
+  %y, %ms, %same, %ms2 = mlc.tiles (%i in {size(rows)} step 6 as "T")
+      -> ({results[0]} at (0), {results[1]} at (0), {results[2]} at (0), {results[3]} at (0)) {{
+    %t = mlc.tile %x[%i] at (0) : {whole} -> {tile}
+    %lowest = mlc.constant dense<-3.0e38> : tensor<f32>
+    %zero = mlc.constant dense<0.0> : tensor<f32>
+    %m0 = mlc.broadcast "->i" %lowest : tensor<f32> -> {row}
+    %l0 = mlc.broadcast "->i" %zero : tensor<f32> -> {row}
+    %m, %l = mlc.tiles ({inner}) iter(%mi = %m0, %li = %l0) -> ({row}, {row}) {{
+      %p = mlc.tile %t[%j] at (1) : {tile} -> {part}
+      %pm = mlc.reduce "max" "ij->i" %p : {part} -> {row}
+      %mn = mlc.max %mi, %pm : {row}
+      %mb = mlc.broadcast "i->ij" %mn : {row} -> {part}
+      %d = mlc.sub %p, %mb : {part}
+      %e = mlc.exp %d : {part}
+      %s = mlc.reduce "sum" "ij->i" %e : {part} -> {row}
+      %md = mlc.sub %mi, %mn : {row}
+      %f = mlc.exp %md : {row}
+      %lf = mlc.mul %li, %f : {row}
+      %ln = mlc.add %lf, %s : {row}
+      mlc.yield %mn, %ln : {row}, {row}
+    }}
+    %z = mlc.tiles ({again}) -> ({tile} at (1)) {{
+      %p = mlc.tile %t[%k] at (1) : {tile} -> {other}
+      %mb = mlc.broadcast "i->ij" %m : {row} -> {other}
+      %d = mlc.sub %p, %mb : {other}
+      %e = mlc.exp %d : {other}
+      %lb = mlc.broadcast "i->ij" %l : {row} -> {other}
+      %q = mlc.div %e, %lb : {other}
+      mlc.yield %q : {other}
+    }}
+    mlc.yield %z, %m, %t, %m : {tile}, {row}, {tile}, {row}
+  }}
+  func.return %y, %ms, %same, %ms2 : {", ".join(results)}"""
+    return function({"x": whole}, results, body, _symbols(rows, columns))
+
+
+def nested_of(x: Array) -> list[Array]:
+    """In double."""
+    m = x.max(axis=1)
+    return [softmax_of(x)[0], m, x, m]
+
+
+def running(rows: int | str) -> str:
+    """Sums of rows so far, tile after tile: what is carried makes the trips wait for each other."""
+    whole, tile, row = kind(rows, 6), kind("T", 6), kind(6)
+    body = f"""
+  %y, %last, %before = mlc.tiles (%i in {size(rows)} step 4 as "T")
+      iter(%c = %start, %b = %start) -> ({whole} at (0), {row}, {row}) {{
+    %t = mlc.tile %x[%i] at (0) : {whole} -> {tile}
+    %s = mlc.reduce "sum" "ij->j" %t : {tile} -> {row}
+    %n = mlc.add %c, %s : {row}
+    %w = mlc.broadcast "j->ij" %n : {row} -> {tile}
+    %q = mlc.sub %w, %t : {tile}
+    mlc.yield %q, %n, %c : {tile}, {row}, {row}
+  }}
+  func.return %y, %last, %before : {whole}, {row}, {row}"""
+    return function({"x": whole, "start": row}, [whole, row, row], body, _symbols(rows))
+
+
+def running_of(x: Array, start: Array) -> list[Array]:
+    """As the program."""
+    y, total, before = np.empty(x.shape), start.astype(float), start.astype(float)
+    for i in range(0, len(x), 4):
+        before, total = total, total + x[i : i + 4].sum(axis=0)
+        y[i : i + 4] = total - x[i : i + 4]
+    return [y, total, before]
+
+
+def folded(rows: int | str, columns: int, step: int, fold: str, element: str) -> str:
+    """Columns combined over tiles of rows, and with what they start from."""
+    whole, tile = kind(rows, columns, element=element), kind("T", columns, element=element)
+    across = kind(columns, element=element)
+    combine = {"sum": "add", "max": "max", "min": "min", "prod": "mul"}[fold]
+    body = f"""
+  %y = mlc.tiles (%i in {size(rows)} step {step} as "T") iter(%c = %start) fold("{fold}")
+      -> ({across}) {{
+    %t = mlc.tile %x[%i] at (0) : {whole} -> {tile}
+    %s = mlc.reduce "{fold}" "ij->j" %t : {tile} -> {across}
+    %n = mlc.{combine} %c, %s : {across}
+    mlc.yield %n : {across}
+  }}
+  func.return %y : {across}"""
+    return function({"x": whole, "start": across}, [across], body, _symbols(rows))
+
+
 PROGRAMS = {
     "softmax": Program(softmax(40, 33, 16), softmax_of, ((40, 33),)),
     "softmax of symbols": Program(softmax("N", "M", 7), softmax_of, ((40, 33),)),
@@ -225,4 +357,10 @@ PROGRAMS = {
     "attention of symbols": Program(
         attention("N", "M", 16, 24, 32), attention_of, ((2, 65, 16),) + ((2, 100, 16),) * 2
     ),
+    "blocks": Program(blocks(20, 24), blocks_of, ((20, 24),)),
+    "blocks of symbols": Program(blocks("N", "M"), blocks_of, ((23, 37),)),
+    "nested": Program(nested(20, 40), nested_of, ((20, 40),)),
+    "nested, of symbols": Program(nested("N", "M"), nested_of, ((31, 53),)),
+    "running": Program(running("N"), running_of, ((18, 6), (6,))),
+    "running over nothing": Program(running("N"), running_of, ((0, 6), (6,))),
 }
