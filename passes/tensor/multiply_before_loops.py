@@ -62,7 +62,7 @@ def _visit(op: ContractOp, loop: ForOp) -> None:
     value: SSAValue = inside.read(products, at)
     value.name_hint = op.results[0].name_hint
     _insert(inside.block, op)
-    remark(op, "multiplied for all trips at once, before the loop")
+    remark(op, "multiplied for all trips at once, before the loop (exact)")
     op.results[0].replace_all_uses_with(value)
     loop.body.block.erase_op(op)
 

@@ -84,6 +84,9 @@ class _Rates:
         return _Rates(max(1, round(flops / rate)), round(flops * start_s))
 
 
+_FLOPS = _Rates(0, 0)
+
+
 @dataclass(frozen=True)
 class _Chain:
     """Operands with the letters of the whole sum of products, and the letters of its result."""
@@ -232,7 +235,12 @@ def _reorder(root: ContractOp, rates: _Rates) -> None:
     b.anchor = root
     value = _choice(chain, list(found)[:3], rates, b)
     said = " or ".join(_spelled(tree) for tree in list(found)[:3])
-    remark(root, f"contractions in the order {said} instead of {_spelled(chain.given)}")
+    flops = [chain.cost(tree, _FLOPS) for tree in (chain.given, *list(found)[:3])]
+    remark(
+        root,
+        f"contractions in the order {said} instead of {_spelled(chain.given)} (reassociating):"
+        f" {' or '.join(map(str, flops[1:]))} operations, not {flops[0]}",
+    )
     root.result.replace_all_uses_with(value)
     assert root.parent is not None
     root.parent.erase_op(root)

@@ -123,4 +123,4 @@ def _rewrite(
         assert anchor.parent is not None
         anchor.parent.insert_op_after(new, anchor)
         anchor = new
-    remark(found.product, "summed over all trips at once, after the loop")
+    remark(found.product, "summed over all trips at once, after the loop (reassociating)")

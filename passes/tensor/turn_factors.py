@@ -58,7 +58,7 @@ def _turn(op: ContractOp, turned: dict[tuple[SSAValue, str, Operation], SSAValue
         x = before(TransposeOp, op.operands[k], letters=spelled)
         turned[op.operands[k], spelled, loop] = x
         _insert(before.block, loop)
-        remark(op, "a factor is transposed once, before the loop")
+        remark(op, "a factor is transposed once, before the loop (exact)")
     operands, both = list(op.operands), list(words)
     operands[k], both[k] = x, word
     block = op.parent
