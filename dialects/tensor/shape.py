@@ -5,7 +5,7 @@ The first, second and fourth are index maps: they cost nothing once folded into 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -421,6 +421,19 @@ class ConcatOp(Concatenation, Whole):
 
     name = "mlc.concat"
     TEMPLATE: ClassVar[WholeTemplate] = "copy"
+
+    def pieces(self) -> Iterator[tuple[SSAValue, tuple[Dim, ...]]]:
+        """
+        What is written, and where each piece begins: the operands, or their pieces where they are
+        concatenations that share the kernel.
+        """
+        axis = self.axis.value.data
+        for part, offset in zip(self.parts, self.piece_offsets(), strict=True):
+            inner = part.owner
+            none = (Dim.const(0),) * len(self.shape)
+            found = inner.pieces() if isinstance(inner, ConcatOp) else ((part, none),)
+            for piece, start in found:
+                yield piece, (*start[:axis], start[axis] + offset, *start[axis + 1 :])
 
 
 @irdl_op_definition

@@ -64,11 +64,21 @@ def pad(array: Operand, pad_width: Any, mode: Any = "constant", **options: Any) 
     side = _SIDES.get(mode)
     if side is None:
         raise located(NotSupportedError, f"pad: mode={mode!r}; expected one of NumPy's names.")
-    for axis, (low, high) in enumerate(widths):
-        if low == high == ZERO:
-            continue
-        x = side(x, axis, low, high, _Options(options, axis, x.ndim, mode))
-    return x
+    padded = [axis for axis, ends in enumerate(widths) if ends != (ZERO, ZERO)]
+    of_axis = [_Options(options, axis, x.ndim, mode) for axis in range(x.ndim)]
+
+    def along(x: Tracer, axes: list[int]) -> Tracer:
+        """Padded along these axes. Ends that are elements of the array are made piece by piece."""
+        if not axes:
+            return x
+        axis, *others = axes
+        low, high = widths[axis]
+        parts = side(x, axis, low, high, of_axis[axis])
+        if len(parts) > 1 and mode in _COPIES and not of_axis[axis].is_odd and len(axes) <= PIECED:
+            return concatenate([along(part, others) for part in parts], axis)
+        return along(concatenate(parts, axis) if len(parts) > 1 else parts[0], others)
+
+    return along(x, padded)
 
 
 def _known(positions: Positions) -> Tracer:
@@ -119,8 +129,8 @@ def _padded(x: Tracer, value: Any, widths: list[tuple[Dim, Dim]]) -> Tracer:
     return result(here().emit(PadOp, x.value, fill, low=low, high=high))
 
 
-def _between(x: Tracer, axis: int, before: Tracer | None, after: Tracer | None) -> Tracer:
-    return concatenate([part for part in (before, x, after) if part is not None], axis)
+def _between(x: Tracer, before: Tracer | None, after: Tracer | None) -> list[Tracer]:
+    return [part for part in (before, x, after) if part is not None]
 
 
 def _at(x: Tracer, axis: int, part: slice) -> Tracer:
@@ -134,23 +144,23 @@ def _repeated(x: Tracer, axis: int, count: Dim) -> Tracer | None:
     return result(spread(x.value, (*x.dims[:axis], count, *x.dims[axis + 1 :])))
 
 
-def _edge(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Tracer:
+def _edge(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> list[Tracer]:
     first, last = _at(x, axis, slice(0, 1)), _at(x, axis, slice(-1, None))
-    return _between(x, axis, _repeated(first, axis, low), _repeated(last, axis, high))
+    return _between(x, _repeated(first, axis, low), _repeated(last, axis, high))
 
 
-def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Tracer:
+def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> list[Tracer]:
     """reflect, symmetric, wrap: slices where one copy is enough, else positions known now."""
     size = x.dims[axis]
     if options.is_odd:
-        return _mirrored_at_a_point(x, axis, low, high, options.mode)
+        return [_mirrored_at_a_point(x, axis, low, high, options.mode)]
     limit = size - 1 if options.mode == "reflect" else size
     fits = [(limit - d).constant for d in (low, high)]
     if size.constant is not None and any(room is None or room < 0 for room in fits):
         if low.constant is None or high.constant is None:
             raise located(NotSupportedError, "pad: a symbolic width of a mirrored array.")
         places = _padded_positions(size.constant, low.constant, high.constant, options.mode)
-        return take(x, _known(places), axis=axis)
+        return [take(x, _known(places), axis=axis)]
     for room in (limit - low, limit - high):
         here().assume(room, f"pad {options.mode} within the array")
     a: Any = as_size(low)
@@ -164,7 +174,7 @@ def _mirrored(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> T
     before, after = (_at(x, axis, s) for s in slices[options.mode])
     if options.mode != "wrap":
         before, after = flip(before, axis), flip(after, axis)
-    return _between(x, axis, None if low == ZERO else before, None if high == ZERO else after)
+    return _between(x, None if low == ZERO else before, None if high == ZERO else after)
 
 
 def _mirrored_at_a_point(x: Tracer, axis: int, low: Dim, high: Dim, mode: str) -> Tracer:
@@ -176,7 +186,8 @@ def _mirrored_at_a_point(x: Tracer, axis: int, low: Dim, high: Dim, mode: str) -
     shared = 1 if mode == "reflect" else 0  # the outermost element is not repeated
     size = x.dims[axis]
     if size == Dim.const(1):
-        return _between(x, axis, _repeated(x, axis, low), _repeated(x, axis, high))
+        parts = _between(x, _repeated(x, axis, low), _repeated(x, axis, high))
+        return concatenate(parts, axis)
     numbers = [d.constant for d in (size, low, high)]
     if None in numbers:
         for room in (size - shared - low, size - shared - high):
@@ -205,7 +216,7 @@ def _padded_positions(size: int, low: int, high: int, mode: str) -> Positions:
     return np.pad(np.arange(size), (low, high), mode)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
 
 
-def _statistic(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Tracer:
+def _statistic(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> list[Tracer]:
     from mlc.frontend.numpy import reductions
 
     if options.mode == "mean" and x.row.kind != "float":
@@ -219,10 +230,10 @@ def _statistic(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> 
     start = x if first is None else _at(x, axis, slice(0, first))
     end = x if last is None else _at(x, axis, slice(x.shape[axis] - last, None))
     before, after = (function(part, axis=axis, keepdims=True) for part in (start, end))
-    return _between(x, axis, _repeated(before, axis, low), _repeated(after, axis, high))
+    return _between(x, _repeated(before, axis, low), _repeated(after, axis, high))
 
 
-def _ramp(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Tracer:
+def _ramp(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> list[Tracer]:
     """From the given end value towards the outermost element, which is not repeated."""
 
     def side(edge: Tracer, end: Any, count: Dim) -> Tracer | None:
@@ -240,10 +251,13 @@ def _ramp(x: Tracer, axis: int, low: Dim, high: Dim, options: _Options) -> Trace
     first, last = options.ends
     before = side(_at(x, axis, slice(0, 1)), first, low)
     after = side(_at(x, axis, slice(-1, None)), last, high)
-    return _between(x, axis, before, None if after is None else flip(after, axis))
+    return _between(x, before, None if after is None else flip(after, axis))
 
 
-_SIDES: dict[str, Callable[[Tracer, int, Dim, Dim, _Options], Tracer]] = {
+_COPIES = ("edge", "reflect", "symmetric", "wrap")
+PIECED = 2  # axes along which the array is cut at once: each has three times as many pieces
+
+_SIDES: dict[str, Callable[[Tracer, int, Dim, Dim, _Options], list[Tracer]]] = {
     "edge": _edge,
     "reflect": _mirrored,
     "symmetric": _mirrored,

@@ -123,9 +123,8 @@ class PiecePhase:
     """A tensor, written where it belongs: into the result, or into some scratch of its size."""
 
     part: SSAValue
-    axis: int
-    offset: Dim
     schedule: Schedule
+    start: tuple[Dim, ...] = ()  # where it begins; () at the first element
     scratch: int | None = None
 
     @property
@@ -138,19 +137,16 @@ class PiecePhase:
         return walk_grid(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule)
 
     def write(self, s: KernelScope) -> None:
-        """The piece's elements, shifted along the axis."""
+        """The piece's elements, from its start on."""
         b = device_builder(s)
-        start = b.dim(self.offset)
+        starts = [b.dim(dim) for dim in self.start] or [0] * len(shape_of(self.part.type))
         target = s.outputs[0] if self.scratch is None else self._line(s)
 
         def point(lanes: int, at: list[Position]) -> None:
             e = s.lanes(lanes)
             value = e.fetch(self.part, tuple(at))
-            if not at:
-                e.store(value, target, ())
-                return
-            moved = Position(b.add(at[self.axis].base, start), at[self.axis].step)
-            e.store(value, target, (*at[: self.axis], moved, *at[self.axis + 1 :]))
+            moved = (Position(b.add(p.base, x), p.step) for p, x in zip(at, starts, strict=True))
+            e.store(value, target, tuple(moved))
 
         walk(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule.lanes, point)
 

@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
-from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
@@ -94,9 +93,7 @@ def _reduction(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work:
 def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
     match whole_of(kernel):
         case ConcatOp() as op:
-            pieces = zip(op.parts, op.piece_offsets(), strict=True)
-            axis = op.axis.value.data
-            return Work(tuple(PiecePhase(part, axis, at, schedule) for part, at in pieces))
+            return Work(tuple(PiecePhase(part, schedule, start) for part, start in op.pieces()))
         case ScanOp() as op:
             return scan_work(op, schedule)
         case SortOp() | ArgsortOp() as op:
@@ -105,8 +102,7 @@ def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
             return scatter_work(op, schedule)
         case LibraryOp() as op:
             # the host takes the operands from there: see `_GpuEntry._run`
-            nowhere = Dim.const(0)
-            copies = (PiecePhase(x, 0, nowhere, schedule, k) for k, x in enumerate(op.inputs))
+            copies = (PiecePhase(x, schedule, scratch=k) for k, x in enumerate(op.inputs))
             return Work(tuple(copies), library_scratch(kernel))
         case op:
             raise CompilerBug(f"no GPU template writes {op.name if op else kernel.name}")

@@ -86,7 +86,7 @@ def scatter_work(op: ScatterOp, schedule: Schedule) -> Work:
     letters = Letters.of(op)
     order = letters.order()
     phases = sorting_phases(order, _Places(letters))
-    copy = PiecePhase(op.x, 0, Dim.const(0), schedule)
+    copy = PiecePhase(op.x, schedule)
     return Work(
         (copy, *phases, MeetPhase(letters, order, replace(schedule, lanes=1))), order.scratch()
     )

@@ -21,11 +21,15 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils.fast_math import FastMathFlag
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import Pure
 
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import vector_type
 from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
+
+_UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
+"""Pure, and yet not to be computed where it was not asked for."""
 
 NO_FAST_MATH = arith.FastMathFlagsAttr("none")
 EITHER_ZERO = arith.FastMathFlagsAttr([FastMathFlag.NO_SIGNED_ZEROS])
@@ -78,6 +82,9 @@ class CarryingBody(Protocol):
 class LoopBuilder(IndexBuilder):
     """Appends ops to the current block, and blocks to ops."""
 
+    unchanging: frozenset[SSAValue] = frozenset()
+    """Buffers that nobody writes while the function runs."""
+
     # structure ------------------------------------------------------------------------------
 
     @contextmanager
@@ -115,6 +122,7 @@ class LoopBuilder(IndexBuilder):
         with self.inside(block):
             result = body(*block.args) or ()
             block.add_op(scf.YieldOp.create(operands=result))
+        self._hoist(block)
         bounds = [self.index(low), self.index(high), self.index(step)]
         op = scf.ForOp.create(
             operands=[*bounds, *inits],
@@ -124,6 +132,23 @@ class LoopBuilder(IndexBuilder):
         )
         self.block.add_op(op)
         return tuple(op.results)
+
+    def _hoist(self, body: Block) -> None:
+        """
+        Moves what a loop reads in one place in every trip in front of it, with what is computed
+        from that alone. The place exists without a trip too: outer loops have reached it.
+        """
+        moved: set[SSAValue] = set()
+        for op in list(body.ops):
+            if isinstance(op, memref.LoadOp):
+                may = op.memref in self.unchanging
+            else:
+                may = not moved.isdisjoint(op.operands) and op.has_trait(Pure)
+                may = may and not isinstance(op, _UNSAFE)
+            if may and not any(_is_of(x, body) for x in op.operands):
+                op.detach()
+                self.block.add_op(op)
+                moved.update(op.results)
 
     def when(
         self,
@@ -288,6 +313,12 @@ class LoopBuilder(IndexBuilder):
         view = self.value(op)
         self._known[-1][key] = view
         return view
+
+
+def _is_of(value: SSAValue, block: Block) -> bool:
+    """Whether a value is computed in a block, or is its argument."""
+    owner = value.owner
+    return owner is block or (isinstance(owner, Operation) and owner.parent is block)
 
 
 def _first_lane_alone(mask: SSAValue) -> bool:

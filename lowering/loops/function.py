@@ -167,6 +167,11 @@ class _Signature:
             for x in op.outs
         ]
         number = _named(next(arguments), "number") if self.numbered else 0
+        b.unchanging = frozenset(
+            buffer.memref
+            for k, buffer in enumerate(inputs.values())
+            if k not in op.shared_inputs and k != op.overwritten
+        )
         return KernelScope(
             b=b,
             kernel=op,

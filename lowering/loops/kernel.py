@@ -193,7 +193,12 @@ def lower_cell(s: KernelScope) -> None:
 
     The innermost runs in vectors, the outermost is shared by the threads.
     """
+    from mlc.lowering.loops.frame import Frame, framed_of
+
     assert s.nest is not None
+    if (framed := framed_of(s)) is not None:
+        Frame(s, framed).run()
+        return
     b, axes = s.b, axes_of(s.b, s.nest, s.strided)
     if not axes.groups:
         s.store_results(s.lanes(1), ())
@@ -227,17 +232,17 @@ def lower_concat(s: KernelScope) -> None:
     """A concatenation, piece by piece: each operand's elements are written where they belong."""
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
-    for part, offset in zip(op.parts, op.piece_offsets(), strict=True):
-        write_piece(s, part, op.axis.value.data, offset)
+    for piece, start in op.pieces():
+        write_piece(s, piece, start)
 
 
 def write_piece(
-    s: KernelScope, part: SSAValue, axis: int, offset: Dim, target: Buffer | None = None
+    s: KernelScope, part: SSAValue, start: Sequence[Dim] = (), target: Buffer | None = None
 ) -> None:
-    """Writes all elements of `part` from `offset` on along an axis of the target."""
+    """Writes all elements of `part` from a point of the target on; without one, from its first."""
     b, lanes = s.b, s.schedule.lanes
     sizes = [b.dim(dim) for dim in shape_of(part.type)]
-    start = b.dim(offset)
+    starts = [b.dim(dim) for dim in start] or [0] * len(sizes)
     inner = len(sizes) - 1
 
     def nest(k: int, fixed: list[Position], thread: Index, threads: Index) -> None:
@@ -249,11 +254,11 @@ def write_piece(
             return
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
-            at = [*fixed, Position(i, 1)]
+            at = (*fixed, Position(i, 1))
             e = s.lanes(lanes, mask)
-            value = e.fetch(part, tuple(at))
-            at[axis] = Position(b.add(at[axis].base, start), at[axis].step)
-            e.store(value, s.outputs[0] if target is None else target, tuple(at))
+            value = e.fetch(part, at)
+            moved = (Position(b.add(p.base, x), p.step) for p, x in zip(at, starts, strict=True))
+            e.store(value, s.outputs[0] if target is None else target, tuple(moved))
             return []
 
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)

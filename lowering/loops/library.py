@@ -85,7 +85,7 @@ def _contiguous(s: KernelScope, x: SSAValue, k: int) -> SSAValue:
         (1,),
     )
     if shape:
-        write_piece(s, x, len(shape) - 1, Dim.const(0), buffer)
+        write_piece(s, x, target=buffer)
     else:
         e = s.lanes(1)
         e.store(e.fetch(x, ()), buffer, ())

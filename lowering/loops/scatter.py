@@ -10,7 +10,7 @@ from functools import partial, reduce
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import I64
 from mlc.dialects.nest import whole_of
 from mlc.dialects.tensor.letters import split
@@ -41,7 +41,7 @@ class ScatterNest:
 
     def run(self) -> None:
         """Copies the array and writes the update."""
-        write_piece(self.s, self.op.x, 0, Dim.const(0))
+        write_piece(self.s, self.op.x)
         start = partial(self.nest, 0, {})
         if self.shared is None:
             start(0, 1)

@@ -25,7 +25,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
+from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.sort import Sorting
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.passes.plan.legality import (
@@ -197,12 +197,26 @@ class Grouping:
         elif isinstance(op, Reduction):
             self._decide_reduction(op, index, demands)
         elif isinstance(op, Whole):
-            kernel = self._new_kernel(op, index, is_whole=True)
+            kernel = self._around(op, demands)
+            if kernel is None:
+                kernel = self._new_kernel(op, index, is_whole=True)
             reads = AGAIN if isinstance(op, Sorting) else SAME
             for part in op.operands:
-                self._need(part, Demand(index, kernel, "piece", reads))
+                self._need(part, Demand(kernel.position, kernel, "piece", reads))
         else:
             self._decide_pointwise(op, index, demands)
+
+    def _around(self, op: Whole, demands: list[Demand]) -> Kernel | None:
+        """The concatenation that alone reads a concatenation, as one of its pieces."""
+        users = [use.operation for use in op.results[0].uses]
+        kernel = demands[0].kernel
+        if kernel is None or self._is_apart or len(users) != 1:
+            return None
+        nested = all(isinstance(x, ConcatOp) for x in (op, users[0]))
+        if not nested or kernel.ops >= MAX_OPS or self._is_late(op, kernel.position):
+            return None
+        kernel.ops += len(op.operands)
+        return kernel
 
     def _update_in_place(self, op: TensorOp, index: int) -> None:
         """A kernel over the update alone; what that is made of the old tensor is made before."""

@@ -32,3 +32,51 @@ func.func @twice(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<16xf32>, tenso
   %0 = mlc.concat 0 %x, %y : tensor<8xf32>, tensor<8xf32> -> tensor<16xf32>
   func.return %0, %0 : tensor<16xf32>, tensor<16xf32>
 }
+
+// -----
+
+// A concatenation within one: its pieces are written into the outer one's memory.
+// CHECK-LABEL: func.func @copy_{{.*}}%x: memref<2x8xf32> {mlc.readonly}, %y: memref<1x16xf32>
+// CHECK:         %[[LEFT:.*]] = vector.load %x[%[[ROW:.*]], %{{.*}}]
+// CHECK-NEXT:    vector.store %[[LEFT]], %out[%[[ROW]], %{{.*}}]
+// CHECK:         %[[RIGHT:.*]] = vector.load %x[
+// CHECK-NEXT:    vector.store %[[RIGHT]], %out[
+// CHECK:         vector.load %y[
+// CHECK-NOT:     vector.load
+// CHECK:       func.func @within(
+func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32> {
+  %0 = mlc.concat 1 %x, %x : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x16xf32>
+  %1 = mlc.concat 0 %0, %y : tensor<2x16xf32>, tensor<1x16xf32> -> tensor<3x16xf32>
+  func.return %1 : tensor<3x16xf32>
+}
+
+// -----
+
+// A pad: the value before and behind, the tensor between them; no position is compared.
+// CHECK-LABEL: func.func @copy_{{.*}}%v: memref<f32>
+// CHECK-NOT:     cmpi
+// CHECK:         %[[VALUE:.*]] = memref.load %v[]
+// CHECK:         vector.broadcast %[[VALUE]]
+// CHECK:         vector.store %{{.*}}, %out[
+// CHECK:         %[[INNER:.*]] = vector.load %x[%{{.*}}]
+// CHECK-NEXT:    vector.store %[[INNER]], %out[
+// CHECK-NOT:     cmpi
+// CHECK:         func.return
+func.func @padded(%x: tensor<16xf32>, %v: tensor<f32>) -> tensor<32xf32> {
+  %0 = mlc.pad %x, %v [<8>, <8>] : tensor<16xf32>, tensor<f32> -> tensor<32xf32>
+  func.return %0 : tensor<32xf32>
+}
+
+// -----
+
+// What a loop reads in one place is read before it.
+// CHECK-LABEL: func.func @gather_
+// CHECK:         scf.for %[[ROW:.*]] =
+// CHECK-NEXT:      memref.load %i[%[[ROW]]]
+// CHECK:           scf.for
+// CHECK-NOT:         memref.load %i
+// CHECK:           func.return
+func.func @rows(%x: tensor<9x800xf32>, %i: tensor<7xi64>) -> tensor<7x800xf32> {
+  %0 = mlc.gather "0b,a->ab" %x[%i] : tensor<9x800xf32>, tensor<7xi64> -> tensor<7x800xf32>
+  func.return %0 : tensor<7x800xf32>
+}
