@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
+from mlc.knobs import FUSIONS, Fusion
+
 if TYPE_CHECKING:
     from mlc.frontend.dispatcher import Dispatcher
     from mlc.frontend.lowered import Lowered
@@ -31,6 +33,7 @@ class Settings:
     static: tuple[str, ...] = ()
     donate: tuple[str, ...] = ()
     contract: str | None = None
+    fusion: Fusion | None = None
 
 
 class Compiled(Generic[P, R]):
@@ -116,6 +119,7 @@ def compile(  # noqa: A001 - mlc.compile
     static: Sequence[str] | str = (),
     donate: Sequence[str] | str = (),
     contract: str | None = None,
+    fusion: Fusion | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
@@ -139,6 +143,10 @@ def compile(  # noqa: A001 - mlc.compile
     `contract`: what every program made for the function must keep, such as
     ``"kernels<=1; intermediates==0; bytes<=5*n*4; compiles<=1; peak<=x.nbytes; inplace(w)"``; else
     ContractError at the call that made it, naming what is in the way.
+
+    `fusion`: which ops share a kernel: "exact" (default) searches for the plan of least predicted
+    time; "all", "fnr" (fuse, no redundancy) and "greedy" are rules of thumb, "none" stores every
+    value. The environment variable MLC_FUSION says it for functions that do not.
     """
     settings = _settings(options)
     if function is None:
@@ -168,7 +176,7 @@ def _settings(options: dict[str, Any]) -> Settings:
     for name in ("static", "donate"):
         names = options.pop(name, ())
         options[name] = (names,) if isinstance(names, str) else tuple(names)
-    known = ("target", "threads", "numerics", "dynamic", "static", "donate", "contract")
+    known = ("target", "threads", "numerics", "dynamic", "static", "donate", "contract", "fusion")
     if unknown := sorted(options.keys() - set(known)):
         accepted = ", ".join(known)
         raise TypeError(f"mlc.compile has no option {unknown[0]!r}; expected one of {accepted}")
@@ -182,6 +190,9 @@ def _settings(options: dict[str, Any]) -> Settings:
             'mlc.compile: numerics="strict" is not supported yet: sums are combined as a tree and'
             ' products are fused with them; use "standard"'
         )
+    if settings.fusion not in (None, *FUSIONS):
+        expected = ", ".join(map(repr, FUSIONS))
+        raise ValueError(f"fusion={settings.fusion!r}; expected one of {expected}")
     threads = settings.threads
     if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"threads={threads!r}; expected an integer >= 1")

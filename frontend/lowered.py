@@ -109,7 +109,10 @@ def options_of(settings: Settings) -> Options:
 
     name = settings.target or knobs.current().target or "host"
     target = named_target(name, host=host_target, cuda=_gpu_target)
-    return Options(target=target, threads=settings.threads, numerics=settings.numerics)
+    fusion = settings.fusion or knobs.current().fusion
+    return Options(
+        target=target, threads=settings.threads, numerics=settings.numerics, fusion=fusion
+    )
 
 
 def _gpu_target() -> GpuTarget:

@@ -9,6 +9,8 @@ Every environment variable that mlc reads, in one place.
     MLC_CACHE_BYTES  cache_bytes  1G                           limit of that folder; 0: no folder
     MLC_THREADS      threads      every allowed core           threads of a parallel region
     MLC_TARGET       target       the machine mlc runs on      machine, as `--target` takes it
+    MLC_FUSION       fusion       exact                        how kernels are formed, as
+                                                               `mlc.compile(fusion=)` takes it
     MLC_DEBUG        debug        0                            1 timings, 2 and code, 3 and assembly
 
 The rest of mlc asks `current()`, and never `os.environ`. `scope(...)` overrides fields for a block:
@@ -25,9 +27,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypedDict, TypeVar, Unpack
+from typing import Generic, Literal, TypedDict, TypeVar, Unpack
 
 T = TypeVar("T")
+
+Fusion = Literal["none", "all", "fnr", "greedy", "exact"]
+FUSIONS: tuple[Fusion, ...] = ("none", "all", "fnr", "greedy", "exact")
+"""How a plan is chosen: docs/plan.md."""
 
 DEFAULT_CACHE_BYTES = 2**30  # some thousands of functions at 50-200 KiB of objects each
 
@@ -51,6 +57,7 @@ class Knobs:
     cache_bytes: int
     threads: int | None
     target: str | None
+    fusion: Fusion
     debug: int
 
 
@@ -63,6 +70,7 @@ class Overrides(TypedDict, total=False):
     cache_bytes: int
     threads: int | None
     target: str | None
+    fusion: Fusion
     debug: int
 
 
@@ -116,6 +124,7 @@ def from_environment(environment: Mapping[str, str]) -> Knobs:
         cache_bytes=DEFAULT_CACHE_BYTES if cache_bytes is None else cache_bytes,
         threads=_THREADS.read(environment),
         target=_TARGET.read(environment),
+        fusion=_FUSION.read(environment) or "exact",
         debug=_DEBUG.read(environment) or 0,
     )
 
@@ -150,6 +159,13 @@ def _debug_level(text: str) -> int:
     return _in_range(int(text), 0, 3)
 
 
+def _fusion(text: str) -> Fusion:
+    for known in FUSIONS:
+        if text == known:
+            return known
+    raise ValueError(text)
+
+
 def _in_range(value: int, low: int, high: int | None = None) -> int:
     if value < low or (high is not None and value > high):
         raise ValueError(value)
@@ -166,9 +182,10 @@ _CACHE_BYTES = _Variable(
 )
 _THREADS = _Variable("MLC_THREADS", _thread_count, "an integer >= 1", "use every allowed core")
 _TARGET = _Variable("MLC_TARGET", str, "a name", "compile for the machine mlc runs on")
+_FUSION = _Variable("MLC_FUSION", _fusion, ", ".join(FUSIONS), "search for the best plan")
 _DEBUG = _Variable("MLC_DEBUG", _debug_level, "0, 1, 2 or 3", "print nothing")
 
 VARIABLES = tuple(
     variable.name
-    for variable in (_DUMP, _VERIFY, _CACHE_DIR, _CACHE_BYTES, _THREADS, _TARGET, _DEBUG)
+    for variable in (_DUMP, _VERIFY, _CACHE_DIR, _CACHE_BYTES, _THREADS, _TARGET, _FUSION, _DEBUG)
 )

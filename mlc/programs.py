@@ -93,7 +93,10 @@ def split(file: str) -> tuple[Path, str | None]:
 def open_program(file: str, spec: str | None, target: str | None) -> Opened:
     """The program of a command line, for a target ("host" where none is given)."""
     path, function = split(file)
-    options = Options(target=named(target or knobs.current().target or "host").data)
+    settings = knobs.current()
+    options = Options(
+        target=named(target or settings.target or "host").data, fusion=settings.fusion
+    )
     if path.suffix == ".mlir":
         module, signature = read_module(path)
         name = entry_function(module).sym_name.data

@@ -57,7 +57,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "no_mlir": ("opt", "words.mlir"),
     "unknown_pass": ("opt", "add.mlir", "-p", "canonicalise"),
     "unknown_option_of_a_pass": ("opt", "add.mlir", "-p", 'form-kernels{fusing="none"}'),
-    "wrong_option_of_a_pass": ("opt", "add.mlir", "-p", 'form-kernels{fusion="all"}'),
+    "wrong_option_of_a_pass": ("opt", "add.mlir", "-p", 'form-kernels{fusion="every"}'),
     "unknown_target": ("opt", "add.mlir", "--target", "z80"),
     "types_that_differ": ("opt", "shapes.mlir"),
     "letters_that_differ": ("opt", "result.mlir"),

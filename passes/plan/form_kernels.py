@@ -29,11 +29,10 @@ from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
+from mlc.knobs import FUSIONS, Fusion
 from mlc.passes.cost import kernel_cost
 from mlc.passes.plan.grouping import Grouping, Kernel
 from mlc.passes.plan.legality import (
-    FUSIONS,
-    Fusion,
     State,
     is_buffer,
     is_view,

@@ -11,8 +11,9 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.op import tensor_of
+from mlc.knobs import Fusion
 from mlc.passes.plan.candidates import Entry, Table
-from mlc.passes.plan.legality import WHY, Fusion, State
+from mlc.passes.plan.legality import WHY, State
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.partial import Partial
 from mlc.passes.plan.plan_cost import FEMTO, Rates
@@ -29,9 +30,11 @@ from mlc.passes.plan.search import (
 )
 from mlc.passes.remarks import Decision, is_heard, remark
 
-STEPS_PER_MS = 8
-"""Decisions tried per millisecond of budget. A number, not a clock: one program has one plan.
-Measured: docs/measurements.md, Planner."""
+STEP_MS = (0.08, 0.0006)
+"""
+Of trying one decision: each, and for each op of the part. Numbers, not a clock, so that one program
+has one plan. Measured: docs/measurements.md, Planner.
+"""
 
 BUDGET_MS = 50.0
 
@@ -49,7 +52,7 @@ class Planner:
     bound: int = 0
 
     def __post_init__(self) -> None:
-        self._steps = round(self.budget_ms * STEPS_PER_MS)
+        self._left_ms = self.budget_ms
 
     def states(self, block: Block, ownership: Ownership) -> dict[SSAValue, State]:
         """What each computed value of the block becomes (not of the blocks inside it)."""
@@ -59,7 +62,7 @@ class Planner:
         for entry in table.of.values():
             entry.forced = self.forced.get(entry.op.results[0])
         states: dict[SSAValue, State] = {}
-        parts = parts_of(table)
+        parts = sorted(parts_of(table), key=len)  # small ones are searched to their ends
         plans = [self._decide(table, part) for part in parts]
         cost, bound = sum(found.cost for found in plans), sum(found.bound for found in plans)
         self.cost += cost
@@ -82,9 +85,10 @@ class Planner:
         if self.fusion != "exact":
             return _settled(follow(table, part, HEURISTICS[self.fusion]))
         starts = [follow(table, part, choose) for choose in HEURISTICS.values()]
-        search = Search(table, part, steps=self._steps)
+        step_ms = STEP_MS[0] + STEP_MS[1] * len(part)
+        search = Search(table, part, steps=int(self._left_ms / step_ms))
         found = search.run(starts)
-        self._steps -= min(self._steps, search.counts.visited)
+        self._left_ms -= search.counts.visited * step_ms
         self.counts.add(search.counts)
         return found
 

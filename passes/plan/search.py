@@ -273,6 +273,8 @@ class Search:
             if kernel.key in wanted or kernel.mask & self._may_join(kernel, at):
                 named[kernel.key] = len(named)
                 kernels.append(_shape_of(kernel, later))
+        if len(named) < len(plan.kernels):  # the others are complete
+            plan.kernels = {key: plan.kernels[key] for key in named}
         demands = tuple(
             (number, tuple((named.get(d[0], -1), *d[1:]) for d in plan.demands[number]))
             for number in sorted(plan.demands)

@@ -18,6 +18,7 @@ def test_defaults() -> None:
         cache_bytes=2**30,
         threads=None,
         target=None,
+        fusion="exact",
         debug=0,
     )
 
@@ -31,6 +32,7 @@ def test_every_variable_is_read() -> None:
             "MLC_CACHE_BYTES": "512M",
             "MLC_THREADS": "3",
             "MLC_TARGET": "avx2",
+            "MLC_FUSION": "greedy",
             "MLC_DEBUG": "2",
         }
     )
@@ -41,6 +43,7 @@ def test_every_variable_is_read() -> None:
         cache_bytes=512 * 2**20,
         threads=3,
         target="avx2",
+        fusion="greedy",
         debug=2,
     )
 
