@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.context import Context
 
 import mlc
 from mlc.dialects import abi
+from mlc.levels import Levels, reserve_of
+from mlc.registry import load
 
 ROOT = Path(__file__).parent.parent
 RNG = np.random.default_rng(3)
@@ -93,6 +96,45 @@ def test_arena_is_what_the_call_reserves(name: str) -> None:
     executable = mlc.compile(function).lower(*arguments).compile()
     executable(*arguments)
     assert reserved_bytes(executable) == executable.memory().arena_bytes
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_arena_is_what_the_entry_computes(name: str) -> None:
+    """The bytes that the entry's own arithmetic asks for."""
+    function, arguments = CASES[name]
+    levels = mlc.compile(function).lower(*arguments).compile().levels
+    assert reserve_of(levels.at("loops"), {}, threads=3) == levels.memory({}).arena_bytes
+
+
+def tiled(function: Callable[..., Any], *arguments: Any) -> Levels:
+    """A program with tile loops, at the plan level."""
+    levels = mlc.compile(function).lower(*arguments).compile().levels
+    module = levels.at("tensor")
+    passes = ("form-tiles", "form-kernels", "donate-arguments", "schedule", "plan-buffers")
+    for name in passes:
+        load(f"mlc-{name}")().apply(Context(), module)
+    levels.planned = module
+    return levels
+
+
+def test_tile_loops_have_an_area_for_each_thread() -> None:
+    levels = tiled(softmax, mlc.TensorSpec("B", 1000))
+    plan, memory = levels.report({"B": 300}), levels.memory({"B": 300})
+    assert plan.kernel_count < len(plan.kernels)
+    (loop,) = [step for step in memory.steps if step.what == "tiles"]
+    phases = [step for step in memory.steps if step.inside == loop.number]
+    assert len(phases) > 1
+    assert loop.trips is not None
+    assert {k.runs for k in plan.kernels if k.loop == 0} == {loop.trips}
+    assert plan.tiles
+    assert not plan.intermediates
+    threads = mlc.get_threads()
+    areas = {held.place: held.bytes for step in phases for held in step.held}
+    private = {place: size for place, size in areas.items() if place.startswith("private")}
+    assert private
+    assert all(size % threads == 0 for size in private.values())
+    assert memory.arena_bytes >= max(private.values())
+    assert memory.arena_bytes < 300 * 1000 * 4, "no value of the result's size beside it"
 
 
 @pytest.mark.parametrize("name", ["softmax", "mlp", "ordered", "chosen"])
