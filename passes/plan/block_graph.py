@@ -8,6 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.tensor.op import TensorOp
 from mlc.passes.plan.legality import is_view
+from mlc.passes.plan.tile_axes import AxisMaps
 
 NOTHING, MEMBER, AFTER = 0, 1, 2
 """What an op is to a group: unrelated; a member, or a view of one; made from a member outside."""
@@ -16,17 +17,11 @@ NOTHING, MEMBER, AFTER = 0, 1, 2
 class BlockGraph:
     """The ops of a block by their number, as they are now."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, maps: AxisMaps) -> None:
         self.ops = list(block.ops)
         self.order: dict[Operation, int] = {op: k for k, op in enumerate(self.ops)}
-        self.is_view = [isinstance(op, TensorOp) and is_view(op) for op in self.ops]
-        self._producers = [self._producers_of(op) for op in self.ops]
+        self.maps = maps
         self._readers: dict[TensorOp, tuple[TensorOp, ...]] = {}
-
-    def _producers_of(self, op: Operation) -> tuple[int, ...]:
-        owners = (x.owner for x in operands_of(op))
-        found = (self.order.get(o) for o in owners if isinstance(o, Operation))
-        return tuple(dict.fromkeys(k for k in found if k is not None))
 
     def readers_of(self, op: TensorOp) -> tuple[TensorOp, ...]:
         """The ops that read an op's result, directly or through views, each once."""
@@ -45,12 +40,16 @@ class BlockGraph:
         role = [NOTHING] * (numbers[-1] + 1)
         kept: list[TensorOp] = []
         for k in range(numbers[0], numbers[-1] + 1):
-            given = max((role[p] for p in self._producers[k]), default=NOTHING)
             op = self.ops[k]
+            given = NOTHING
+            for producer in self.maps.producers_of(op):
+                number = self.order.get(producer)
+                if number is not None and role[number] > given:
+                    given = role[number]
             if k in wanted and given != AFTER and isinstance(op, TensorOp):
                 kept.append(op)
                 role[k] = AFTER if op in folds else MEMBER
-            elif self.is_view[k]:
+            elif self.maps.is_view(op):
                 role[k] = given
             elif given:
                 role[k] = AFTER
@@ -66,12 +65,3 @@ def readers_of(value: SSAValue) -> Iterator[TensorOp]:
                 yield from readers_of(user.results[0])
             else:
                 yield user
-
-
-def operands_of(op: Operation) -> Iterator[SSAValue]:
-    """What an op reads, in its regions too."""
-    yield from op.operands
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from operands_of(inner)

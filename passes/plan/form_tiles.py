@@ -24,13 +24,12 @@ from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp
-from mlc.passes.plan.block_graph import operands_of
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.planner import Planner
 from mlc.passes.plan.stream import COMBINE, Stream
-from mlc.passes.plan.tile_axes import AxisMaps
+from mlc.passes.plan.tile_axes import AxisMaps, operands_of
 from mlc.passes.plan.tile_groups import Group, fold_of
 from mlc.passes.plan.tile_scope import TileScope
 from mlc.passes.plan.tile_search import tile_groups
@@ -204,6 +203,7 @@ class _Loop:
                 op.erase()
         for op in gone:
             op.erase()
+        maps.forget(loop.results)
 
 
 def tile_dim(symbol: str, step: int) -> Dim:

@@ -5,7 +5,7 @@ graph, found by asking each op for one element (D22: legality).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -46,6 +46,8 @@ class AxisMaps:
         self._moves: dict[TensorOp, Moves] = {}
         self._sources: dict[TensorOp, tuple[Read, ...]] = {}
         self._made_up: dict[SSAValue, bool] = {}
+        self._views: dict[Operation, bool] = {}
+        self._producers: dict[Operation, tuple[Operation, ...]] = {}
         self._spaces: dict[TensorOp, tuple[Shape, int]] = {}
 
     def moves_of(self, op: TensorOp) -> Moves:
@@ -62,10 +64,35 @@ class AxisMaps:
             found = self._spaces[op] = op.iteration(), len(op.shape)
         return found
 
-    def forget_sources(self) -> None:
-        """To be called when ops were given other operands."""
-        self._sources.clear()
-        self._made_up.clear()
+    def forget(self, values: Iterable[SSAValue]) -> None:
+        """To be called when ops were given these values as operands."""
+        pending = list(values)
+        while pending:
+            for use in pending.pop().uses:
+                op = use.operation
+                while op is not None:
+                    self._producers.pop(op, None)
+                    if isinstance(op, TensorOp):
+                        self._sources.pop(op, None)
+                    op = op.parent_op()
+                if isinstance(use.operation, TensorOp) and self.is_view(use.operation):
+                    pending += use.operation.results
+
+    def is_view(self, op: Operation) -> bool:
+        """Whether kernels hold a copy of the op."""
+        found = self._views.get(op)
+        if found is None:
+            found = self._views[op] = is_view(op)
+        return found
+
+    def producers_of(self, op: Operation) -> tuple[Operation, ...]:
+        """The ops whose results an op reads, in its regions too, each once."""
+        found = self._producers.get(op)
+        if found is None:
+            owners = dict.fromkeys(x.owner for x in operands_of(op))
+            found = tuple(o for o in owners if isinstance(o, Operation))
+            self._producers[op] = found
+        return found
 
     def sources_of(self, op: TensorOp) -> tuple[Read, ...]:
         """What the op reads, with views looked through."""
@@ -97,7 +124,7 @@ class AxisMaps:
         owner = value.owner
         if (
             not isinstance(owner, TensorOp)
-            or not (is_view(owner) or self.is_made_up(value))
+            or not (self.is_view(owner) or self.is_made_up(value))
             or (BLOCKED in axes and not owner.operands)
         ):
             yield Read(value, axes)
@@ -167,3 +194,12 @@ def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
     if not places:
         return None
     return places.pop() if len(places) == 1 else BLOCKED
+
+
+def operands_of(op: Operation) -> Iterator[SSAValue]:
+    """What an op reads, in its regions too."""
+    yield from op.operands
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from operands_of(inner)

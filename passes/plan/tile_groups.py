@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -129,6 +130,8 @@ class Growth:
                 if _may_join(other) and self._fits(other, wanted):
                     self.axes[other] = wanted
                     pending.append(other)
+                    if self._is_wide(other) and not _may_dissolve(other.results[0]):
+                        return None  # it is stored in any case
         ops = self._convex(self.axes)
         while (kept := [op for op in ops if self._agrees(op, self.axes[op], set(ops))]) != ops:
             ops = self._convex(kept)
@@ -188,6 +191,10 @@ class Growth:
         found = [k for k in range(low, len(space)) if k not in rows and space[k] == self.column]
         return found[0] if len(found) == 1 else None
 
+    def _is_wide(self, op: TensorOp) -> bool:
+        column = self.axes[op][-1]
+        return column is not None and column < self.maps.space_of(op)[1]
+
     def _is_fold(self, op: TensorOp, axes: Axes) -> bool:
         return axes[0] is not None and axes[0] >= self.maps.space_of(op)[1]
 
@@ -236,6 +243,18 @@ class Growth:
     def _convex(self, members: Collection[TensorOp]) -> list[TensorOp]:
         folds = {op for op in members if self._is_fold(op, self.axes[op])}
         return self.graph.convex(members, folds)
+
+
+def _may_dissolve(value: SSAValue) -> bool:
+    """Whether all that read a value may compute it themselves."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, TensorOp) and is_view(user):
+            if not _may_dissolve(user.results[0]):
+                return False
+        elif not isinstance(user, Elementwise | Reduction):
+            return False
+    return True
 
 
 def _may_fold(op: TensorOp) -> bool:

@@ -25,9 +25,8 @@ def tile_groups(
     """
     for with_columns in (True, False):  # rows alone would store what columns need not
         tried: set[Operation] = set()
-        while found := _next(BlockGraph(block), tried, maps, grouping, target, with_columns):
+        while found := _next(BlockGraph(block, maps), tried, maps, grouping, target, with_columns):
             yield found
-            maps.forget_sources()
 
 
 def _next(
