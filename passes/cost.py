@@ -1,8 +1,8 @@
 """
 Costs of kernels: arithmetic, memory traffic, and the seconds they should take (D22).
 
-One formula, per kernel: write + max(read, compute) + launch, each stream at the level that holds
-it.
+One formula, per kernel: write + max(read, compute) + start, each stream at the level that holds it.
+docs/cost-model.md says where each number comes from and how far predictions are off.
 SOURCE: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; decisions.md D22.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import log
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -22,7 +23,14 @@ from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 
-KERNEL_CALL_S = 5e-8  # one call between kernels on a CPU: arguments, cancel poll, error word
+KERNEL_CALL_S = (
+    5e-8  # one kernel more on a CPU, in a search: its call, and memory that it waits for
+)
+CALL_S = 5e-9  # the call alone: arguments, cancel poll, error word; measured: docs/measurements.md
+WRITE_FACTOR = 1.4  # a line that is written is fetched first; measured: docs/measurements.md
+FIRST_ACCESS_S = (0.0, 3e-9, 15e-9, 100e-9)  # levels 1, 2, 3, memory; as above
+SCATTERED_S = (0.0, 5e-10, 2e-9, 40e-9)  # of the same levels; as above
+CODE_LINES = 2.0  # of a kernel's code, that its start waits for; as above
 LAUNCH_S = 3e-6  # one kernel of a CUDA graph; source: CUDA C++ Programming Guide 12.8, graphs
 
 
@@ -141,26 +149,123 @@ def weighted_flops(kernel: KernelOp, sizes: Mapping[str, int]) -> float:
     )
 
 
-def predicted_s(work: Work, flops: float, target: CpuTarget | GpuTarget, threads: int = 1) -> float:
-    """Seconds of one kernel. `flops`: weighted arithmetic operations."""
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Bytes that move, and the bytes touched since the same memory was, the kernel's included."""
+
+    bytes: int
+    distance: int
+    lines: int = 0  # cache lines of it that are asked for in no order
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """
+    What a kernel moves: a stream for each input, as `bytes_read` has it, and for each result.
+    `since`: the bytes touched since the kernel's last run.
+    """
+
+    reads: tuple[Stream, ...]
+    writes: tuple[Stream, ...]
+    since: int = 0
+
+
+def kernel_s(
+    traffic: Traffic, cycles: float, target: CpuTarget | GpuTarget, threads: int = 1
+) -> float:
+    """
+    Seconds of one kernel: write + max(read, compute) + start. Plain numbers, so that a search may
+    ask often. `cycles`: of one core, operands in level 1 (passes/cycles.py); on a GPU weighted
+    arithmetic operations.
+    """
     if isinstance(target, GpuTarget):
-        rate = target.hbm_bytes_per_s
-        compute = flops / target.f32_flops_per_s
-        return work.bytes_written / rate + max(work.bytes_read / rate, compute) + LAUNCH_S
-    rate = bandwidth(work.bytes, target, threads)
-    # additions and multiplications that are not fused run at half the FMA peak
-    compute = flops / (target.f32_flops_per_s / 2 * threads)
-    start = KERNEL_CALL_S if threads == 1 else target.fork_join_s
-    return work.bytes_written / rate + max(work.bytes_read / rate, compute) + start
+        read, written = (
+            sum(x.bytes for x in streams) / target.hbm_bytes_per_s
+            for streams in (traffic.reads, traffic.writes)
+        )
+        return written + max(read, cycles / target.f32_flops_per_s) + LAUNCH_S
+    read = sum(x.bytes / stream_rate(x.distance, target, threads) for x in traffic.reads)
+    written = sum(x.bytes / stream_rate(x.distance, target, threads) for x in traffic.writes)
+    scattered, strewn = (
+        sum(x.lines * line_s(x.distance, target) for x in streams if x.lines) / threads
+        for streams in (traffic.reads, traffic.writes)
+    )
+    compute = cycles * cycle_s(target) / threads
+    start = CALL_S if threads == 1 else target.fork_join_s
+    start += CODE_LINES * first_access_s(traffic.since, target)
+    start += sum(first_access_s(x.distance, target) for x in (*traffic.reads, *traffic.writes))
+    return WRITE_FACTOR * written + max(read, compute, strewn) + scattered + start
+
+
+def cycle_s(target: CpuTarget) -> float:
+    """Seconds of a cycle: the clock that the peak, which is measured, implies."""
+    return 2 * target.lanes(32) * target.fma_ports / target.f32_flops_per_s
+
+
+def stream_rate(distance: int, target: CpuTarget, threads: int = 1) -> float:
+    """
+    Bytes per second of a stream over memory that was touched `distance` bytes ago, or of a working
+    set of that size. Between the sizes that the probe measures, time goes with the logarithm.
+    """
+    size = distance / threads if distance <= target.l2_bytes * threads else distance
+    rate = 1.0 / _interpolated(size, _curve(target))
+    if size > target.l3_bytes:
+        return min(rate * threads, target.memory_read_all_cores_bytes_per_s)
+    return rate * threads
 
 
 def bandwidth(bytes_moved: int, target: CpuTarget, threads: int) -> float:
-    """Bytes per second of the cache level that holds the kernel's working set."""
+    """Bytes per second of the level that holds a working set, in three steps: for searches."""
     if bytes_moved <= target.l2_bytes * threads:
         return target.l2_read_bytes_per_s * threads
     if bytes_moved <= target.l3_bytes:
         return target.l3_read_bytes_per_s * threads
     return min(target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s)
+
+
+def first_access_s(distance: int, target: CpuTarget) -> float:
+    """Seconds until memory answers that no stream has asked for before."""
+    return _interpolated(distance, _levels(target, FIRST_ACCESS_S))
+
+
+def line_s(distance: int, target: CpuTarget) -> float:
+    """Seconds of a line that is asked for in no order, while others are on their way."""
+    return _interpolated(distance, _levels(target, SCATTERED_S))
+
+
+@lru_cache(maxsize=32)
+def _levels(target: CpuTarget, seconds: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
+    memory = 2 * max(target.l3_bytes, target.l2_bytes)
+    sizes = (target.l1d_bytes, target.l2_bytes, max(target.l3_bytes / 4, target.l2_bytes), memory)
+    return tuple(zip(sizes, seconds, strict=True))
+
+
+@lru_cache(maxsize=16)
+def _curve(target: CpuTarget) -> tuple[tuple[float, float], ...]:
+    """(size of a working set, seconds per byte), as runtime/probe.py measures them."""
+    points = [
+        (target.l1d_bytes / 2, target.l1_read_bytes_per_s),
+        (target.l2_bytes / 2, target.l2_read_bytes_per_s),
+    ]
+    if target.l3_bytes:
+        points.append((max(2 * target.l2_bytes, target.l3_bytes / 8), target.l3_read_bytes_per_s))
+        half = target.l3_half_read_bytes_per_s or target.l3_read_bytes_per_s
+        points.append((target.l3_bytes / 2, half))
+    memory = 2 * max(target.l3_bytes, target.l2_bytes)
+    points.append((memory, target.memory_read_bytes_per_s))
+    return tuple((size, 1.0 / rate) for size, rate in points)
+
+
+def _interpolated(size: float, points: Sequence[tuple[float, float]]) -> float:
+    """The value at a size: constant outside of the points, linear in the logarithm between them."""
+    at, value = points[0]
+    if size <= at:
+        return value
+    for end, last in points[1:]:
+        if size <= end:
+            return value + (last - value) * log(size / at) / log(end / at)
+        at, value = end, last
+    return value
 
 
 def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget | GpuTarget) -> Dim:

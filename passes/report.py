@@ -16,8 +16,9 @@ from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 from mlc.passes.copies import Copy, copies_of
-from mlc.passes.cost import NOTHING, Work, predicted_s, weighted_flops, work_of
+from mlc.passes.cost import NOTHING, Work, work_of
 from mlc.passes.plan.legality import is_view
+from mlc.passes.prediction import predicted_seconds
 from mlc.passes.remarks import place
 from mlc.passes.timeline import Memory, handed_to, runs_of, sizes_at, spell
 
@@ -131,8 +132,9 @@ def plan_of(
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     numbers = {op: k for k, op in enumerate(kernels)}
     loops = {op: k for k, op in enumerate(dict.fromkeys(filter(None, map(_loop_of, kernels))))}
+    predicted = predicted_seconds(module, target, sizes, threads)
     reports = tuple(
-        _kernel(numbers[op], op, target, sizes, threads if _is_parallel(op) else 1, loops)
+        _kernel(numbers[op], op, sizes, predicted.get(op, 0.0), loops)
         for op in kernels
     )
     between: list[Intermediate] = []
@@ -157,10 +159,6 @@ def plan_of(
     return Plan(kernels=reports, intermediates=tuple(between), tiles=tuple(tiles), copies=copies)
 
 
-def _is_parallel(op: KernelOp) -> bool:
-    return op.schedule is not None and op.schedule.data.grain > 0
-
-
 def _loop_of(op: Operation) -> TilesOp | None:
     """The outermost tile loop around an op."""
     return next(reversed(list(enclosing_tiles(op))), None)
@@ -178,9 +176,8 @@ def _whole(value: SSAValue) -> SSAValue:
 def _kernel(
     number: int,
     op: KernelOp,
-    target: CpuTarget | GpuTarget,
     sizes: Mapping[str, int],
-    threads: int,
+    predicted_s: float,
     loops: Mapping[TilesOp, int],
 ) -> KernelReport:
     sizes = sizes_at(op, sizes)
@@ -192,7 +189,7 @@ def _kernel(
         ops=tuple(inner.name.removeprefix("mlc.") for inner in computing),
         results=tuple(spell(x) for x in op.outs),
         work=work,
-        predicted_s=predicted_s(work, weighted_flops(op, sizes), target, threads),
+        predicted_s=predicted_s,
         runs=runs_of(op, sizes),
         loop=None if (loop := _loop_of(op)) is None else loops[loop],
         source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),

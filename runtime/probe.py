@@ -35,6 +35,7 @@ MEASURED_FIELDS = (
     "l1_read_bytes_per_s",
     "l2_read_bytes_per_s",
     "l3_read_bytes_per_s",
+    "l3_half_read_bytes_per_s",
     "memory_read_bytes_per_s",
     "memory_read_all_cores_bytes_per_s",
 )
@@ -210,6 +211,8 @@ def measure(*, seconds: float = 1.0, store: bool = True) -> CpuTarget:
         ),
         "memory_read_bytes_per_s": bench.read_rate(memory_bytes),
     }
+    half = target.l3_bytes // 2
+    rates["l3_half_read_bytes_per_s"] = bench.read_rate(half or memory_bytes)
     rates["memory_read_all_cores_bytes_per_s"] = bench.parallel_read_rate(
         memory_bytes // target.cores, target.cores
     )
@@ -310,6 +313,7 @@ def _with_rates(target: CpuTarget, rates: Mapping[str, float]) -> CpuTarget:
         l1_read_bytes_per_s=rates["l1_read_bytes_per_s"],
         l2_read_bytes_per_s=rates["l2_read_bytes_per_s"],
         l3_read_bytes_per_s=rates["l3_read_bytes_per_s"],
+        l3_half_read_bytes_per_s=rates["l3_half_read_bytes_per_s"],
         memory_read_bytes_per_s=rates["memory_read_bytes_per_s"],
         memory_read_all_cores_bytes_per_s=rates["memory_read_all_cores_bytes_per_s"],
         source="LLVM host detection and sysfs; rates measured by runtime/probe.py",

@@ -88,6 +88,9 @@ class CpuTarget:
     l3_read_bytes_per_s: float
     """One core, data in level 3. Source: as above."""
 
+    l3_half_read_bytes_per_s: float = 0.0
+    """One core, data that fill half of level 3; 0: not measured. Source: as above."""
+
     memory_read_bytes_per_s: float
     """One core, data in memory. Source: as above."""
 

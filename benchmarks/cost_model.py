@@ -1,0 +1,233 @@
+"""
+The cost model beside the clock: every kernel of the model zoo, every program, and pairs of plans.
+
+    python -m benchmarks.cost_model --threads 1
+    python -m benchmarks.cost_model --threads 1 --quick     the two smaller sizes
+
+Each program is compiled once for each way of fusion. Its kernels are timed where they run (mlc/
+profile.py), all programs in turn, round after round; the least of all rounds counts, because other
+work on the machine only ever adds. The rates are the probe's, the best of one run before and one
+after. A kernel under `LEAST_S` is not compared: a clock read has that error.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args, get_type_hints
+
+import mlc
+from benchmarks.harness import Settings, Table, report, settings, time_text
+from benchmarks.zoo import SIZES, ZOO, Size
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import CpuTarget
+from mlc.passes.prediction import predicted_seconds
+from mlc.pipeline import Options, compile_module
+from mlc.profile import Profiler
+from mlc.runtime import probe
+
+LEAST_S = 1e-7
+ROUND_S = 0.02  # of one program in one round
+PAIR_DIFFERENCE = 0.1  # measured, from which the order of two plans is asked for
+
+FUSIONS: tuple[str, ...] = get_args(get_type_hints(Options)["fusion"])
+
+
+@dataclass
+class Case:
+    """One program at one size by one plan, ready to run."""
+
+    name: str
+    size: Size
+    fusion: str
+    executable: Any
+    arguments: Sequence[Any]
+    profiler: Profiler
+    seconds: list[float] = field(default_factory=list[float])  # of each kernel, per call
+    runs: list[int] = field(default_factory=list[int])
+    call_s: float = math.inf
+
+    def run(self, seconds: float) -> None:
+        """Some calls of the program and some of its profiled twin."""
+        builtin: Callable[..., object] = self.executable.builtin
+        found = self.profiler.run(self.arguments, seconds / 2)
+        self.runs = list(found.runs)
+        self.seconds = list(map(min, self.seconds or found.seconds, found.seconds))
+        end = time.perf_counter() + seconds / 2
+        start = 0.0
+        while start < end:
+            start = time.perf_counter()
+            builtin(*self.arguments)
+            self.call_s = min(self.call_s, time.perf_counter() - start)
+
+    @property
+    def kernels(self) -> list[KernelOp]:
+        """The plan's, in the order of `seconds`."""
+        return self.profiler.kernels
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A kernel's prediction beside its measurement, of one run."""
+
+    case: Case
+    kernel: KernelOp
+    predicted_s: float
+    measured_s: float
+
+    @property
+    def log_ratio(self) -> float:
+        """Natural logarithm of predicted / measured."""
+        return math.log(self.predicted_s / self.measured_s)
+
+
+def cases(sizes: Iterable[Size], threads: int, names: Iterable[str] = ZOO) -> list[Case]:
+    """Every program at every size by every plan."""
+    found: list[Case] = []
+    for name in names:
+        for size in sizes:
+            low = mlc.compile(threads=threads)(ZOO[name].function).lower(*ZOO[name].arrays(size))
+            for fusion in FUSIONS:
+                options = Options(target=probe.host_target(), threads=threads, fusion=fusion)  # pyright: ignore[reportArgumentType]
+                executable = compile_module(low.module, low.signature, options)
+                profiler = Profiler(executable.levels)
+                found.append(Case(name, size, fusion, executable, low.arguments(), profiler))
+    return found
+
+
+def compared(case: Case, target: CpuTarget, threads: int) -> list[Compared]:
+    """The kernels of a case that ran, as long as the clock can tell."""
+    predicted = predicted_seconds(case.profiler.plan, target, {}, threads)
+    return [
+        Compared(case, op, predicted[op], seconds / runs)
+        for op, seconds, runs in zip(case.kernels, case.seconds, case.runs, strict=True)
+        if runs and seconds / runs >= LEAST_S
+    ]
+
+
+def program_s(case: Case, target: CpuTarget, threads: int) -> tuple[float, float]:
+    """(predicted, measured) seconds of a call: its kernels, as often as they ran."""
+    predicted = predicted_seconds(case.profiler.plan, target, {}, threads)
+    pairs = zip(case.kernels, case.runs, strict=True)
+    return sum(predicted[op] * runs for op, runs in pairs if runs), sum(case.seconds)
+
+
+def agreement(logs: Sequence[float]) -> tuple[str, str, str]:
+    """How many, the median of |log ratio|, and the share within a factor of two."""
+    if not logs:
+        return "0", "", ""
+    sizes = sorted(abs(x) for x in logs)
+    within = sum(x <= math.log(2) for x in sizes) / len(sizes)
+    return str(len(sizes)), f"{sizes[len(sizes) // 2]:.3f}", f"{within:.1%}"
+
+
+def by_template(kernels: Sequence[Compared]) -> Table:
+    """Agreement over all kernels, and of each template and size."""
+    table = Table("kernels", ["which", "count", "median |log ratio|", "within a factor 2", "bias"])
+
+    def add(which: str, chosen: Sequence[Compared]) -> None:
+        logs = sorted(k.log_ratio for k in chosen)
+        bias = f"{logs[len(logs) // 2]:+.2f}" if logs else ""
+        table.add(which, *agreement(logs), bias)
+
+    add("all", kernels)
+    for template in dict.fromkeys(k.kernel.template.data for k in kernels):
+        add(template, [k for k in kernels if k.kernel.template.data == template])
+    for size in SIZES:
+        add(size, [k for k in kernels if k.case.size == size])
+    add("of 1 us and more", [k for k in kernels if k.measured_s >= 1e-6])
+    return table
+
+
+def worst(kernels: Sequence[Compared], count: int) -> Table:
+    """The kernels whose predictions are off most."""
+    columns = ["kernel", "predicted", "measured", "log ratio", "ops"]
+    table = Table(f"the {count} kernels predicted worst", columns)
+    for k in sorted(kernels, key=lambda k: -abs(k.log_ratio))[:count]:
+        ops = [op.name.removeprefix("mlc.") for op in k.kernel.block.ops]
+        what = " ".join(op for op in ops if op not in ("yield", "constant"))
+        where = f"{k.case.name} {k.case.size} {k.case.fusion} {k.kernel.template.data}"
+        table.add(where, k.predicted_s, k.measured_s, f"{k.log_ratio:+.2f}", what[:60])
+    return table
+
+
+def programs(found: Sequence[Case], target: CpuTarget, threads: int) -> Table:
+    """Predicted and measured seconds of each program, and of the whole call."""
+    columns = ["program", "plan", "kernels", "predicted", "measured", "log ratio", "call"]
+    table = Table("programs", columns)
+    for case in found:
+        predicted, measured = program_s(case, target, threads)
+        ratio = f"{math.log(predicted / measured):+.2f}" if measured else ""
+        count = str(len(case.runs))
+        where = f"{case.name} {case.size}"
+        table.add(where, case.fusion, count, predicted, measured, ratio, case.call_s)
+    return table
+
+
+def pairs(found: Sequence[Case], target: CpuTarget, threads: int) -> Table:
+    """For each two plans of one program, whether the one predicted to be faster is."""
+    table = Table(
+        "pairs of plans",
+        ["which", "pairs", "right", "share"],
+    )
+    outcome: list[tuple[float, bool]] = []
+    missed: list[str] = []
+    for k, a in enumerate(found):
+        for b in found[k + 1 :]:
+            if (a.name, a.size) != (b.name, b.size):
+                continue
+            one, other = (program_s(x, target, threads) for x in (a, b))
+            if one[1] < LEAST_S or other[1] < LEAST_S or one[0] == other[0]:
+                continue
+            difference = math.log(one[1] / other[1])
+            right = (difference > 0) == (one[0] > other[0])
+            outcome.append((abs(difference), right))
+            if not right and abs(difference) > PAIR_DIFFERENCE:
+                missed.append(f"{a.name} {a.size} {a.fusion}/{b.fusion}")
+    for which, least in (("all", 0.0), ("measured 10 % apart", PAIR_DIFFERENCE)):
+        chosen = [right for difference, right in outcome if difference >= least]
+        share = f"{sum(chosen) / len(chosen):.1%}" if chosen else ""
+        table.add(which, str(len(chosen)), str(sum(chosen)), share)
+    for name in missed:
+        table.add(f"missed: {name}", "", "", "")
+    return table
+
+
+def best_rates(*measured: CpuTarget) -> CpuTarget:
+    """The highest of each rate."""
+    best = {name: max(getattr(t, name) for t in measured) for name in probe.MEASURED_FIELDS}
+    return replace(measured[0], **best)
+
+
+def main(options: Settings) -> None:
+    """Measure and print."""
+    before = probe.measure(store=False)
+    sizes = SIZES[:2] if options.quick else SIZES
+    found = cases(sizes, options.threads)
+    gc.collect()
+    for _ in range(options.rounds):
+        for case in found:
+            case.run(ROUND_S)
+    target = best_rates(before, probe.measure(store=False))
+    kernels = [k for case in found for k in compared(case, target, options.threads)]
+    rates = ", ".join(f"{n} {getattr(target, n) / 1e9:.1f}e9" for n in probe.MEASURED_FIELDS)
+    print(rates)
+    totals = [program_s(case, target, options.threads) for case in found]
+    summary = Table("programs", ["count", "median |log ratio|", "within a factor 2"])
+    summary.add(*agreement([math.log(p / m) for p, m in totals if m >= LEAST_S]))
+    print(f"a kernel from {time_text(LEAST_S)} on is compared")
+    report(
+        options,
+        programs(found, target, options.threads),
+        worst(kernels, 40),
+        by_template(kernels),
+        summary,
+        pairs(found, target, options.threads),
+    )
+
+
+if __name__ == "__main__":
+    main(settings(__doc__ or ""))

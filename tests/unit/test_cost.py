@@ -1,0 +1,190 @@
+"""The cost formula: streams by level, stack distances over a plan, cycles of loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import mlc
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import CpuTarget, named_target
+from mlc.passes.cost import Stream, Traffic, first_access_s, kernel_s, stream_rate
+from mlc.passes.cycles import kernel_cycles
+from mlc.passes.prediction import predicted_seconds
+from mlc.passes.traffic import traffic_of
+from mlc.pipeline import Options, run_pipeline
+
+
+def machine() -> CpuTarget:
+    target = named_target("avx512")
+    assert isinstance(target, CpuTarget)
+    return target
+
+
+def planned(function: Any, *arrays: Any, fusion: Any = "none") -> ModuleOp:
+    module = mlc.compile(threads=1)(function).lower(*arrays).module
+    options = Options(target=machine(), threads=1, fusion=fusion)
+    return run_pipeline(module, options, until="plan")
+
+
+def kernels(module: ModuleOp) -> list[KernelOp]:
+    return [op for op in module.walk() if isinstance(op, KernelOp)]
+
+
+def test_bandwidth_falls_with_the_distance() -> None:
+    target = machine()
+    sizes = [1 << k for k in range(8, 32)]
+    rates = [stream_rate(size, target, 1) for size in sizes]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] == target.l1_read_bytes_per_s
+    assert rates[-1] == target.memory_read_bytes_per_s
+
+
+def test_bandwidth_is_what_was_measured_at_each_level() -> None:
+    target = machine()
+    assert stream_rate(target.l2_bytes // 2, target, 1) == pytest.approx(target.l2_read_bytes_per_s)
+    half = replace(target, l3_half_read_bytes_per_s=target.l3_read_bytes_per_s / 2)
+    found = stream_rate(target.l3_bytes // 2, half, 1)
+    assert found == pytest.approx(target.l3_read_bytes_per_s / 2)
+
+
+def test_threads_share_memory_but_not_caches() -> None:
+    target = machine()
+    far = 8 * target.l3_bytes
+    assert stream_rate(far, target, 64) == target.memory_read_all_cores_bytes_per_s
+    assert stream_rate(1024, target, 4) == 4 * target.l1_read_bytes_per_s
+
+
+def test_writes_are_added_and_reads_hide_behind_arithmetic() -> None:
+    target = machine()
+    read, write = Stream(1 << 20, 2 << 20), Stream(1 << 20, 2 << 20)
+    both = kernel_s(Traffic((read,), (write,)), 0.0, target)
+    alone = kernel_s(Traffic((read,), ()), 0.0, target)
+    busy = kernel_s(Traffic((read,), (write,)), 1e9, target)
+    assert both > alone
+    few = kernel_s(Traffic((read,), (write,)), 1.0, target)
+    assert few == pytest.approx(both)
+    assert busy > 100 * both
+
+
+def test_memory_that_was_not_touched_for_long_answers_later() -> None:
+    target = machine()
+    assert first_access_s(1024, target) == 0.0
+    assert first_access_s(1 << 30, target) > first_access_s(1 << 20, target) > 0.0
+
+
+def test_what_a_kernel_has_just_written_is_near_and_arguments_are_not() -> None:
+    x = np.zeros(1 << 20, np.float32)
+
+    def f(x: Any) -> Any:
+        return np.exp(np.exp(x)[:1000]) + 1
+
+    module = planned(f, x)
+    found = traffic_of(module, {})
+    distances = [found[op].reads[0].distance for op in kernels(module)]
+    # the argument was read a whole call ago; the last kernel reads what was just written
+    assert distances[0] >= x.nbytes
+    assert distances[-1] <= 3 * 4 * 1000
+
+
+def test_a_loop_finds_its_own_arrays_near() -> None:
+    big, v = np.zeros((1000, 1000), np.float32), np.zeros(1000, np.float32)
+
+    def f(big: Any, v: Any) -> Any:
+        return mlc.fori_loop(0, 10, lambda _, v: v * 0.5 + 1, v), big + 1
+
+    module = planned(f, big, v)
+    found = traffic_of(module, {})
+    inside = [op for op in kernels(module) if not isinstance(op.parent_op().parent_op(), ModuleOp)]  # pyright: ignore[reportOptionalMemberAccess]
+    assert inside
+    for op in inside:
+        assert all(s.distance <= 6 * v.nbytes for s in found[op].reads)
+
+
+def test_parts_of_a_large_array_come_from_as_far_as_it_is_large() -> None:
+    table, ids = np.zeros((10_000, 64), np.float32), np.zeros(100, np.int64)
+
+    def rows(table: Any, ids: Any) -> Any:
+        return table[ids]
+
+    module = planned(rows, table, ids)
+    (kernel,) = kernels(module)
+    stream = traffic_of(module, {})[kernel].reads[0]
+    assert stream.bytes == 100 * 64 * 4
+    assert stream.distance >= table.nbytes
+
+
+def plain(x: Any) -> Any:
+    return x * 2
+
+
+def vector_math(x: Any) -> Any:
+    return np.tanh(x)
+
+
+def across(x: Any) -> Any:
+    return x.T * 2
+
+
+def short_rows(x: Any) -> Any:
+    return x.reshape(-1, 5) * x[0, :5]
+
+
+def ordered(x: Any) -> Any:
+    return np.sort(x, axis=-1)
+
+
+@pytest.mark.parametrize("slow", [vector_math, across, short_rows, ordered])
+def test_cycles_order_kernels(slow: Any) -> None:
+    x = np.zeros((100, 100), np.float32)
+    target = machine()
+
+    def cycles(function: Any) -> float:
+        module = planned(function, x, fusion="fnr")
+        return sum(kernel_cycles(op, {}, target) for op in kernels(module))
+
+    assert cycles(slow) > 1.5 * cycles(plain) > 0
+
+
+def test_cycles_of_a_product_grow_with_its_volume() -> None:
+    target = machine()
+
+    def cycles(n: int) -> float:
+        x = np.zeros((n, n), np.float32)
+
+        def multiply(a: Any, b: Any) -> Any:
+            return a @ b
+
+        (kernel,) = kernels(planned(multiply, x, x))
+        return kernel_cycles(kernel, {}, target)
+
+    assert 6 < cycles(512) / cycles(256) < 10
+    peak = 2 * 512**3 / target.f32_flops_per_s
+    seconds = cycles(512) * 2 * target.lanes(32) * target.fma_ports / target.f32_flops_per_s
+    assert peak < seconds < 3 * peak
+
+
+def test_predictions_cover_every_kernel_that_runs() -> None:
+    x = np.zeros((64, 64), np.float32)
+
+    def f(x: Any) -> Any:
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    module = planned(f, x, fusion="fnr")
+    found = predicted_seconds(module, machine(), {})
+    assert set(found) == set(kernels(module))
+    assert all(seconds > 0 for seconds in found.values())
+
+
+def test_symbols_have_the_values_given() -> None:
+    x = np.zeros(100, np.float32)
+    step: Any = mlc.compile(threads=1, dynamic={"x": {0: "N"}})(np.exp)
+    options = Options(target=machine(), threads=1)
+    module = run_pipeline(step.lower(x).module, options, until="plan")
+    few, many = (sum(predicted_seconds(module, machine(), {"N": n}).values()) for n in (100, 10**7))
+    assert many > 1000 * few
