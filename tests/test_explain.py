@@ -140,6 +140,22 @@ def test_formats_say_the_same() -> None:
         exe.explain("yaml")
 
 
+def test_remarks_name_the_users_lines() -> None:
+    """Of a program that no cache knows, too."""
+    factor = float(np.random.default_rng().random())
+
+    def f(x: Any) -> Any:
+        e = np.exp(x * factor)
+        return e / e.sum(axis=1, keepdims=True)
+
+    exe = mlc.compile(f).lower(np.ones((30, 40), np.float32)).compile()
+    assert exe.compilations == 1
+    sources = {remark.where for remark in exe.levels.remarks() if remark.where}
+    sources |= {kernel.source[0] for kernel in exe.plan().kernels if kernel.source}
+    assert sources
+    assert all(source.startswith(f"{__file__}:") for source in sources)
+
+
 # The page
 
 
