@@ -27,7 +27,7 @@ from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.passes.op_cycles import op_cycles
 
-# Measured: docs/measurements.md, Cycles of loops.
+# Measured: docs/measurements.md, Cost model.
 ROW_CYCLES = 6.0  # starting the loop that carries the vector
 MASKED_STORE_CYCLES = (18.0, 2.0)  # a vector stored in part, without and with mask registers
 MASKED_LOAD_CYCLES = 3.0

@@ -28,10 +28,10 @@ WITHOUT_TABLES = {
     "mlc.floor_div": (21.0, 26.0), "mlc.hypot": (18.0, 10.0), "mlc.erf": (73.0, 95.0),
     "mlc.erfc": (79.0, 106.0), "mlc.lgamma": (270.0, 140.0),
 }  # fmt: skip
-"""f32 and f64, 256 bits. Measured: docs/measurements.md, Cycles of ops."""
+"""f32 and f64, 256 bits. Measured: docs/measurements.md, Cost model."""
 
 IOTA_CYCLES = 1.0
-"""A position as a number, per element. Measured: docs/measurements.md, Cycles of ops."""
+"""A position as a number, per element. Measured: docs/measurements.md, Cost model."""
 
 
 def op_cycles(op: TensorOp, lanes: int, target: CpuTarget) -> float:
