@@ -16,7 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc import knobs
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, product
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
@@ -24,6 +24,7 @@ from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of
 from mlc.levels import CodeUnit, Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
@@ -347,7 +348,7 @@ def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
         if isinstance(op, KernelOp):
             found.append((op, times))
             return
-        inside = times * _trips(op) if isinstance(op, ForOp | WhileOp) else times
+        inside = times * _trips(op) if isinstance(op, ForOp | WhileOp | TilesOp) else times
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.ops:
@@ -357,7 +358,11 @@ def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
     return found
 
 
-def _trips(loop: ForOp | WhileOp) -> Dim:
+def _trips(loop: ForOp | WhileOp | TilesOp) -> Dim:
+    if isinstance(loop, TilesOp):
+        largest = bounds_of(loop)
+        loops = zip(loop.extents, loop.steps, strict=True)
+        return product((n.substitute(largest) + step - 1) // step for n, step in loops)
     known = trips_of(loop)
     return Dim.const(UNKNOWN_TRIPS) if known is None else known
 

@@ -39,7 +39,7 @@ class Options:
     target: CpuTarget | GpuTarget
     threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
     numerics: Literal["strict", "standard", "fast"] = "standard"
-    fusion: Literal["none", "all", "fnr", "greedy", "exact"] = "exact"
+    fusion: knobs.Fusion = "exact"
 
     def key(self) -> str:
         """The options that change the code."""
@@ -90,6 +90,9 @@ STAGES = (
     Stage(
         "plan",
         (
+            Step(
+                "mlc-form-tiles", "what is stored between kernels is known", options=("fusion",)
+            ),
             Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",)),
             Step("mlc-donate-arguments", "which kernels may write over arguments, or else copies"),
             Step("mlc-schedule", "how each nest is cut, for the module's target"),
@@ -97,7 +100,7 @@ STAGES = (
         ),
         leaves=(
             "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
-            "mlc.constant", "mlc.reshape", "mlc.size",
+            "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles", "mlc.tile",
         ),
     ),
     Stage(

@@ -22,6 +22,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
+from mlc.dialects.tensor.tiles import bounds_of
 
 KERNEL_CALL_S = (
     5e-8  # one kernel more on a CPU, in a search: its call, and memory that it waits for
@@ -280,7 +281,8 @@ def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget | Gp
     total = Dim.const(0)
     for kernel, times in kernels:
         cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
-        flops, read, written = cost.data
+        largest = bounds_of(kernel)  # of what tile loops around it name
+        flops, read, written = (dim.substitute(largest) for dim in cost.data)
         weight = max((op.WEIGHT for op in kernel.block.ops if isinstance(op, TensorOp)), default=1)
         picoseconds = (read + written) * round(1e6 / bytes_per_us) + flops * round(
             weight * 1e6 / flops_per_us

@@ -35,6 +35,8 @@ class BlockGraph:
         The members, in order, none of which needs a value that is made from another outside of
         them; what folds make is complete only after all members.
         """
+        if not members:
+            return []
         numbers = sorted(self.order[op] for op in members)
         wanted = set(numbers)
         role = [NOTHING] * (numbers[-1] + 1)
