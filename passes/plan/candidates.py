@@ -11,9 +11,10 @@ of reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.places import root_of
@@ -41,7 +42,6 @@ from mlc.passes.plan.legality import (
     is_view,
     reads_of,
     through_reshapes,
-    weight_of,
 )
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
@@ -93,7 +93,7 @@ class Entry:
         self.points = points  # elements of the result
         self.inner = points  # elements of the iteration space
         self.number = -1  # in the order of decisions
-        self.weight = 0.0
+        self.weight = 0.0  # time of one element's arithmetic
         self.light = 0.0  # additions' worth of arithmetic from what lies in memory to it
         self.mask = 0  # what it is made of, a bit for each value at which that begins
         self.latest = index  # where a kernel that computes it stands at the latest
@@ -145,6 +145,23 @@ def bits_of(mask: int) -> Iterator[int]:
         mask ^= bit
 
 
+class _TypeFact(NamedTuple):
+    kind: Attribute  # holds the identity
+    space: int
+    elements: float
+    bytes: float
+    seconds: int  # of writing it
+
+
+@cache
+def _kind_of(op: type[TensorOp]) -> Kind:
+    if issubclass(op, Reduction):
+        return "reduction"
+    if issubclass(op, Whole):
+        return "whole"
+    return "view" if issubclass(op, ReshapeOp | ConstantOp | TileOp) else "cell"
+
+
 class Table:
     """The entries of one block, in the order of decisions: readers first."""
 
@@ -158,6 +175,7 @@ class Table:
         self.pairs: list[tuple[Entry, Entry]] = []
         self._stream_of: dict[tuple[object, object], int] = {}
         self._spaces: dict[Shape, int] = {}
+        self._facts: dict[int, _TypeFact] = {}  # by identity: types are slow to compare
         self._bits: dict[SSAValue, int] = {}  # of values at which something begins
         self._roots: dict[SSAValue, int] = {}  # of those that lie in some memory
         self._masks: dict[SSAValue, int] = {}
@@ -180,41 +198,43 @@ class Table:
     # Entries ------------------------------------------------------------------------------------
 
     def _open(self, index: int, op: TensorOp) -> None:
-        kind: Kind = "cell"
-        if isinstance(op, Reduction):
-            kind = "reduction"
-        elif isinstance(op, Whole) or op in self.ownership.in_place:
+        kind = _kind_of(type(op))
+        if op in self.ownership.in_place:
             kind = "whole"
-        elif is_view(op) or isinstance(op, ReshapeOp | ConstantOp):
+        elif kind == "cell" and is_view(op):
             kind = "view"
-        shape = op.shape
-        entry = self.of[op] = Entry(kind, index, op, self._space(shape), elements_of(shape))
+        value = op.results[0]
+        fact = self._fact(value)
+        entry = self.of[op] = Entry(kind, index, op, fact.space, fact.elements)
         if kind in ("reduction", "whole"):
             entry.inner = elements_of(op.iteration())
-        entry.weight = weight_of(op) * (op.FLOPS if isinstance(op, Product) else 1)
-        entry.is_convert = isinstance(op, ConvertOp)
-        value = op.results[0]
-        entry.bytes = stored_bytes(value.type)
-        entry.write = self.rates.stream(entry.bytes, entry.bytes)
-        entry.stream = self._stream(value, None, entry.bytes, entry.bytes)
+        if kind != "view":
+            entry.weight = self.rates.weight(op)
+            entry.light = op.WEIGHT
+            entry.is_convert = isinstance(op, ConvertOp)
+        entry.bytes, entry.write = fact.bytes, fact.seconds
+        entry.stream = self._stream(value, None, fact.bytes, fact.bytes)
 
     def _begin(self, op: Operation, value: SSAValue) -> None:
         """What the value is made of, back to reductions and to memory."""
         entry = self.of.get(op)
         starts = entry is None or entry.kind in ("reduction", "whole")
         starts = starts or (isinstance(op, TileOp) and op.looks_at_memory)
-        if starts or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
+        if entry is None or starts or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
             self._masks[value] = self._bit(value)
             return
-        mask = 0
+        mask, light = 0, entry.light
         for x in op.operands:
             mask |= self._mask(x)
-            above = self.of.get(x.owner) if isinstance(x.owner, Operation) else None
-            if above is not None and entry is not None:
-                entry.light += above.light
-        if entry is not None:
-            entry.light += entry.weight
+            above = self._entry(x)
+            if above is not None:
+                light += above.light
+        entry.light = light
         self._masks[value] = mask
+
+    def _entry(self, value: SSAValue) -> Entry | None:
+        """The entry of the op of this block that makes the value."""
+        return self.of.get(value.owner)  # pyright: ignore[reportArgumentType]  # a block is no key
 
     def _fuse(self, entry: Entry) -> None:
         """The reads of an entry, each back to what is not a view."""
@@ -230,7 +250,7 @@ class Table:
         for k, x in enumerate(op.operands):
             count = None
             if stage is not None:
-                count = entry.inner if stage == "prologue" else elements_of(shape_of(x.type))
+                count = entry.inner if stage == "prologue" else self._fact(x).elements
             if k in stored or (in_place and (k == 0 or self._reads_old(op, x))):
                 self._store(entry, x)
             else:
@@ -266,7 +286,7 @@ class Table:
         if isinstance(owner, TensorOp) and is_view(owner):
             if isinstance(owner, SliceOp | DynamicSliceOp) and (
                 part is None
-                or stored_bytes(owner.results[0].type) < stored_bytes(part.results[0].type)
+                or self._fact(owner.results[0]).bytes < self._fact(part.results[0]).bytes
             ):
                 part = owner
             stored = owner.stored_operands()
@@ -278,9 +298,9 @@ class Table:
                     yield from self._reads(entry, below, how, stage, count, part)
             return
         root = through_reshapes(x, self.block)
-        below = self.of.get(root.owner) if isinstance(root.owner, Operation) else None
-        held = stored_bytes(root.type)
-        moved = held if part is None else min(held, stored_bytes(part.results[0].type))
+        below = self._entry(root)
+        held = self._fact(root).bytes
+        moved = held if part is None else min(held, self._fact(part.results[0]).bytes)
         stream = self._stream(root, part, moved, held)
         if below is not None and is_stored_constant(below.op):
             below = None
@@ -295,7 +315,7 @@ class Table:
     def _store(self, entry: Entry, x: SSAValue) -> None:
         """The operand must be a buffer when the entry is computed."""
         root = through_reshapes(x, self.block)
-        below = self.of.get(root.owner) if isinstance(root.owner, Operation) else None
+        below = self._entry(root)
         if isinstance(root.owner, TileOp) and root.owner.looks_at_memory:
             for part_of in root.owner.operands:
                 self._store(entry, part_of)
@@ -378,10 +398,9 @@ class Table:
 
     def _copy(self, op: Operation, value: SSAValue, index: int) -> None:
         """A kernel that writes the value for one reader alone."""
-        shape = shape_of(value.type)
-        entry = Entry("copy", index, op, self._space(shape), elements_of(shape))
-        entry.bytes = stored_bytes(value.type)
-        entry.write = self.rates.stream(entry.bytes, entry.bytes)
+        fact = self._fact(value)
+        entry = Entry("copy", index, op, fact.space, fact.elements)
+        entry.bytes, entry.write = fact.bytes, fact.seconds
         entry.reads = list(self._reads(entry, value, SAME, None, None, None))
         entry.mask = self._mask(value)
         self._append(entry)
@@ -470,8 +489,17 @@ class Table:
 
     # Numbers ------------------------------------------------------------------------------------
 
-    def _space(self, shape: Shape) -> int:
-        return self._spaces.setdefault(shape, len(self._spaces))
+    def _fact(self, value: SSAValue) -> _TypeFact:
+        kind = value.type
+        found = self._facts.get(id(kind))
+        if found is None:
+            shape = shape_of(kind)
+            space = self._spaces.setdefault(shape, len(self._spaces))
+            held = stored_bytes(kind)
+            seconds = self.rates.write(held)
+            found = _TypeFact(kind, space, elements_of(shape), held, seconds)
+            self._facts[id(kind)] = found
+        return found
 
     def _stream(self, root: SSAValue, part: Operation | None, moved: float, held: float) -> int:
         key = (root, part)

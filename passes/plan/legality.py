@@ -6,6 +6,7 @@ docs/plan.md lists the rules.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -44,24 +45,26 @@ WHY: dict[str, str] = {
 }
 
 State = Literal["inline", "buffer"]
-Fusion = Literal["none", "all", "fnr", "greedy", "exact"]
-FUSIONS: tuple[Fusion, ...] = ("none", "all", "fnr", "greedy", "exact")
-
-
-def weight_of(op: Operation) -> float:
-    """Its time per element relative to an addition; nothing for what kernels hold a copy of."""
-    return op.WEIGHT if isinstance(op, TensorOp) and not is_view(op) else 0.0
 
 
 def is_view(op: Operation) -> bool:
     """Ops that kernels hold a copy of: index maps, and values made of nothing."""
-    if isinstance(op, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
-        return True
+    known = _is_view_class(type(op))
+    if known is not None:
+        return known
     if isinstance(op, TileOp):
         return not op.looks_at_memory
     if isinstance(op, ReshapeOp):
         return op.unit_axes_only()
-    return isinstance(op, ConstantOp) and not is_stored_constant(op)
+    return not is_stored_constant(op)
+
+
+@cache
+def _is_view_class(kind: type[Operation]) -> bool | None:
+    """What holds for each op of a class; None: it depends."""
+    if issubclass(kind, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
+        return True
+    return None if issubclass(kind, (TileOp, ReshapeOp, ConstantOp)) else False
 
 
 def is_stored_constant(op: Operation) -> bool:
@@ -98,9 +101,21 @@ def is_buffer(value: SSAValue) -> bool:
 
 
 def reads_of(op: TensorOp, operand: int) -> int:
-    if isinstance(op, BroadcastOp) or (
-        isinstance(op, (*PLACING, TileOp)) and not shape_of(op.operands[operand].type)
-    ):
+    """How often the op reads elements of an operand."""
+    known = _reads_of_class(type(op))
+    if known is not None:
+        return known
+    if isinstance(op, (*PLACING, TileOp)) and not shape_of(op.operands[operand].type):
         return AGAIN
     moved = isinstance(op, DynamicUpdateOp) and operand == 1
     return ONCE if moved or is_view(op) else SAME
+
+
+@cache
+def _reads_of_class(kind: type[TensorOp]) -> int | None:
+    """What holds for each op and operand of a class; None: it depends."""
+    if issubclass(kind, BroadcastOp):
+        return AGAIN
+    if issubclass(kind, (*PLACING, TileOp, DynamicUpdateOp, ReshapeOp, ConstantOp)):
+        return None
+    return ONCE if _is_view_class(kind) else SAME

@@ -66,7 +66,17 @@ class Kernel:
 class Partial:
     """The decisions so far for some entries of a table."""
 
-    __slots__ = ("apart", "demands", "kernels", "seen", "serial", "slack", "table", "total")
+    __slots__ = (
+        "apart",
+        "demands",
+        "kernels",
+        "seen",
+        "serial",
+        "slack",
+        "slower",
+        "table",
+        "total",
+    )
 
     def __init__(self, table: Table, *, apart: bool = False) -> None:
         self.table = table
@@ -75,6 +85,7 @@ class Partial:
         self.demands: dict[int, tuple[Demand, ...]] = {}
         self.total = 0
         self.slack = 0  # more reading that arithmetic hides
+        self.slower = 0  # more arithmetic that reading hides
         self.seen = 0  # streams that some kernel reads
         self.serial = 0
 
@@ -83,7 +94,8 @@ class Partial:
         new = Partial.__new__(Partial)
         new.table, new.apart, new.total = self.table, self.apart, self.total
         new.kernels, new.demands = self.kernels.copy(), self.demands.copy()
-        new.slack, new.seen, new.serial = self.slack, self.seen, self.serial
+        new.slack, new.slower = self.slack, self.slower
+        new.seen, new.serial = self.seen, self.serial
         return new
 
     # Decisions ----------------------------------------------------------------------------------
@@ -154,7 +166,7 @@ class Partial:
         for key, count in done.items():
             kernel = self._own(key)
             kernel.ops += 1
-            self._charge(kernel, 0, self.table.rates.work(entry.weight, count))
+            self._charge(kernel, 0, round(entry.weight * count))
         for d in demands:
             self._read_all(self.kernels[d.kernel], entry, d.stage, d.again, d.elements)
 
@@ -246,12 +258,13 @@ class Partial:
 
     def _charge(self, kernel: Kernel, read: int, work: int) -> None:
         before = max(kernel.read, kernel.work)
-        hidden = before - kernel.read
+        hidden, slower = before - kernel.read, before - kernel.work
         kernel.read += read
         kernel.work += work
         after = max(kernel.read, kernel.work)
         self.total += after - before
         self.slack += after - kernel.read - hidden
+        self.slower += after - kernel.work - slower
 
     def _stream_to(self, entry: Entry, demands: tuple[Demand, ...], home: Kernel | None) -> None:
         """The kernels that read the value from memory do so."""
@@ -273,7 +286,7 @@ class Partial:
     ) -> None:
         """The entry is computed in a kernel of its own, so the kernel reads what it reads."""
         if entry.weight:
-            self._charge(kernel, 0, self.table.rates.work(entry.weight, max(count, entry.inner)))
+            self._charge(kernel, 0, round(entry.weight * max(count, entry.inner)))
         self._read_all(kernel, entry, stage, again, count)
 
     def _read_all(

@@ -13,8 +13,11 @@ from xdsl.ir import Attribute
 
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.dialects.tensor.op import bytes_of
-from mlc.passes.cost import KERNEL_CALL_S, LAUNCH_S, bandwidth
+from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.dialects.tensor.reduce import Product, Reduction
+from mlc.passes.cost import KERNEL_CALL_S, LAUNCH_S, WRITE_FACTOR, bandwidth, cycle_s
+from mlc.passes.cycles import REDUCE_STEP_CYCLES, TILE_EFFICIENCY
+from mlc.passes.op_cycles import op_cycles
 
 ASSUMED = 4096
 """Of a size that only the call knows."""
@@ -23,28 +26,44 @@ FEMTO = 1e15
 
 
 class Rates:
-    """The formula `write + max(read, compute) + launch` of one machine, term by term."""
+    """
+    The formula `write + max(read, compute) + start` of one machine, term by term, on one thread. A
+    stream is read from the level that holds its whole buffer.
+    """
 
     def __init__(self, target: CpuTarget | GpuTarget) -> None:
         self.target = target
-        if isinstance(target, GpuTarget):
-            self.launch = round(LAUNCH_S * FEMTO)
-            self._addition = FEMTO / target.f32_flops_per_s
-        else:
-            self.launch = round(KERNEL_CALL_S * FEMTO)
-            # additions and multiplications that are not fused run at half the FMA peak
-            self._addition = FEMTO / (target.f32_flops_per_s / 2)
+        gpu = isinstance(target, GpuTarget)
+        self.launch = round((LAUNCH_S if gpu else KERNEL_CALL_S) * FEMTO)
+        self._known: dict[tuple[float, float], int] = {}
 
     def stream(self, moved: float, held: float) -> int:
-        """Reading or writing `moved` bytes of a buffer of `held` bytes, from where it lies."""
+        """Reading `moved` bytes of a buffer of `held` bytes."""
+        found = self._known.get((moved, held))
+        if found is None:
+            target = self.target
+            gpu = isinstance(target, GpuTarget)
+            rate = target.hbm_bytes_per_s if gpu else bandwidth(int(held), target, 1)
+            found = self._known[moved, held] = round(moved * FEMTO / rate)
+        return found
+
+    def write(self, held: float) -> int:
+        """Writing a buffer of `held` bytes."""
+        read = self.stream(held, held)
+        return read if isinstance(self.target, GpuTarget) else round(read * WRITE_FACTOR)
+
+    def weight(self, op: TensorOp) -> float:
+        """Arithmetic: the time of one element of the op's iteration space."""
         target = self.target
         if isinstance(target, GpuTarget):
-            return round(moved * FEMTO / target.hbm_bytes_per_s)
-        return round(moved * FEMTO / bandwidth(int(held), target, 1))
-
-    def work(self, weight: float, count: float) -> int:
-        """Arithmetic: an op's weight, for so many elements."""
-        return round(weight * count * self._addition)
+            return FEMTO * op.WEIGHT * max(op.FLOPS, 1) / target.f32_flops_per_s
+        if isinstance(op, Product):
+            return FEMTO * op.FLOPS / (target.f32_flops_per_s * TILE_EFFICIENCY)
+        lanes = target.lanes(8 * op.dtype.bytes)
+        cycles = op_cycles(op, lanes, target)
+        if isinstance(op, Reduction):
+            cycles += REDUCE_STEP_CYCLES
+        return FEMTO * cycles / lanes * cycle_s(target)
 
 
 @lru_cache(maxsize=4096)

@@ -173,9 +173,10 @@ class Search:
         return Found(cost=self.best, bound=bound, choices=self.found, counts=self.counts)
 
     def _look_ahead(self) -> None:
-        """For each place in the part: writes that every plan makes from there on, and reads."""
+        """For each place in the part: what every plan writes, reads and computes from there on."""
         count = len(self.part)
-        self._writes, self._reads, self._streams = [0] * (count + 1), [0] * (count + 1), 0
+        self._writes, self._reads = [0] * (count + 1), [0] * (count + 1)
+        self._works = [0] * (count + 1)
         self._joining: dict[tuple[int, int, int], int] = {}
         self._later = [0] * (count + 1)
         for k in range(count - 1, -1, -1):
@@ -184,6 +185,8 @@ class Search:
                 entry.rule is not None and entry.kind == "cell"
             )
             self._writes[k] = self._writes[k + 1] + (entry.write if always else 0)
+            once = entry.kind in ("reduction", "whole")
+            self._works[k] = self._works[k + 1] + once * round(entry.weight * entry.inner)
             must, may = self._reads[k + 1], self._later[k + 1] | 1 << max(entry.stream, 0)
             for read in entry.reads:
                 may |= 1 << read.stream
@@ -196,7 +199,7 @@ class Search:
         unread = self._reads[at] & ~plan.seen
         streams = self.table.streams
         reads = sum(streams[bit.bit_length() - 1] for bit in bits_of(unread))
-        return self._writes[at] + max(0, reads - plan.slack)
+        return self._writes[at] + max(0, reads - plan.slack, self._works[at] - plan.slower)
 
     def _visit(self, plan: Partial, at: int, choices: Choices) -> None:
         part = self.part

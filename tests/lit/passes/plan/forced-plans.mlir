@@ -4,7 +4,7 @@
 // RUN: mlc opt %s -p form-kernels --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=REMARK
 // RUN: mlc opt %s -p 'form-kernels{forced="store:3"}' --remarks 2>&1 >/dev/null | filecheck %s --check-prefix=FORCED
 // RUN: not mlc opt %s -p 'form-kernels{forced="store:99"}' 2>&1 | filecheck %s --check-prefix=NUMBER
-// NUMBER: mlc: pass mlc-form-kernels: forced="store:99"; expected "store:N" or "inline:N", with the number below 10 of an op with a result
+// NUMBER: mlc: pass mlc-form-kernels: forced="store:99"; expected "store:N" or "inline:N", with the number below 11 of an op with a result
 
 // The example of the course: C = A + s B is read by D = (C / 2)^(C - 1) and by E = exp(C - 1).
 // CHECK-LABEL: @materialisation_points
