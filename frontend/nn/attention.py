@@ -48,8 +48,8 @@ def attention(
     heads = queries.ndim > 2
     several = heads and queries.dims[-3] != keys.dims[-3]
     shape = queries.shape
+    groups = keys.shape[-3] if several else 1
     if several:
-        groups = keys.shape[-3]
         queries = reshape(queries, (*shape[:-3], groups, shape[-3] // groups, *shape[-2:]))
         keys, values = expand_dims(keys, -3), expand_dims(values, -3)
     depth = queries.dims[-1]
@@ -57,22 +57,28 @@ def attention(
         size = depth.constant
         scale = 1 / math.sqrt(size) if size else rsqrt(lift(as_size(depth)).astype(queries.dtype))
     scores = matmul(multiply(queries, scale), matrix_transpose(keys))
-    products = (*shape[:-1], keys.shape[-2])
-    scores = reshape(scores, products) if several else scores
     if bias is not None:
-        scores = add(scores, bias)
+        scores = add(scores, _by_group(bias, shape, groups) if several else bias)
     if mask is not None:
-        scores = where(mask, scores, -math.inf)
+        scores = where(_by_group(mask, shape, groups) if several else mask, scores, -math.inf)
     if causal:
         rows, columns = queries.dims[-2], keys.dims[-2]
         row = expand_dims(arange(as_size(rows)), -1)
         seen = less_equal(arange(as_size(columns)), add(row, as_size(columns - rows)))
         scores = where(seen, scores, -math.inf)
-    weights = softmax(scores)
-    if several:
-        weights = reshape(weights, (*queries.shape[:-1], keys.shape[-2]))
-        return reshape(matmul(weights, values), (*shape[:-1], values.shape[-1]))
-    return matmul(weights, values)
+    found = matmul(softmax(scores), values)
+    return reshape(found, (*shape[:-1], values.shape[-1])) if several else found
+
+
+def _by_group(x: Operand, queries: tuple[Any, ...], groups: Any) -> Tracer:
+    """What goes with (…, H, M, N) products, for products (…, G, H / G, M, N)."""
+    found = lift(x, "attention")
+    if found.ndim < 3:
+        return found
+    if found.dims[-3].constant == 1:
+        return expand_dims(found, -3)
+    shape = found.shape
+    return reshape(found, (*shape[:-3], groups, queries[-3] // groups, *shape[-2:]))
 
 
 def _check(q: Tracer, k: Tracer, v: Tracer) -> None:
