@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mlc.passes.plan.candidates import NEVER, Entry, Table
+from mlc.passes.plan.candidates import Table
+from mlc.passes.plan.entries import NEVER, Entry
 from mlc.passes.plan.legality import AGAIN, MAX_OPS, MAX_OUTPUTS, SAME, Rule, Stage, State
 
 

@@ -12,7 +12,8 @@ from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.op import tensor_of
 from mlc.knobs import Fusion
-from mlc.passes.plan.candidates import Entry, Table
+from mlc.passes.plan.candidates import Table
+from mlc.passes.plan.entries import Entry
 from mlc.passes.plan.legality import WHY, State
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.partial import Partial

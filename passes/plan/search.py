@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mlc.passes.plan.candidates import Entry, Table, bits_of
+from mlc.passes.plan.candidates import Table
+from mlc.passes.plan.entries import Entry, bits_of
 from mlc.passes.plan.legality import CHEAP, State
 from mlc.passes.plan.partial import Demand, Kernel, Partial, is_repeated
 

@@ -12,7 +12,8 @@ from xdsl.ir import Operation
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import named_target
-from mlc.passes.plan.candidates import Entry, Table
+from mlc.passes.plan.candidates import Table
+from mlc.passes.plan.entries import Entry
 from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.plan.legality import State
 from mlc.passes.plan.ownership import Ownership
