@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,6 +23,38 @@ class BlockGraph:
         self.order: dict[Operation, int] = {op: k for k, op in enumerate(self.ops)}
         self.maps = maps
         self._readers: dict[TensorOp, tuple[TensorOp, ...]] = {}
+
+    @cached_property
+    def before(self) -> list[int]:
+        """For each op the ops that its operands are made from, as bits; views do not count."""
+        found: list[int] = []
+        for op in self.ops:
+            bits = 0
+            for number in self._producers(op):
+                bits |= found[number]
+                if not self.maps.is_view(self.ops[number]):
+                    bits |= 1 << number
+            found.append(bits)
+        return found
+
+    @cached_property
+    def behind(self) -> list[int]:
+        """For each op the ops that are made from its result, as bits; views do not count."""
+        found = [0] * len(self.ops)
+        for number in range(len(self.ops) - 1, -1, -1):
+            op = self.ops[number]
+            bits = found[number]
+            if not self.maps.is_view(op):
+                bits |= 1 << number
+            for producer in self._producers(op):
+                found[producer] |= bits
+        return found
+
+    def _producers(self, op: Operation) -> Iterator[int]:
+        for producer in self.maps.producers_of(op):
+            number = self.order.get(producer)
+            if number is not None:
+                yield number
 
     def readers_of(self, op: TensorOp) -> tuple[TensorOp, ...]:
         """The ops that read an op's result, directly or through views, each once."""
@@ -44,10 +77,8 @@ class BlockGraph:
         for k in range(numbers[0], numbers[-1] + 1):
             op = self.ops[k]
             given = NOTHING
-            for producer in self.maps.producers_of(op):
-                number = self.order.get(producer)
-                if number is not None and role[number] > given:
-                    given = role[number]
+            for number in self._producers(op):
+                given = max(given, role[number])
             if k in wanted and given != AFTER and isinstance(op, TensorOp):
                 kept.append(op)
                 role[k] = AFTER if op in folds else MEMBER
@@ -67,3 +98,28 @@ def readers_of(value: SSAValue) -> Iterator[TensorOp]:
                 yield from readers_of(user.results[0])
             else:
                 yield user
+
+
+class ConvexSet:
+    """Ops of a block with no path from one to another that leaves the set."""
+
+    def __init__(self, graph: BlockGraph) -> None:
+        self.graph = graph
+        self.members = 0
+        self.before = 0
+        self.behind = 0
+        self.closed = 0  # what is made from members that are complete only at the end
+
+    def add(self, op: Operation, *, ends: bool) -> bool:
+        """Takes an op in unless a path would leave the set. `ends`: nothing in it may read this."""
+        number = self.graph.order[op]
+        bit = 1 << number
+        members = self.members | bit
+        before = self.before | self.graph.before[number]
+        behind = self.behind | self.graph.behind[number]
+        closed = self.closed | (self.graph.behind[number] if ends else 0)
+        if before & behind & ~members or closed & members:
+            return False
+        self.members, self.before, self.behind = members, before, behind
+        self.closed = closed
+        return True

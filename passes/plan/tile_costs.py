@@ -26,17 +26,23 @@ from mlc.passes.plan.tile_groups import Group, estimate
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
 COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
+LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
+MEMORY_FACTOR = 1.5
+"""
+What a second of moving values that no cache holds is worth: they also take memory, which is given
+and cleared page by page.
+"""
 
 
-def pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> bool:
-    """Whether the group saves time by estimate; sets its steps."""
+def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
+    """Seconds that the group saves by estimate, at most 0 where it does not; sets its steps."""
     if group.column is not None:
-        return _column_pays(group, maps, grouping, target)
+        return _column_gain(group, maps, grouping, target)
     members = set(group.ops)
     homes = {op: grouping.home[op.results[0]] for op in group.ops if op.results[0] in grouping.home}
     kernels = {id(kernel) for kernel in homes.values()}
     if len(kernels) < 2:
-        return False
+        return 0.0
     readers: dict[SSAValue, set[int]] = {}
     for op in group.ops:
         kernel = _kernel_of(op, homes)
@@ -60,7 +66,7 @@ def pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         if op.results[0] not in readers and not group.is_fold(op):
             per_row += max(estimate(bytes_of(op.results[0].type)) // rows, 1)
     if whole > target.l2_bytes // 2:
-        return False  # each tile would read it from further away
+        return 0.0  # each tile would read it from further away
     group.steps = choose_steps(group.rows, per_row, target)
     tiles = 1
     for extent, step in zip(group.rows, group.steps, strict=False):
@@ -68,44 +74,50 @@ def pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     total = per_row * rows
     before = saved / bandwidth(total, target, 1) + target.fork_join_s * (len(kernels) - 1)
     after = saved / target.l2_read_bytes_per_s + KERNEL_CALL_S * tiles * len(kernels)
-    return after < before
+    return before - after
 
 
-def _column_pays(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> bool:
-    """Whether values with rows and columns cost more to store than to compute where needed."""
+def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
+    """What storing values with rows and columns costs more than computing them where needed."""
     assert group.column is not None
     wide = [op for op in group.ops if group.is_wide(op)]
     if not all(_dissolves(op, group, maps) for op in wide):
-        return False
+        return 0.0
     stored = [op for op in wide if op.results[0] in grouping.home]
     saved = sum(
         estimate(bytes_of(op.results[0].type)) * (1 + len(set(readers_of(op.results[0]))))
         for op in stored
     )
     sizes = [estimate(size) for size in group.rows]
-    rows = COLUMN_TILE_ROWS
-    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
-    item = max((op.dtype.bytes for op in wide), default=4)
-    column_step = max(target.l2_bytes // (4 * steps[-1] * item), 64)
     column = estimate(group.column)
-    tiles = -(-sizes[-1] // steps[-1])
-    for size in sizes[:-1]:
-        tiles *= size
+    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], COLUMN_TILE_ROWS))
+    # bytes of the largest value at one row and column: it may have further axes
+    each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
+    each //= math.prod(sizes) * column
+    column_step = target.l2_bytes // (4 * steps[-1] * max(each, 1))
+    if not saved or column_step < LEAST_COLUMNS:
+        return 0.0
+    tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
     walks = Walks(group, maps).count
-    again = 0.0
-    for op in wide:
-        if isinstance(op, ContractOp):
-            again += estimate(op.flops()) / target.f32_flops_per_s
+    again = sum(
+        estimate(op.flops()) / target.f32_flops_per_s for op in wide if isinstance(op, ContractOp)
+    )
+    members = set(group.ops)
+    # whoever else reads these computes them too
+    others = any(user not in members for op in wide for user in _all_readers(op.results[0]))
     streamed = sum(
         estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
         for value in _outside(group, maps)
     )
     before = saved / bandwidth(saved, target, 1)
-    after = (walks - 1) * again + 2 * walks * tiles * streamed / bandwidth(streamed, target, 1)
+    if saved > target.l3_bytes:
+        before *= MEMORY_FACTOR
+    after = (walks - 1 + others) * again
+    after += 2 * walks * tiles * streamed / bandwidth(streamed, target, 1)
     after += walks * tiles * -(-column // column_step) * len(group.ops) * KERNEL_CALL_S
     group.steps = steps
     group.column_step = _even(column, column_step)
-    return after < before
+    return before - after
 
 
 def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:

@@ -17,7 +17,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
-from mlc.passes.plan.block_graph import BlockGraph
+from mlc.passes.plan.block_graph import BlockGraph, ConvexSet
 from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
 
@@ -122,12 +122,16 @@ class Growth:
     def run(self) -> Group | None:
         """The group, if the seed itself is in it."""
         pending: list[TensorOp] = [self.seed]
+        convex = ConvexSet(self.graph)
+        convex.add(self.seed, ends=self._is_fold(self.seed, self.axes[self.seed]))
         while pending and len(self.axes) < OPS:
             op = pending.pop(0)
             for other, wanted in (*self._producers(op), *self._consumers(op)):
                 if other in self.axes or other not in self.graph.order:
                     continue
                 if _may_join(other) and self._fits(other, wanted):
+                    if not convex.add(other, ends=self._is_fold(other, wanted)):
+                        continue
                     self.axes[other] = wanted
                     pending.append(other)
                     if self._is_wide(other) and not _may_dissolve(other.results[0]):

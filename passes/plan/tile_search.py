@@ -12,7 +12,7 @@ from mlc.dialects.tensor.window import Windowed
 from mlc.passes.plan.block_graph import BlockGraph
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.tile_axes import AxisMaps
-from mlc.passes.plan.tile_costs import pays
+from mlc.passes.plan.tile_costs import gain
 from mlc.passes.plan.tile_groups import Group, Growth, starts_of
 
 
@@ -43,6 +43,7 @@ def _next(
         if not isinstance(seed, Reduction) or isinstance(seed, Windowed) or seed in tried:
             continue
         tried.add(seed)
+        best: tuple[float, Group] | None = None
         for rows, column in starts_of(seed, with_columns):
             wanted = (*rows, column) if with_columns else rows
             if any(group.axes.get(seed) == wanted for group in refused):
@@ -50,7 +51,11 @@ def _next(
             group = Growth(seed, rows, column, maps, graph).run()
             if group is None:
                 continue
-            if pays(group, maps, grouping, target):
-                return group
-            refused.append(group)
+            seconds = gain(group, maps, grouping, target)
+            if seconds <= 0:
+                refused.append(group)
+            elif best is None or seconds > best[0]:
+                best = seconds, group
+        if best is not None:
+            return best[1]
     return None
