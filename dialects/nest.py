@@ -262,10 +262,16 @@ def nest_of(kernel: KernelOp) -> Nest | None:
     return nest
 
 
-def contiguous_votes(nest: Nest) -> dict[int, int]:
-    """For each axis, how many reads walk it with unit stride minus how many jump along it."""
+def contiguous_votes(nest: Nest, *, of_points: bool = False) -> dict[int, int]:
+    """
+    For each axis, how many reads walk it with unit stride minus how many jump along it.
+
+    `of_points`: without the reads of an epilogue, which are few beside those of every point.
+    """
     votes = dict.fromkeys(range(len(nest.sizes)), 0)
     for access in nest.accesses:
+        if of_points and access.per_result:
+            continue
         for axis in votes:
             moved = [k for k, p in enumerate(access.point) if p.known and p.coefficient(axis)]
             if not moved:

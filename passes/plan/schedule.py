@@ -131,7 +131,7 @@ def _vector_axis(nest: Nest) -> int:
     """The reduced axis or the last result axis that most reads walk with unit stride; else -1."""
     if not nest.sizes:
         return -1
-    votes = contiguous_votes(nest)
+    votes = contiguous_votes(nest, of_points=True)
     windows = nest.reduction.window_axes() if nest.reduction is not None else ()
     reduced = [axis for axis in range(nest.rank, len(nest.sizes)) if axis not in windows]
     candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
