@@ -149,7 +149,11 @@ def _moves(op: TensorOp) -> Moves:
 def _of_whole(op: Whole) -> Moves:
     """Scans and sorts leave the axes alone along which they do not run."""
     rank = len(op.shape)
-    busy = int_property(op.properties, "axis") if isinstance(op, ScanOp | Sorting) else None
+    busy = None
+    if isinstance(op, ScanOp):
+        busy = int_property(op.properties, "axis")
+    elif isinstance(op, Sorting):
+        busy = rank - 1
     return tuple(
         tuple(
             BLOCKED if busy is None or axis == busy or len(shape_of(x.type)) != rank else axis

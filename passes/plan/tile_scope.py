@@ -16,6 +16,7 @@ from mlc.dialects.tensor.shape import broadcast_to
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.tile_axes import AxisMaps
+from mlc.passes.tensor.constants import splat
 
 Rows = tuple[int | None, ...]
 """For each loop axis the axis of a value along which a tile of it is wanted; None: all of it."""
@@ -120,7 +121,9 @@ class TileScope:
     def _repeated(self, op: TensorOp, rows: Rows) -> SSAValue:
         """A view, or what is made of positions and constants, anew for the tile."""
         if isinstance(op, ConstantOp):
-            return full(self.b, op.array().flat[0], op.dtype, self._shape(op.result, rows))
+            element = splat(op.result)
+            assert element is not None
+            return full(self.b, element[()], op.dtype, self._shape(op.result, rows))
         if isinstance(op, IotaOp):
             return self._iota(op, rows)
         moves = self.maps.moves_of(op)

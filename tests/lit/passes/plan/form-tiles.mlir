@@ -59,3 +59,19 @@ func.func @nothing_to_share(%x: tensor<4096x1024xf32>) -> tensor<1024xf32> {
   %e = mlc.exp %s : tensor<1024xf32>
   func.return %e : tensor<1024xf32>
 }
+
+// -----
+
+// What is sorted is read after the loop that computes it.
+// CHECK-LABEL: @beside_a_partition
+// CHECK: %[[ROWS:.*]], %{{.*}} = mlc.tiles (%{{.*}} in 4096 step {{[0-9]+}}) -> (tensor<4096x1024xf32> at (0), tensor<4096xf32> at (0))
+// CHECK: mlc.partition "ascending" 5 : i64 "all" %[[ROWS]] :
+func.func @beside_a_partition(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>, tensor<4096xf32>) {
+  %m = mlc.reduce "max" "ab->a" %x : tensor<4096x1024xf32> -> tensor<4096xf32>
+  %mb = mlc.broadcast "a->ab" %m : tensor<4096xf32> -> tensor<4096x1024xf32>
+  %d = mlc.sub %x, %mb : tensor<4096x1024xf32>
+  %e = mlc.exp %d : tensor<4096x1024xf32>
+  %s = mlc.reduce "sum" "ab->a" %e : tensor<4096x1024xf32> -> tensor<4096xf32>
+  %p = mlc.partition "ascending" 5 : i64 "all" %e : tensor<4096x1024xf32> -> tensor<4096x1024xf32>
+  func.return %p, %s : tensor<4096x1024xf32>, tensor<4096xf32>
+}
