@@ -130,14 +130,24 @@ class Places:
 def handed_on(op: ControlOp, k: int) -> Iterator[SSAValue]:
     """What lies where the k-th result may lie."""
     number = k - op.first_carried
-    if number < 0 or (isinstance(op, TilesOp) and op.spreads):
-        return  # its tiles, or what chunks end with, go to memory of its own
+    if number < 0:
+        return  # its tiles go to memory of its own
+    if isinstance(op, TilesOp) and op.spreads:
+        start = op.starts[number]
+        if is_unwritten(start):
+            yield start
+        return  # what chunks end with goes to memory of its own
     if starts := op.starts:
         yield starts[number]
         for block in op.blocks:
             yield op.carried_in(block)[number]
     for block in op.yielding():
         yield yield_of(block).values[k]
+
+
+def is_unwritten(value: SSAValue) -> bool:
+    """Whether nobody reads what a value is said to hold, so that it is not written."""
+    return isinstance(value.owner, KernelOp) and value.owner.unwritten is not None
 
 
 def values_from_outside(op: Operation) -> Iterator[SSAValue]:

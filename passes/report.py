@@ -86,9 +86,9 @@ class Plan:
 
     @property
     def kernel_count(self) -> int:
-        """Kernels, of which a tile loop is one (D16)."""
+        """Kernels that run, of which a tile loop is one (D16)."""
         loops = {k.loop for k in self.kernels if k.loop is not None}
-        return sum(k.loop is None for k in self.kernels) + len(loops)
+        return sum(k.loop is None and k.runs != 0 for k in self.kernels) + len(loops)
 
     @property
     def copied_bytes(self) -> int:
@@ -134,12 +134,13 @@ def plan_of(
     loops = {op: k for k, op in enumerate(dict.fromkeys(filter(None, map(_loop_of, kernels))))}
     predicted = predicted_seconds(module, target, sizes, threads)
     reports = tuple(
-        _kernel(numbers[op], op, sizes, predicted.get(op, 0.0), loops)
-        for op in kernels
+        _kernel(numbers[op], op, sizes, predicted.get(op, 0.0), loops) for op in kernels
     )
     between: list[Intermediate] = []
     tiles: list[Intermediate] = []
     for op in kernels:
+        if op.unwritten is not None:
+            continue
         for k, value in enumerate(op.outs):
             readers = _readers(value, numbers)
             if not readers:

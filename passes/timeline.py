@@ -129,7 +129,7 @@ def trips_of(op: ControlOp, sizes: Mapping[str, int] | None = None) -> Dim | Non
 
 def runs_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
     """How often a call runs an op of the entry; None where data decides."""
-    runs = 1
+    runs = 0 if isinstance(op, KernelOp) and op.unwritten is not None else 1
     around = op.parent_op()
     while isinstance(around, ControlOp):
         if around.repeats:

@@ -23,6 +23,7 @@ from mlc.dialects.dims import as_tensor, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.nest import nest_of
+from mlc.dialects.places import is_unwritten
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.tile import TileOp, is_dense
@@ -299,9 +300,11 @@ class TilesLowering(ControlLowering):
 
     def _combine_one(self, op: TilesOp, k: int, monoid: Monoid) -> None:
         kind = op.inits[k].type
-        start = self._flat(self.homes[op.inits[k]].base, kind)
         result = self._flat(self.homes[op.results[op.first_carried + k]].base, kind)
-        dtype, wide = start.dtype, monoid.accumulator(start.dtype)
+        init = op.inits[k]
+        start = None if is_unwritten(init) else self._flat(self.homes[init].base, kind)
+        dtype, wide = result.dtype, monoid.accumulator(result.dtype)
+        (identity,) = monoid.identity(wide)
 
         def body(e: Lanes, at: tuple[Position]) -> None:
             def add(chunk: Index, *state: SSAValue) -> Sequence[SSAValue]:
@@ -309,7 +312,10 @@ class TilesLowering(ControlLowering):
                 found = e.convert(memory.load(e, part, at, None), dtype, wide)
                 return monoid.combine(e, wide, state, (found,))
 
-            total = e.convert(memory.load(e, start, at, None), dtype, wide)
+            if start is None:
+                total = e.constant(identity, wide)
+            else:
+                total = e.convert(memory.load(e, start, at, None), dtype, wide)
             (total,) = self.b.loop(0, self._chunks(op), 1, add, [total])
             memory.store(e, e.convert(total, wide, dtype), result, at)
 

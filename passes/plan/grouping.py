@@ -17,17 +17,19 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.places import root_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.monoid import MONOIDS
+from mlc.dialects.tensor.op import TensorOp, Whole, tensor_of
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.sort import Sorting
-from mlc.dialects.tensor.tiles import TileOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.passes.plan.legality import (
     AGAIN,
     MAX_OPS,
@@ -45,6 +47,7 @@ from mlc.passes.plan.legality import (
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
 from mlc.passes.plan.planner import Planner
+from mlc.passes.tensor.constants import is_splat_of
 from mlc.passes.tensor.stacked import stacked_outputs
 
 
@@ -155,7 +158,8 @@ class Grouping:
         known = root_of(value)
         # its memory is written by the time it is read; or would be shared by what has one content
         own = is_own(through_reshapes(value, self.block)) or is_shared(known, op)
-        if own or is_trip_number(known) or (op, k) in self.ownership.copied or is_splat(known):
+        own = own or is_trip_number(known) or is_splat(known) or _is_identity(op, k)
+        if own or (op, k) in self.ownership.copied:
             self._copy(op, k, index)
         else:
             self._need(value, Demand(index))
@@ -165,6 +169,8 @@ class Grouping:
         kernel = Kernel(index, shape_of(value.type), [value], is_copy=True)
         if isinstance(op, ForOp) and is_splat(root_of(value)):
             kernel.is_unwritten = k - 1 in stacked_outputs(op)
+        if _is_identity(op, k):
+            kernel.is_unwritten = True
         self.copies[op, k] = kernel
         self._add(kernel)
         self._need(value, Demand(index, kernel))
@@ -382,6 +388,15 @@ class _Facts:
         self.sources[value] = frozenset[SSAValue]().union(
             *(self.sources.get(x, frozenset((x,))) for x in op.operands)
         )
+
+
+def _is_identity(op: Operation, k: int) -> bool:
+    """Whether an operand is a fold's start, and what its chunks of trips start from anyway."""
+    if not isinstance(op, TilesOp) or not op.spreads:
+        return False
+    value, fold = op.operands[k], op.folds[k - (len(op.operands) - len(op.starts))]
+    (identity,) = MONOIDS[fold].identity(dtype_of(tensor_of(value).element_type))
+    return is_splat_of(value, identity)
 
 
 def _all_buffers(demands: Sequence[Demand]) -> bool:

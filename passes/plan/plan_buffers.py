@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
-from mlc.dialects.places import Places, donations_of, root_of
+from mlc.dialects.places import Places, donations_of, is_unwritten, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
@@ -51,9 +51,13 @@ def _plan(function: FuncOp) -> None:
     last = function.body.block.last_op
     assert last is not None
     results = {root_of(x): k for k, x in reversed(list(enumerate(last.operands)))}
+    loops = [op for op in function.walk() if isinstance(op, TilesOp)]
+    for loop in loops:
+        for start, result in zip(loop.starts, loop.results[loop.first_carried :], strict=True):
+            if result in results and is_unwritten(start):
+                results[start] = results[result]
     placed = _placed(function)
     counts = _counts(places, {**results, **placed})
-    loops = [op for op in function.walk() if isinstance(op, TilesOp)]
     for loop in loops:
         for value in (*loop.own, *loop.carried):
             if value not in results and value not in placed:
