@@ -351,7 +351,9 @@ class TiledContraction(ContractionNest):
         self, at: dict[str, Position], column: Index, depth: tuple[Index, Index], total: SSAValue
     ) -> None:
         """Writes a vector of a tile: its results, or sums that wait for the next block."""
-        mask = self.b.mask(self.b.sub(self.size.n, column), self.lanes)
+        mask = None  # where tiles come out even, as masked stores are slow without AVX-512
+        if not isinstance(self.size.n, int) or self.size.n % self.columns:
+            mask = self.b.mask(self.b.sub(self.size.n, column), self.lanes)
         where = {**at, **self.split(self.n, Position(column, 1))}
         point = tuple(where[c] for c in self.result_word)
         if self.in_result:
@@ -403,7 +405,7 @@ class TiledContraction(ContractionNest):
     def accumulate(
         self,
         point: tuple[Position, ...],
-        mask: SSAValue,
+        mask: SSAValue | None,
         block: SSAValue,
         depth: tuple[Index, Index],
     ) -> None:
@@ -427,7 +429,7 @@ class TiledContraction(ContractionNest):
         ends = b.compare("ge", b.add(p, inner), self.size.k)
         b.when(ends, partial(self.finish, point, mask, total), partial(e.store, total, out, point))
 
-    def finish(self, point: tuple[Position, ...], mask: SSAValue, total: SSAValue) -> None:
+    def finish(self, point: tuple[Position, ...], mask: SSAValue | None, total: SSAValue) -> None:
         """The epilogue and the store of one vector of results."""
         e = self.s.lanes(self.lanes, mask)
         e.bound[self.op.results[0]] = e.convert(total, self.dtype, self.op.dtype)

@@ -178,8 +178,11 @@ def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
     ends = (roles.n[k:] for k in range(len(roles.n)))
     columns = next(word for word in ends if word in result and word in rhs)
     m, n = (product(sizes[c] for c in word).constant for word in (roles.m, columns))
-    vectors = 4 if n is None else _columns(-(-n // lanes))
-    rows, vectors = choose_register_tile(target, op.summand().bytes, vectors)
+    item = op.summand().bytes
+    if n is None:
+        rows, vectors = choose_register_tile(target, item)
+    else:
+        rows, vectors = _columns(-(-n // lanes), item, target)
     return rows if not m else -(-m // -(-m // rows)), vectors
 
 
@@ -188,11 +191,12 @@ TILE_COST = {4: 1.0, 3: 1.02, 2: 1.04}
 docs/measurements.md, Register tiles."""
 
 
-def _columns(vectors: int) -> int:
-    """Vectors in each tile's row, where the result's rows hold so many: 3 and 3, not 4 and 2."""
+def _columns(vectors: int, element_bytes: int, target: CpuTarget) -> tuple[int, int]:
+    """The register tile, where the result's rows hold so many vectors: 3 and 3, not 4 and 2."""
     if vectors <= 4 or vectors > 16:  # of many, an eighth at most is lost at the end
-        return min(vectors, 4)
-    return min(TILE_COST, key=lambda each: -(-vectors // each) * each * TILE_COST[each])
+        return choose_register_tile(target, element_bytes, min(vectors, 4))
+    tiles = [choose_register_tile(target, element_bytes, most) for most in TILE_COST]
+    return min(tiles, key=lambda tile: -(-vectors // tile[1]) * tile[1] * TILE_COST[tile[1]])
 
 
 def _repays_packing(op: Product, lanes: int) -> bool:

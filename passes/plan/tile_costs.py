@@ -26,6 +26,7 @@ from mlc.passes.plan.tile_groups import Group, estimate
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
 COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
+FORK_SECONDS = 5e-5  # of work that kernels share among threads; less runs on one
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
 MEMORY_FACTOR = 1.5
 """
@@ -72,7 +73,9 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     for extent, step in zip(group.rows, group.steps, strict=False):
         tiles *= -(-estimate(extent) // step)
     total = per_row * rows
-    before = saved / bandwidth(total, target, 1) + target.fork_join_s * (len(kernels) - 1)
+    before = saved / bandwidth(total, target, 1)
+    if before > FORK_SECONDS:
+        before += target.fork_join_s * (len(kernels) - 1)
     after = saved / target.l2_read_bytes_per_s + KERNEL_CALL_S * tiles * len(kernels)
     return before - after
 
