@@ -32,6 +32,7 @@ WRITE_FACTOR = 1.4  # a line that is written is fetched first; measured: docs/me
 FIRST_ACCESS_S = (0.0, 3e-9, 15e-9, 100e-9)  # levels 1, 2, 3, memory; as above
 SCATTERED_S = (0.0, 5e-10, 2e-9, 40e-9)  # of the same levels; as above
 CODE_LINES = 2.0  # of a kernel's code, that its start waits for; as above
+SHARED_S = 5e-5  # work that threads share: two grains of mlc-schedule; less runs on the caller
 LAUNCH_S = 3e-6  # one kernel of a CUDA graph; source: CUDA C++ Programming Guide 12.8, graphs
 
 

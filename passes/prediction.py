@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.passes.cost import kernel_s, weighted_flops
+from mlc.passes.cost import SHARED_S, kernel_s, weighted_flops
 from mlc.passes.cycles import kernel_cycles
 from mlc.passes.timeline import sizes_at
 from mlc.passes.traffic import traffic_of
@@ -28,5 +28,7 @@ def predicted_seconds(
             continue
         parallel = op.schedule is not None and op.schedule.data.grain > 0
         cycles = kernel_cycles(op, sizes_at(op, sizes), target)
-        found[op] = kernel_s(traffic, cycles, target, threads if parallel else 1)
+        alone = found[op] = kernel_s(traffic, cycles, target)
+        if parallel and threads > 1 and alone > SHARED_S:
+            found[op] = kernel_s(traffic, cycles, target, threads)
     return found

@@ -15,7 +15,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
-from mlc.passes.cost import KERNEL_CALL_S, bandwidth
+from mlc.passes.cost import KERNEL_CALL_S, SHARED_S, bandwidth
 from mlc.passes.plan.block_graph import readers_of
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.legality import is_buffer, is_view
@@ -26,7 +26,6 @@ from mlc.passes.plan.tile_groups import Group, estimate
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
 COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
-FORK_SECONDS = 5e-5  # of work that kernels share among threads; less runs on one
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
 MEMORY_FACTOR = 1.5
 """
@@ -74,7 +73,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         tiles *= -(-estimate(extent) // step)
     total = per_row * rows
     before = saved / bandwidth(total, target, 1)
-    if before > FORK_SECONDS:
+    if before > SHARED_S:
         before += target.fork_join_s * (len(kernels) - 1)
     after = saved / target.l2_read_bytes_per_s + KERNEL_CALL_S * tiles * len(kernels)
     return before - after
