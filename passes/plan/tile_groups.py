@@ -17,7 +17,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
-from mlc.passes.plan.block_graph import BlockGraph, ConvexSet
+from mlc.passes.plan.block_graph import BlockGraph, ConvexSet, readers_of
 from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
 
@@ -62,12 +62,17 @@ class Group:
         return axis is not None and axis >= len(op.shape)
 
 
-def starts_of(seed: Reduction, with_columns: bool) -> Iterator[tuple[tuple[int, ...], int | None]]:
-    """The row axes and the column axis to begin with: those of the reduction's own space."""
+def starts_of(seed: Reduction, least: int | None) -> Iterator[tuple[tuple[int, ...], int | None]]:
+    """
+    The row axes and the column axis to begin with: those of the reduction's own space. `least`: the
+    fewest columns there may be; None: no columns are wanted.
+    """
     one = Dim.const(1)
     space, rank = seed.iteration(), len(seed.shape)
+    if Dim.const(0) in space:
+        return  # nothing to compute
     reduced = [axis for axis in range(rank, len(space)) if space[axis] != one]
-    many = [axis for axis in reduced if estimate(space[axis]) >= MIN_COLUMNS]
+    many = [axis for axis in reduced if least is not None and estimate(space[axis]) >= least]
     words, result, _ = seed.words()
     seen: set[tuple[int, ...]] = set()
     for word in (*words, result[:1]):
@@ -76,7 +81,7 @@ def starts_of(seed: Reduction, with_columns: bool) -> Iterator[tuple[tuple[int, 
         if not rows or rows in seen:
             continue
         seen.add(rows)
-        if with_columns:
+        if least is not None:
             yield from ((rows, axis) for axis in many if axis not in rows)
         elif not isinstance(seed, ContractOp) or _is_narrow(seed):
             yield rows, None
@@ -126,7 +131,7 @@ class Growth:
         convex.add(self.seed, ends=self._is_fold(self.seed, self.axes[self.seed]))
         while pending and len(self.axes) < OPS:
             op = pending.pop(0)
-            for other, wanted in (*self._producers(op), *self._consumers(op)):
+            for other, wanted in self._neighbours(op):
                 if other in self.axes or other not in self.graph.order:
                     continue
                 if _may_join(other) and self._fits(other, wanted):
@@ -144,6 +149,33 @@ class Growth:
         if self.column is None:
             return Group(ops, self.rows, {op: self.axes[op][:-1] for op in ops})
         return Group(ops, self.rows, {op: self.axes[op] for op in ops}, self.column)
+
+    def _neighbours(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
+        yield from self._producers(op)
+        yield from self._consumers(op)
+        if self.column is None and isinstance(op, Reduction):
+            yield from self._siblings(op)
+
+    def _siblings(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
+        """Who else reads what the op reads along the rows: both find it in a cache."""
+        for read in self.maps.sources_of(op):
+            owner = read.value.owner
+            rows = [None if a is None else read.axes[a] for a in self.axes[op][:-1]]
+            if owner in self.axes or any(a is None or a == BLOCKED for a in rows):
+                continue
+            for user in readers_of(read.value):
+                found = [
+                    {
+                        k
+                        for other in self.maps.sources_of(user)
+                        if other.value is read.value
+                        for k, axis in enumerate(other.axes)
+                        if axis == row
+                    }
+                    for row in rows
+                ]
+                if user is not op and all(len(places) == 1 for places in found):
+                    yield user, (*(places.pop() for places in found), None)
 
     def _producers(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
         for read in self.maps.sources_of(op):
