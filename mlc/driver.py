@@ -8,10 +8,11 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from mlc.dialects.errors import CompilerBug, MlcError
-from mlc.knobs import KnobError
+from mlc.knobs import FUSIONS, KnobError, scope
 from mlc.version import __version__
 
 Command = Callable[[argparse.Namespace], int]
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return opt(arguments[1:])
         parsed = _parser().parse_args(arguments)
-        return parsed.command(parsed)
+        fusion = getattr(parsed, "fusion", None)  # of the commands that form kernels
+        with scope(fusion=fusion) if fusion else nullcontext():
+            return parsed.command(parsed)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever reads our output has had enough
@@ -65,7 +68,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_fusion(parser: argparse.ArgumentParser) -> None:
+    """`--fusion`, which says it in place of MLC_FUSION."""
+    parser.add_argument(
+        "--fusion",
+        choices=FUSIONS,
+        help="how kernels are formed (default: MLC_FUSION, else exact); for functions that do not"
+        " say mlc.compile(fusion=)",
+    )
+
+
 def _add_run(parser: argparse.ArgumentParser) -> None:
+    add_fusion(parser)
     parser.add_argument(
         "file", metavar="FILE", help="FILE.py: the script; FILE.py:f or FILE.mlir: one function"
     )
@@ -86,6 +100,7 @@ def _program_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", metavar="NAME", help="host (default), avx2, avx512, neon, cuda:sm_90a …"
     )
+    add_fusion(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -138,6 +153,7 @@ def _add_why_not(parser: argparse.ArgumentParser) -> None:
         "--spec", metavar="TYPES", help="the arguments' types: 'f32[64,32],f32[B,16]'"
     )
     parser.add_argument("--target", metavar="NAME", help="host (default), avx2, avx512, neon …")
+    add_fusion(parser)
     parser.add_argument("--sizes", default="", metavar="SIZES", help="values of symbols: B=64,N=10")
     parser.add_argument(
         "--measure", action="store_true", help="run both plans on random inputs, in turn"

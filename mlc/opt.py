@@ -24,6 +24,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.target.known import named_target
+from mlc.knobs import FUSIONS
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.remarks import listening
 from mlc.text import context, parse_text, verify_text
@@ -77,6 +78,11 @@ class MlcOpt(xDSLOptMain):
             "--target", dest="machine", metavar="NAME",
             help="the machine the module is for: host, avx2, avx512, neon, h200, cuda:sm_90a …",
         )  # fmt: skip
+        arg_parser.add_argument(
+            "--fusion", choices=FUSIONS,
+            help="how kernels are formed: the option of form-kernels and form-tiles, for those of"
+            " the passes that do not say it themselves",
+        )  # fmt: skip
         arg_parser.add_argument("-o", "--output-file", metavar="PATH", help="instead of stdout")
         flags = {
             "--list-passes": "print the names of all passes and stop",
@@ -117,8 +123,11 @@ class MlcOpt(xDSLOptMain):
     def _pass(self, spec: ArgSpec) -> ModulePass:
         name = self._full_name(spec.name)
         chosen = self.available_passes[name]()
+        parameters = dict(spec.parameters)
+        if self.args.fusion and any(f.name == "fusion" for f in fields(chosen)):
+            parameters.setdefault("fusion", (self.args.fusion,))
         try:
-            return chosen.from_spec(ArgSpec(chosen.name, spec.parameters))
+            return chosen.from_spec(ArgSpec(chosen.name, parameters))
         except (ValueError, TypeError) as error:
             names = [f.name.replace("_", "-") for f in fields(chosen)]
             known = f"expected one of {', '.join(names)}" if names else "it takes no options"

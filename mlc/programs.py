@@ -324,7 +324,11 @@ def sizes_of(text: str) -> dict[str, int]:
 def call_function(path: Path, name: str | None, rest: Sequence[str]) -> int:
     """Calls one function with inputs from files or at random, and prints its results."""
     args = _call_parser().parse_args(rest)
-    options = Options(target=named(args.target or knobs.current().target or "host").data)
+    settings = knobs.current()
+    options = Options(
+        target=named(args.target or settings.target or "host").data,
+        fusion=args.fusion or settings.fusion,
+    )
     if not isinstance(options.target, CpuTarget) and path.suffix == ".mlir":
         raise MlcError(f"--target {args.target}: FILE.mlir runs on CPUs only")
     function: Callable[..., object]
@@ -340,7 +344,8 @@ def call_function(path: Path, name: str | None, rest: Sequence[str]) -> int:
             types = [(x.dtype, x.dims) for x in specs if isinstance(x, TensorSpec)]
     inputs = random_arrays(types, args) if args.random else load_arrays(args.inputs)
     try:
-        results = _flat(function(*inputs))
+        with knobs.scope(fusion=options.fusion):
+            results = _flat(function(*inputs))
     except MlcError:
         raise
     except Exception as error:  # noqa: BLE001 - the inputs do not fit, or the function failed
@@ -365,6 +370,7 @@ def _call_parser() -> argparse.ArgumentParser:
     parser.add_argument("--spec", help="types for --random: 'f32[64,32]'")
     parser.add_argument("--sizes", default="", help="values of symbols for --random: B=64")
     parser.add_argument("--target", metavar="NAME")
+    parser.add_argument("--fusion", choices=knobs.FUSIONS, help="how kernels are formed")
     parser.add_argument("-o", "--output", metavar="OUT.npz", help="write the results too")
     return parser
 

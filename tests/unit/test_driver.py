@@ -1,5 +1,6 @@
 """The `mlc` command's exit statuses and messages; what it prints is in tests/lit/driver."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,16 @@ MISTAKES: dict[str, tuple[list[str], int, str]] = {
         "words.mlir:1:7: error: found 'these'; expected an op",
     ),
     "unknown target": (["show", "{tmp}/f.mlir", "--target", "z80"], 2, "no target is called 'z80'"),
+    "unknown fusion": (
+        ["explain", "{tmp}/f.mlir", "--fusion", "exat"],
+        2,
+        "argument --fusion: invalid choice: 'exat'",
+    ),
+    "unknown fusion of a call": (
+        ["run", "{tmp}/f.mlir", "--random", "--fusion=fast"],
+        2,
+        "argument --fusion: invalid choice: 'fast'",
+    ),
     "bad sizes": (
         ["explain", "{tmp}/f.mlir", "--sizes", "B"],
         2,
@@ -112,3 +123,39 @@ def test_who_stops_reading_is_no_error(folder: Path) -> None:
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert result.stdout == "mlc-batch\n"
     assert result.stderr == ""
+
+
+def _chain(folder: Path) -> str:
+    """A file with exp(-x), two kernels or one."""
+    path = folder / "chain.mlir"
+    path.write_text(
+        "func.func @chain(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "  %0 = mlc.neg %x : tensor<8xf32>\n  %1 = mlc.exp %0 : tensor<8xf32>\n"
+        "  func.return %1 : tensor<8xf32>\n}\n"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(("fusion", "kernels"), [("none", 2), ("all", 1)])
+def test_fusion_is_an_option_of_what_forms_kernels(
+    fusion: str,
+    kernels: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, flag = _chain(tmp_path), ["--fusion", fusion]
+    assert main(["show", file, "--at", "plan", *flag]) == 0
+    assert capsys.readouterr().out.count("mlc.kernel") == kernels
+    assert main(["explain", file, "--json", *flag]) == 0
+    assert json.loads(capsys.readouterr().out)["plan"]["kernel_count"] == kernels
+    assert main(["why-not", f"{file}:2", f"{file}:3", *flag]) == 0
+    assert f" {kernels} kernels" in capsys.readouterr().out.partition("this plan:")[2]
+    assert main(["build", file, "--emit", "ll", "-o", str(tmp_path / "chain.ll"), *flag]) == 0
+    written = "".join(each.read_text() for each in tmp_path.glob("*.ll"))
+    assert written.count("target triple") == kernels + 1  # and the entry
+    for k, arguments in enumerate(([file, "--random", *flag], [*flag, file, "--random"])):
+        monkeypatch.setenv("MLC_DUMP", str(tmp_path / f"dump{k}"))
+        assert main(["run", *arguments]) == 0
+        (plan,) = (tmp_path / f"dump{k}").glob("*-form-kernels.mlir")
+        assert plan.read_text().count("mlc.kernel") == kernels

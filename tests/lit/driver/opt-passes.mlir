@@ -6,6 +6,9 @@
 // RUN: not mlc opt %s -p 'canonicalize{max-element=8}' 2>&1 | filecheck %s --check-prefix=OPTION
 // RUN: not mlc opt %s -p 'canonicalize{' 2>&1 | filecheck %s --check-prefix=SYNTAX
 // RUN: not mlc opt %s -p 'form-kernels{fusion="every"}' 2>&1 | filecheck %s --check-prefix=VALUE
+// RUN: mlc opt %s -p form-tiles,form-kernels --fusion=none --target=avx512 | filecheck %s --check-prefix=NONE
+// RUN: mlc opt %s -p 'form-kernels{fusion="all"}' --fusion=none --target=avx512 | filecheck %s --check-prefix=OWN
+// RUN: not mlc opt %s -p form-kernels --fusion=exat 2>&1 | filecheck %s --check-prefix=TYPO
 // RUN: not mlc opt %s --target=z80 2>&1 | filecheck %s --check-prefix=TARGET
 // RUN: not mlc opt %S/nowhere.mlir 2>&1 | filecheck %s --check-prefix=FILE
 // RUN: not mlc opt --frobnicate 2>&1 | filecheck %s --check-prefix=FLAG
@@ -25,6 +28,10 @@
 // SYNTAX:       mlc: -p 'canonicalize{': {{.*}}
 // SYNTAX:       expected passes such as 'canonicalize,cse'
 // VALUE:        mlc: pass mlc-form-kernels: fusion="every"; expected one of "none", "all", "fnr", "greedy", "exact"
+// NONE-COUNT-3: mlc.kernel
+// OWN-COUNT-1:  mlc.kernel
+// OWN-NOT:      mlc.kernel
+// TYPO:         mlc opt: error: argument --fusion: invalid choice: 'exat' (choose from {{.*}}none{{.*}}greedy{{.*}}exact
 // TARGET:       mlc: --target z80: no target is called 'z80'; expected one of host, {{.*}}avx2
 // FILE:         nowhere.mlir: No such file or directory; expected a file with MLIR text
 // FLAG:         mlc opt: error: unrecognized arguments: --frobnicate
