@@ -7,7 +7,8 @@ The cost model beside the clock: every kernel of the model zoo, every program, a
 Each program is compiled once for each way of fusion. Its kernels are timed where they run (mlc/
 profile.py), all programs in turn, round after round; the least of all rounds counts, because other
 work on the machine only ever adds. The rates are the probe's, the best of one run before and one
-after. A kernel under `LEAST_S` is not compared: a clock read has that error.
+after. A kernel under `LEAST_S` is not compared: a clock read has that error. On one thread the
+phases of tile loops are compared in the place of the loops.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ from typing import Any, get_args, get_type_hints
 import mlc
 from benchmarks.harness import Settings, Table, report, settings, time_text
 from benchmarks.zoo import SIZES, ZOO, Size
-from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
-from mlc.passes.prediction import predicted_seconds
+from mlc.passes.report import KernelReport, plan_of
 from mlc.pipeline import Options, compile_module
 from mlc.profile import Profiler
 from mlc.runtime import probe
@@ -63,10 +63,10 @@ class Case:
             builtin(*self.arguments)
             self.call_s = min(self.call_s, time.perf_counter() - start)
 
-    @property
-    def kernels(self) -> list[KernelOp]:
-        """The plan's, in the order of `seconds`."""
-        return self.profiler.kernels
+    def kernels(self, target: CpuTarget, threads: int) -> list[KernelReport]:
+        """What has a clock, in the order of `seconds`."""
+        plan = plan_of(self.profiler.plan, target, {}, threads)
+        return [part for k in plan.kernels for part in (threads == 1 and k.phases) or (k,)]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Compared:
     """A kernel's prediction beside its measurement, of one run."""
 
     case: Case
-    kernel: KernelOp
+    kernel: KernelReport
     predicted_s: float
     measured_s: float
 
@@ -93,26 +93,25 @@ def cases(sizes: Iterable[Size], threads: int, names: Iterable[str] = ZOO) -> li
             for fusion in FUSIONS:
                 options = Options(target=probe.host_target(), threads=threads, fusion=fusion)  # pyright: ignore[reportArgumentType]
                 executable = compile_module(low.module, low.signature, options)
-                profiler = Profiler(executable.levels)
+                profiler = Profiler(executable.levels, phases=threads == 1)
                 found.append(Case(name, size, fusion, executable, low.arguments(), profiler))
     return found
 
 
 def compared(case: Case, target: CpuTarget, threads: int) -> list[Compared]:
     """The kernels of a case that ran, as long as the clock can tell."""
-    predicted = predicted_seconds(case.profiler.plan, target, {}, threads)
+    kernels = case.kernels(target, threads)
     return [
-        Compared(case, op, predicted[op], seconds / runs)
-        for op, seconds, runs in zip(case.kernels, case.seconds, case.runs, strict=True)
+        Compared(case, kernel, kernel.predicted_s, seconds / runs)
+        for kernel, seconds, runs in zip(kernels, case.seconds, case.runs, strict=True)
         if runs and seconds / runs >= LEAST_S
     ]
 
 
 def program_s(case: Case, target: CpuTarget, threads: int) -> tuple[float, float]:
     """(predicted, measured) seconds of a call: its kernels, as often as they ran."""
-    predicted = predicted_seconds(case.profiler.plan, target, {}, threads)
-    pairs = zip(case.kernels, case.runs, strict=True)
-    return sum(predicted[op] * runs for op, runs in pairs if runs), sum(case.seconds)
+    pairs = zip(case.kernels(target, threads), case.runs, strict=True)
+    return sum(kernel.predicted_s * runs for kernel, runs in pairs), sum(case.seconds)
 
 
 def agreement(logs: Sequence[float]) -> tuple[str, str, str]:
@@ -134,8 +133,8 @@ def by_template(kernels: Sequence[Compared]) -> Table:
         table.add(which, *agreement(logs), bias)
 
     add("all", kernels)
-    for template in dict.fromkeys(k.kernel.template.data for k in kernels):
-        add(template, [k for k in kernels if k.kernel.template.data == template])
+    for template in dict.fromkeys(k.kernel.template for k in kernels):
+        add(template, [k for k in kernels if k.kernel.template == template])
     for size in SIZES:
         add(size, [k for k in kernels if k.case.size == size])
     add("of 1 us and more", [k for k in kernels if k.measured_s >= 1e-6])
@@ -147,9 +146,8 @@ def worst(kernels: Sequence[Compared], count: int) -> Table:
     columns = ["kernel", "predicted", "measured", "log ratio", "ops"]
     table = Table(f"the {count} kernels predicted worst", columns)
     for k in sorted(kernels, key=lambda k: -abs(k.log_ratio))[:count]:
-        ops = [op.name.removeprefix("mlc.") for op in k.kernel.block.ops]
-        what = " ".join(op for op in ops if op not in ("yield", "constant"))
-        where = f"{k.case.name} {k.case.size} {k.case.fusion} {k.kernel.template.data}"
+        what = " ".join(k.kernel.ops)
+        where = f"{k.case.name} {k.case.size} {k.case.fusion} {k.kernel.template}"
         table.add(where, k.predicted_s, k.measured_s, f"{k.log_ratio:+.2f}", what[:60])
     return table
 

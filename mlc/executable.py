@@ -170,11 +170,16 @@ class Executable:
         lines = Line.parse(producer), Line.parse(consumer)
         return why_not(self.levels, *lines, sizes, arguments=measure)
 
-    def unfused(self, *, measure: Sequence[object] | None = None, **sizes: int) -> list[Edge]:
-        """The answers of `why_not` for all ops that read what another kernel computes."""
+    def unfused(
+        self, *, measure: Sequence[object] | None = None, most: int | None = None, **sizes: int
+    ) -> list[Edge]:
+        """
+        The answers of `why_not` for ops that read what another kernel computes: all, or the first
+        `most`, each of which may ask for a plan of its own.
+        """
         from mlc.why_not import unfused
 
-        return unfused(self.levels, sizes, arguments=measure)
+        return unfused(self.levels, sizes, arguments=measure, most=most)
 
     def explain(
         self,

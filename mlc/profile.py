@@ -3,31 +3,35 @@ What each kernel of a call takes, measured: the entry with a clock read around e
 
 The kernels are the executable's, with its buffers, in its order, and as warm as a call finds them
 that follows another one. Nothing is added but the clock reads, which wait for what stands before
-them: kernels do not overlap.
+them: kernels do not overlap. A tile loop is one kernel, whose trips threads share; on one thread
+its phases can be measured in its place.
 """
 
 from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from mlc import registry
-from mlc.dialects.plan import KernelOp
+from mlc.dialects.errors import MlcError
 from mlc.executable import cpu_of
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.lowering.loops.profile import lower_profiled
+from mlc.passes.timeline import outermost_tiles, running_kernels
 from mlc.pipeline import STAGES
 from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
 from mlc.runtime.objects import object_of
+from mlc.runtime.threads import get_threads
 from mlc.sites import raiser, sites_of
 
 LEAST_CALLS = 5
@@ -37,7 +41,8 @@ LEAST_CALLS = 5
 class Profile:
     """
     The least seconds of each kernel in any one call, its runs in that call added up, in the order
-    of `Plan.kernels`; and how often a call runs it.
+    of `Plan.kernels`; and how often a call runs it. Of a `Profiler` of phases, each phase in the
+    place of its kernel.
     """
 
     seconds: tuple[float, ...]
@@ -47,16 +52,20 @@ class Profile:
 
 class Profiler:
     """
-    A profiled entry of a program for CPUs, loaded; `kernels` are the plan's, in the order in which
-    times are given. Raises MlcError for another target.
+    A profiled entry of a program for CPUs, loaded. `phases`: each phase of a tile loop has a clock
+    instead of the loop, which asks for one thread. Raises MlcError for another target, and for
+    phases on several threads.
     """
 
-    def __init__(self, program: Levels) -> None:
+    def __init__(self, program: Levels, *, phases: bool = False) -> None:
         target = cpu_of(program.options)
+        if phases and (program.options.threads or get_threads()) > 1:
+            raise MlcError("threads share the phases of a tile loop: profile them with threads=1")
         self.plan = plan = program.plan()
-        loops = _profiled_loops(plan)
-        self.kernels = [op for op in plan.walk() if isinstance(op, KernelOp)]
-        self.clock = KernelClock(len(self.kernels))
+        clocks = _clocks(plan, phases=phases)
+        loops = _profiled_loops(plan, clocks)
+        self.count = len(clocks)
+        self.clock = KernelClock(self.count)
         name = f"{program.name}.profiled"
         images = [object_of(unit.text, target).image for unit in emit_units(loops, target)]
         shim = emit_shim(program.signature, program.name)
@@ -72,7 +81,7 @@ class Profiler:
         )
 
     def call(self, arguments: Sequence[object]) -> list[float]:
-        """Seconds of each kernel in one call."""
+        """Seconds of each kernel or phase in one call."""
         self.clock.clear()
         self.entry.builtin(*arguments)
         return self.clock.seconds()
@@ -83,7 +92,7 @@ class Profiler:
         thread lost its core do not count, unless all did.
         """
         self.call(arguments)
-        least = [inf] * len(self.kernels)
+        least = [inf] * self.count
         kept, calls, end = list(least), 0, time.perf_counter() + seconds
         while calls < LEAST_CALLS or time.perf_counter() < end:
             before = lost_cores()
@@ -102,9 +111,18 @@ def lost_cores() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
-def _profiled_loops(plan: ModuleOp) -> ModuleOp:
+def _clocks(plan: ModuleOp, *, phases: bool) -> dict[Operation, int]:
+    """The numbers of what has a clock, in program order."""
+    found: dict[Operation, int] = {}
+    for op in running_kernels(plan):
+        loop = None if phases else outermost_tiles(op)
+        found.setdefault(op if loop is None else loop, len(found))
+    return found
+
+
+def _profiled_loops(plan: ModuleOp, clocks: Mapping[Operation, int]) -> ModuleOp:
     """The plan at the end of the loops stage."""
-    loops, context = lower_profiled(plan), Context()
+    loops, context = lower_profiled(plan, clocks), Context()
     lowering, *rest = next(stage for stage in STAGES if stage.name == "loops").steps
     assert lowering.name == "mlc-plan-to-loops"
     for step in rest:

@@ -36,6 +36,7 @@ from mlc.passes.explain.edges import (
 from mlc.passes.explain.markup import seconds
 from mlc.passes.remarks import Remark, listening, place
 from mlc.passes.report import Plan
+from mlc.passes.timeline import kernel_numbers
 from mlc.pipeline import STAGES, compile_module
 
 FORMING = "mlc-form-kernels"
@@ -142,9 +143,15 @@ def why_not(
 
 
 def unfused(
-    levels: Levels, sizes: Mapping[str, int], arguments: Sequence[object] | None = None
+    levels: Levels,
+    sizes: Mapping[str, int],
+    arguments: Sequence[object] | None = None,
+    most: int | None = None,
 ) -> list[Edge]:
-    """The answers for all edges whose ops share no kernel, in program order of the consumers."""
+    """
+    The answers for edges whose ops share no kernel, in program order of the consumers: all, or the
+    first `most`.
+    """
     trial = _Trial(levels, sizes)
     kernels = trial.made().kernels
     found: list[Edge] = []
@@ -154,6 +161,8 @@ def unfused(
             assert numbers[0] is not None
             assert numbers[1] is not None
             if kernel_with(kernels, numbers[0], numbers[1]) is None:
+                if len(found) == most:
+                    return found
                 found.append(_edge(trial, producer, consumer, arguments))
     return found
 
@@ -164,7 +173,7 @@ class _Made:
 
     module: ModuleOp
     plan: Plan
-    kernels: list[KernelOp]
+    kernels: Mapping[KernelOp, int]  # the kernel of which each op is one, or a phase
     remarks: tuple[Remark, ...]
 
 
@@ -198,7 +207,7 @@ class _Trial:
             self._made[forced] = _Made(
                 module,
                 self.levels.report_of(module, self.sizes),
-                [op for op in module.walk() if isinstance(op, KernelOp)],
+                kernel_numbers(module),
                 tuple(heard),
             )
         return self._made[forced]

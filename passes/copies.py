@@ -25,7 +25,7 @@ from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
-from mlc.passes.timeline import sizes_at
+from mlc.passes.timeline import kernel_numbers, trips_at
 
 _DONE_TO: dict[str, str] = {
     "mlc.broadcast": "broadcast",
@@ -57,8 +57,7 @@ def copies_of(
     module: ModuleOp, target: CpuTarget | GpuTarget, sizes: Mapping[str, int]
 ) -> tuple[Copy, ...]:
     """The copies of a plan-level module for these values of the symbols, in order."""
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    numbers = {op: k for k, op in enumerate(kernels)}
+    numbers = kernel_numbers(module)
     found: list[Copy] = []
     for op, number in numbers.items():
         if is_copy(op):
@@ -67,7 +66,7 @@ def copies_of(
                 Copy(
                     kind="copy",
                     kernel=number,
-                    bytes=sum(bytes_of(x.type).evaluate(sizes_at(op, sizes)) for x in op.outs),
+                    bytes=sum(_moved(op, bytes_of(x.type), sizes) for x in op.outs),
                     reason="; ".join(reasons),
                     source=_place(op),
                 )
@@ -78,13 +77,18 @@ def copies_of(
                 Copy(
                     kind="pack",
                     kernel=number,
-                    bytes=size.evaluate(sizes_at(op, sizes)),
+                    bytes=_moved(op, size, sizes),
                     reason="every tile of rows reads this factor again: one pass lays its blocks"
                     " out as the tiles read them",
                     source=place(inner),
                 )
             )
     return tuple(found)
+
+
+def _moved(op: KernelOp, size: Dim, sizes: Mapping[str, int]) -> int:
+    """Bytes of one run of the kernel, in all trips of the tile loop of which an op is a phase."""
+    return sum(size.evaluate(here) * count for here, count in trips_at(op, sizes))
 
 
 def is_copy(kernel: KernelOp) -> bool:

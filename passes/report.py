@@ -1,4 +1,8 @@
-"""What a plan costs, read off its kernels: what `exe.plan()` and `.cost()` give."""
+"""
+What a plan costs, read off its kernels: what `exe.plan()` and `.cost()` give.
+
+A kernel is one parallel region or launch (D16), so a tile loop is one, of several phases.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +12,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tile import TileOp
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.copies import Copy, copies_of
 from mlc.passes.cost import NOTHING, Work, work_of
 from mlc.passes.plan.legality import is_view
 from mlc.passes.prediction import predicted_seconds
 from mlc.passes.remarks import place
-from mlc.passes.timeline import Memory, handed_to, runs_of, sizes_at, spell
+from mlc.passes.tile_loops import (
+    phases_of,
+    results_of,
+    template_of,
+    tile_sizes_of,
+    work_of_loop,
+)
+from mlc.passes.timeline import (
+    Memory,
+    handed_to,
+    kernel_numbers,
+    outermost_tiles,
+    phase_numbers,
+    running_kernels,
+    runs_of,
+    sizes_at,
+    spell,
+    trips_at,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelReport:
-    """One kernel: what it computes and what that should cost."""
+    """One kernel, or one phase of a tile loop: what it computes and what that should cost."""
 
-    number: int
+    number: int  # of a phase: among those of its kernel
     template: str
     ops: tuple[str, ...]  # names of the ops that compute, in order
     results: tuple[str, ...]  # such as "f32[64, 10]"
     work: Work
     predicted_s: float  # of one run
     runs: int | None  # in one call; None where data decides
-    loop: int | None  # the tile loop of which it is a phase, counted from 0
     source: tuple[str, ...]  # file:line of its ops, each once
+    tile_sizes: tuple[
+        int, ...
+    ] = ()  # of a tile loop: the largest along each axis, outer loops first
+    phases: tuple[KernelReport, ...] = ()  # of a tile loop, by one trip with tiles at their largest
 
     @property
     def flops(self) -> int:
@@ -44,7 +71,10 @@ class KernelReport:
 
     @property
     def bytes(self) -> int:
-        """Bytes moved: each distinct input read once, each result written once."""
+        """
+        Bytes moved: each distinct input read once, each result written once; what phases hand to
+        one another is not counted.
+        """
         return self.work.bytes
 
     @property
@@ -76,19 +106,30 @@ class Intermediate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tile:
+    """A buffer that one phase of a tile loop writes and others of the same loop read."""
+
+    result: str
+    bytes: int  # at its largest, of one thread
+    kernel: int
+    written_by: int  # the phase
+    read_by: tuple[int, ...]  # phases
+    place: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """The kernels in the order they run, and the buffers between them."""
 
-    kernels: tuple[KernelReport, ...]  # and the phases of tile loops
+    kernels: tuple[KernelReport, ...]
     intermediates: tuple[Intermediate, ...]
-    tiles: tuple[Intermediate, ...]  # what phases of one tile loop hand to one another
+    tiles: tuple[Tile, ...]
     copies: tuple[Copy, ...]  # and packed factors, each with its reason
 
     @property
     def kernel_count(self) -> int:
-        """Kernels that run, of which a tile loop is one (D16)."""
-        loops = {k.loop for k in self.kernels if k.loop is not None}
-        return sum(k.loop is None and k.runs != 0 for k in self.kernels) + len(loops)
+        """How many kernels run; a tile loop is one (D16)."""
+        return len(self.kernels)
 
     @property
     def copied_bytes(self) -> int:
@@ -107,15 +148,8 @@ class Plan:
 
 def as_dict(plan: Plan) -> dict[str, object]:
     """A plan as what JSON can say, under the names of its fields and properties."""
-    kernels: list[dict[str, object]] = []
-    for k in plan.kernels:
-        fields: dict[str, object] = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
-        del fields["work"]
-        fields |= dataclasses.asdict(k.work)
-        names = ("bytes", "intensity", "intensity_per_access")
-        kernels.append(fields | {name: getattr(k, name) for name in names})
     return {
-        "kernels": kernels,
+        "kernels": [_kernel_dict(k) for k in plan.kernels],
         "intermediates": [dataclasses.asdict(x) for x in plan.intermediates],
         "tiles": [dataclasses.asdict(x) for x in plan.tiles],
         "kernel_count": plan.kernel_count,
@@ -125,44 +159,112 @@ def as_dict(plan: Plan) -> dict[str, object]:
     }
 
 
+def _kernel_dict(k: KernelReport) -> dict[str, object]:
+    fields: dict[str, object] = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
+    del fields["work"]
+    fields["phases"] = [_kernel_dict(phase) for phase in k.phases]
+    names = ("bytes", "intensity", "intensity_per_access")
+    return fields | dataclasses.asdict(k.work) | {name: getattr(k, name) for name in names}
+
+
 def plan_of(
     module: ModuleOp, target: CpuTarget | GpuTarget, sizes: Mapping[str, int], threads: int = 1
 ) -> Plan:
     """The report of a plan-level module for these values of the symbols."""
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    numbers = {op: k for k, op in enumerate(kernels)}
-    loops = {op: k for k, op in enumerate(dict.fromkeys(filter(None, map(_loop_of, kernels))))}
     predicted = predicted_seconds(module, target, sizes, threads)
-    reports = tuple(
-        _kernel(numbers[op], op, sizes, predicted.get(op, 0.0), loops) for op in kernels
+    kernels: dict[KernelOp | TilesOp, None] = {}
+    for op in running_kernels(module):
+        loop = outermost_tiles(op)
+        kernels[op if loop is None else loop] = None
+    between, tiles = _buffers(module, sizes)
+    return Plan(
+        kernels=tuple(
+            _kernel(number, op, sizes, predicted.get(op, 0.0))
+            if isinstance(op, KernelOp)
+            else _tile_loop(number, op, sizes, predicted)
+            for number, op in enumerate(kernels)
+        ),
+        intermediates=between,
+        tiles=tiles,
+        copies=copies_of(module, target, sizes),
     )
+
+
+def _kernel(
+    number: int, op: KernelOp, sizes: Mapping[str, int], predicted_s: float
+) -> KernelReport:
+    """The report of a kernel, or of one trip of a phase."""
+    sizes = sizes_at(op, sizes)
+    computing = [inner for inner in op.block.ops if not is_view(inner) and inner is not op.yielded]
+    return KernelReport(
+        number=number,
+        template=op.template.data,
+        ops=tuple(inner.name.removeprefix("mlc.") for inner in computing),
+        results=tuple(spell(x) for x in op.outs),
+        work=work_of(op, sizes),
+        predicted_s=predicted_s,
+        runs=runs_of(op, sizes),
+        source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
+    )
+
+
+def _tile_loop(
+    number: int, loop: TilesOp, sizes: Mapping[str, int], predicted: Mapping[KernelOp, float]
+) -> KernelReport:
+    """The report of a tile loop, all trips together."""
+    ops = phases_of(loop)
+    phases = tuple(_kernel(k, op, sizes, predicted.get(op, 0.0)) for k, op in enumerate(ops))
+    trips = [sum(count for _, count in trips_at(op, sizes)) for op in ops]
+    return KernelReport(
+        number=number,
+        template=template_of(loop),
+        ops=tuple(name for phase in phases for name in phase.ops),
+        results=tuple(map(spell, results_of(loop))),
+        work=work_of_loop(loop, sizes),
+        predicted_s=sum(phase.predicted_s * n for phase, n in zip(phases, trips, strict=True)),
+        runs=runs_of(loop, sizes),
+        source=tuple(dict.fromkeys(where for phase in phases for where in phase.source)),
+        tile_sizes=tile_sizes_of(loop),
+        phases=phases,
+    )
+
+
+def _buffers(
+    module: ModuleOp, sizes: Mapping[str, int]
+) -> tuple[tuple[Intermediate, ...], tuple[Tile, ...]]:
+    """What kernels write for others to read, and what phases of one kernel do."""
+    numbers, phases = kernel_numbers(module), phase_numbers(module)
     between: list[Intermediate] = []
-    tiles: list[Intermediate] = []
-    for op in kernels:
-        if op.unwritten is not None:
-            continue
+    tiles: list[Tile] = []
+    for op, number in numbers.items():
         for k, value in enumerate(op.outs):
-            readers = _readers(value, numbers)
-            if not readers:
-                continue
-            loop = _loop_of(op)
-            is_inside = loop is not None and all(_loop_of(kernels[r]) is loop for r in readers)
-            whole = value if is_inside else _whole(value)
-            found = Intermediate(
-                result=spell(whole),
-                bytes=bytes_of(whole.type).evaluate(sizes_at(op, sizes)),
-                written_by=numbers[op],
-                read_by=readers,
-                place=str(op.buffers.data[k]) if op.buffers is not None else "",
-            )
-            (tiles if is_inside else between).append(found)
-    copies = copies_of(module, target, sizes)
-    return Plan(kernels=reports, intermediates=tuple(between), tiles=tuple(tiles), copies=copies)
-
-
-def _loop_of(op: Operation) -> TilesOp | None:
-    """The outermost tile loop around an op."""
-    return next(reversed(list(enclosing_tiles(op))), None)
+            readers = _readers(value)
+            others = sorted({numbers[r] for r in readers} - {number})
+            place = str(op.buffers.data[k]) if op.buffers is not None else ""
+            if others:
+                whole = _whole(value)
+                size = bytes_of(whole.type).evaluate(sizes_at(op, sizes))
+                between.append(
+                    Intermediate(
+                        result=spell(whole),
+                        bytes=size,
+                        written_by=number,
+                        read_by=tuple(others),
+                        place=place,
+                    )
+                )
+            elif readers and op in phases:
+                tiles.append(
+                    Tile(
+                        result=spell(value),
+                        bytes=bytes_of(value.type).evaluate(sizes_at(op, sizes)),
+                        kernel=number,
+                        written_by=phases[op],
+                        read_by=tuple(sorted(phases[r] for r in readers)),
+                        place=place,
+                    )
+                )
+    return tuple(between), tuple(tiles)
 
 
 def _whole(value: SSAValue) -> SSAValue:
@@ -174,32 +276,12 @@ def _whole(value: SSAValue) -> SSAValue:
     return value
 
 
-def _kernel(
-    number: int,
-    op: KernelOp,
-    sizes: Mapping[str, int],
-    predicted_s: float,
-    loops: Mapping[TilesOp, int],
-) -> KernelReport:
-    sizes = sizes_at(op, sizes)
-    work = work_of(op, sizes)
-    computing = [inner for inner in op.block.ops if not is_view(inner) and inner is not op.yielded]
-    return KernelReport(
-        number=number,
-        template=op.template.data,
-        ops=tuple(inner.name.removeprefix("mlc.") for inner in computing),
-        results=tuple(spell(x) for x in op.outs),
-        work=work,
-        predicted_s=predicted_s,
-        runs=runs_of(op, sizes),
-        loop=None if (loop := _loop_of(op)) is None else loops[loop],
-        source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
-    )
-
-
-def _readers(value: SSAValue, numbers: Mapping[KernelOp, int]) -> tuple[int, ...]:
-    """Other kernels that read the value's buffer, through reshapes and what loops hand on."""
-    found: set[int] = set()
+def _readers(value: SSAValue) -> list[KernelOp]:
+    """
+    Kernels that read the value's buffer, through reshapes, tiles and what loops hand on; its maker
+    is left out, to whose next run it may be carried. In no order.
+    """
+    found: dict[KernelOp, None] = {}
     seen: set[SSAValue] = set()
     pending = [value]
     while pending:
@@ -209,14 +291,12 @@ def _readers(value: SSAValue, numbers: Mapping[KernelOp, int]) -> tuple[int, ...
         for use in x.uses:
             user = use.operation
             if isinstance(user, KernelOp):
-                found.add(numbers[user])
-            elif user.name == "mlc.reshape":
+                found[user] = None
+            elif isinstance(user, ReshapeOp | TileOp):
                 pending.append(user.results[0])
             else:
                 pending += handed_to(user, use.index)
-    if isinstance(maker := value.owner, KernelOp):
-        found.discard(numbers[maker])  # carried to its own next run
-    return tuple(sorted(found))
+    return [op for op in found if op is not value.owner]
 
 
 def total(plan: Plan) -> Work:
@@ -230,52 +310,73 @@ def by_source_line(module: ModuleOp, sizes: Mapping[str, int]) -> dict[str, int]
     for kernel in module.walk():
         if not isinstance(kernel, KernelOp):
             continue
-        known, here = runs_of(kernel, sizes), sizes_at(kernel, sizes)
+        loop = outermost_tiles(kernel)
+        known = runs_of(kernel if loop is None else loop, sizes)
         runs = 1 if known is None else known
         for op in kernel.block.ops:
-            if isinstance(op, TensorOp) and (flops := op.cost().flops.evaluate(here)):
+            if not isinstance(op, TensorOp):
+                continue
+            size = op.cost().flops
+            if flops := sum(size.evaluate(here) * n for here, n in trips_at(kernel, sizes)):
                 where = place(op) or "unknown"
                 found[where] = found.get(where, 0) + flops * runs
     return found
 
 
 def _repeated(k: KernelReport) -> str:
-    if k.loop is not None:
-        return f"   phase of tile loop {k.loop}, {k.runs or 0:,} times"
+    tiles = f"   tiles of {' x '.join(map(str, k.tile_sizes))}" if k.tile_sizes else ""
     if k.runs is None:
-        return "   as often as data say"
-    return "" if k.runs == 1 else f"   {k.runs:,} times"
+        return f"{tiles}   as often as data say"
+    return tiles if k.runs == 1 else f"{tiles}   {k.runs:,} times"
+
+
+def _row(k: KernelReport, name: str) -> str:
+    said = (
+        f"{name:<9}{k.template:<13}{k.flops:>13,}{k.bytes:>13,}{k.intensity:>12.3f}"
+        f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
+        f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
+    )
+    return said + (f"   ({', '.join(k.source)})" if k.source else "") + _repeated(k)
 
 
 def table(plan: Plan, memory: Memory) -> str:
-    """The plan as text, for `explain`."""
+    """The plan as text, for `explain`; the phases of a kernel stand below it, as 3.0, 3.1."""
     lines = [
         f"{'kernel':<9}{'template':<13}{'flops':>13}{'bytes':>13}{'flops/byte':>12}"
         f"{'flops/access':>14}{'predicted':>12}  ops"
     ]
-    lines += [
-        f"{k.number:<9}{k.template:<13}{k.flops:>13,}{k.bytes:>13,}{k.intensity:>12.3f}"
-        f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
-        f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
-        + (f"   ({', '.join(k.source)})" if k.source else "")
-        + _repeated(k)
-        for k in plan.kernels
-    ]
+    for k in plan.kernels:
+        lines.append(_row(k, str(k.number)))
+        lines += [_row(phase, f"  {k.number}.{phase.number}") for phase in k.phases]
     work = total(plan)
     lines.append(
         f"{'total':<22}{work.flops:>13,}{work.bytes:>13,}{work.intensity:>12.3f}"
         f"{work.intensity_per_access:>14.3f}{plan.predicted_s * 1e6:>9.2f} us"
     )
-    kinds = [("buffer", x) for x in plan.intermediates] + [("tile", x) for x in plan.tiles]
-    for kind, x in kinds:
-        readers = ", ".join(map(str, x.read_by))
+    for x in plan.intermediates:
         lines.append(
-            f"{kind} {x.result} ({x.bytes:,} bytes, {x.place or 'not placed'}):"
-            f" written by kernel {x.written_by}, read by {readers}"
+            f"buffer {_between(x)}: written by kernel {written_by(x)}, read by {read_by(x)}"
         )
+    for x in plan.tiles:
+        lines.append(f"tile {_between(x)}: written by phase {written_by(x)}, read by {read_by(x)}")
     lines += map(str, plan.copies)
     lines.append(
         f"memory beside the arguments: {memory.peak_bytes:,} bytes ="
         f" results {memory.results_bytes:,} + arena {memory.arena_bytes:,}"
     )
     return "\n".join(lines)
+
+
+def _between(x: Intermediate | Tile) -> str:
+    return f"{x.result} ({x.bytes:,} bytes, {x.place or 'not placed'})"
+
+
+def written_by(x: Intermediate | Tile) -> str:
+    """The kernel, ``3``, or the phase, ``3.1``."""
+    return f"{x.kernel}.{x.written_by}" if isinstance(x, Tile) else str(x.written_by)
+
+
+def read_by(x: Intermediate | Tile) -> str:
+    """The kernels or phases, in a list."""
+    inside = f"{x.kernel}." if isinstance(x, Tile) else ""
+    return ", ".join(f"{inside}{number}" for number in x.read_by)

@@ -43,10 +43,14 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryStep:
-    """One kernel of the entry, or a loop or branch around the steps that name it as `inside`."""
+    """
+    One kernel of the entry, a phase of one, or a loop or branch around the steps that name it as
+    `inside`.
+    """
 
     number: int
     kernel: int | None  # its number in the plan; None for loops and branches
+    phase: int | None  # of a kernel that is a tile loop
     what: str  # "exp add", "for"
     source: str
     inside: int | None  # the step of the loop or branch around it
@@ -54,6 +58,12 @@ class MemoryStep:
     held: tuple[Held, ...]  # beside the arguments; nothing for loops and branches
     scratch_bytes: int  # of the kernel alone
     live_bytes: int  # held and scratch; of a loop or branch, the most inside it
+
+    @property
+    def place(self) -> str:
+        """The kernel's number, ``3``, or the phase's, ``3.1``; empty for loops and branches."""
+        kernel = "" if self.kernel is None else str(self.kernel)
+        return kernel if self.phase is None else f"{kernel}.{self.phase}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +139,7 @@ def trips_of(op: ControlOp, sizes: Mapping[str, int] | None = None) -> Dim | Non
 
 def runs_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
     """How often a call runs an op of the entry; None where data decides."""
-    runs = 0 if isinstance(op, KernelOp) and op.unwritten is not None else 1
+    runs = 1
     around = op.parent_op()
     while isinstance(around, ControlOp):
         if around.repeats:
@@ -141,10 +151,77 @@ def runs_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
     return runs
 
 
+def outermost_tiles(op: Operation) -> TilesOp | None:
+    """The outermost tile loop around an op: the kernel of which the op is a phase."""
+    return next(reversed(list(enclosing_tiles(op))), None)
+
+
+def running_kernels(root: Operation) -> list[KernelOp]:
+    """The kernels and phases that run, in program order."""
+    return [op for op in root.walk() if isinstance(op, KernelOp) and op.unwritten is None]
+
+
+def kernel_numbers(root: Operation) -> dict[KernelOp, int]:
+    """The numbers of kernels in program order; the phases of a tile loop have that of the loop."""
+    found: dict[KernelOp, int] = {}
+    kernels: dict[Operation, int] = {}
+    for op in running_kernels(root):
+        loop = outermost_tiles(op)
+        found[op] = kernels.setdefault(op if loop is None else loop, len(kernels))
+    return found
+
+
+def phase_numbers(root: Operation) -> dict[KernelOp, int]:
+    """Of each phase of a tile loop, its number among the phases of that loop."""
+    found: dict[KernelOp, int] = {}
+    counts: dict[TilesOp, int] = {}
+    for op in running_kernels(root):
+        if (loop := outermost_tiles(op)) is not None:
+            found[op] = counts.get(loop, 0)
+            counts[loop] = found[op] + 1
+    return found
+
+
 def sizes_at(op: Operation, sizes: Mapping[str, int]) -> Mapping[str, int]:
     """The values of all symbols where an op stands: tiles have their largest size."""
     loops = list(enclosing_tiles(op))
     return {**sizes, **{name: n for loop in loops for name, n in loop.sizes.items()}}
+
+
+def trips_at(op: Operation, sizes: Mapping[str, int]) -> list[tuple[Mapping[str, int], int]]:
+    """
+    The runs of an op in one run of its kernel: the values of all symbols, and how many runs have
+    them. The last tile along an axis may be smaller than the others; loops that data repeat count
+    once.
+    """
+    around: list[Operation] = []
+    if (kernel := outermost_tiles(op)) is not None:
+        above = op.parent_op()
+        while above is not None and above is not kernel:
+            around.append(above)
+            above = above.parent_op()
+        around.append(kernel)
+    found: list[tuple[Mapping[str, int], int]] = [(sizes, 1)]
+    for loop in reversed(around):
+        found = [(inner, n * m) for here, n in found for inner, m in _trips(loop, here)]
+    return found
+
+
+def _trips(loop: Operation, sizes: Mapping[str, int]) -> list[tuple[Mapping[str, int], int]]:
+    """The trips of a loop as the symbols' values inside, and how many trips have them."""
+    if not isinstance(loop, TilesOp):
+        known = trips_of(loop, sizes) if isinstance(loop, ControlOp) and loop.repeats else None
+        return [(sizes, 1 if known is None else known.evaluate(sizes))]
+    found: list[tuple[Mapping[str, int], int]] = [(sizes, 1)]
+    for name, extent, step in zip(loop.symbols, loop.extents, loop.steps, strict=True):
+        whole, rest = divmod(extent.evaluate(sizes), step)
+        tiles = [(step, whole), (rest, 1)] if rest else [(step, whole)]
+        found = [
+            ({**here, name: size} if name else here, n * m)
+            for here, n in found
+            for size, m in tiles
+        ]
+    return found
 
 
 def handed_to(user: Operation, operand: int) -> list[SSAValue]:
@@ -183,7 +260,8 @@ class _Timeline:
         self.scratch = scratch
         self.places = Places(function)
         self.steps: list[MemoryStep] = []
-        self.kernels: dict[KernelOp, int] = {}
+        self.kernels = kernel_numbers(function)
+        self.phases = phase_numbers(function)
         self.replaced = {result: k for k, result in donations_of(function).items()}
         self.arguments = tuple(
             Held(
@@ -207,10 +285,6 @@ class _Timeline:
         for op in function.walk():
             if isinstance(op, TilesOp):
                 self._note_tiles(op)
-        self.kernels = {op: k for k, op in enumerate(self._in_order(function.body.block))}
-
-    def _in_order(self, block: Block) -> list[KernelOp]:
-        return [op for op in block.walk() if isinstance(op, KernelOp)]
 
     def _note(self, op: KernelOp) -> None:
         for k, (out, buffer) in enumerate(zip(op.outs, op.buffers or (), strict=False)):
@@ -242,7 +316,7 @@ class _Timeline:
         """The steps of a block; the most bytes that are live in it."""
         most = 0
         for op in block.ops:
-            if isinstance(op, KernelOp):
+            if isinstance(op, KernelOp) and op in self.kernels:
                 most = max(most, self._kernel(op, inside))
             elif isinstance(op, ControlOp):
                 most = max(most, self._control(op, inside))
@@ -258,6 +332,7 @@ class _Timeline:
             MemoryStep(
                 number=len(self.steps),
                 kernel=self.kernels[op],
+                phase=self.phases.get(op),
                 what=" ".join(filter(None, names)) or "copy",
                 source=next((found for inner in places if (found := place(inner))), ""),
                 inside=inside,
@@ -275,6 +350,7 @@ class _Timeline:
         step = MemoryStep(
             number=number,
             kernel=None,
+            phase=None,
             what=op.name.removeprefix("mlc."),
             source=place(op),
             inside=inside,

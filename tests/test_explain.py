@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.errors import MlcError
 from mlc.driver import main
 from mlc.passes.explain.layout import MAX_IN_ROW, Size, positions, rows_of
+from mlc.profile import Profiler
 
 GOLDEN = Path(__file__).parent / "golden" / "explain.txt"
 PROGRAM = """
@@ -76,7 +78,7 @@ SCHEMA: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
     "plan.kernels": {
         "number": int, "template": str, "ops": list, "results": list, "source": list,
-        "predicted_s": float, "runs": (int, type(None)), "loop": (int, type(None)),
+        "predicted_s": float, "runs": (int, type(None)), "tile_sizes": list, "phases": list,
         "flops": int, "bytes_read": int,
         "bytes_written": int, "bytes": int, "accesses": int, "intensity": float,
         "intensity_per_access": float,
@@ -93,13 +95,14 @@ SCHEMA: dict[str, dict[str, type | tuple[type, ...]]] = {
     },
     "memory.steps": {
         "number": int, "kernel": (int, type(None)), "what": str, "source": str,
-        "inside": (int, type(None)), "trips": (int, type(None)), "held": list,
+        "phase": (int, type(None)), "inside": (int, type(None)),
+        "trips": (int, type(None)), "held": list,
         "scratch_bytes": int, "live_bytes": int,
     },
     "graph": {"nodes": list, "edges": list, "results": list},
     "graph.nodes": {
-        "number": int, "op": str, "kernel": (int, type(None)), "result": str, "bytes": int,
-        "flops": int, "source": str,
+        "number": int, "op": str, "kernel": (int, type(None)), "phase": (int, type(None)),
+        "result": str, "bytes": int, "flops": int, "source": str,
     },
     "graph.edges": {"producer": int, "consumer": int, "again": bool},
     "remarks": {"op": str, "text": str, "where": str, "decision": (dict, type(None))},
@@ -198,6 +201,75 @@ def test_page(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         for held in step["held"]:
             assert f"{held['bytes']:,} bytes, in {held['place']}" in text
     assert "prefers-color-scheme: dark" in text
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def test_a_tile_loop_is_one_kernel_with_phases() -> None:
+    """In every format, with what it moves from and to outside; its last tile is smaller."""
+    exe = mlc.compile(softmax).lower(mlc.TensorSpec("B", 1000)).compile()
+    plan = exe.plan(B=301)
+    (kernel,) = plan.kernels
+    assert kernel.template == "row"
+    assert kernel.results == ("f32[B, 1000]",)
+    assert kernel.bytes == 2 * 301 * 1000 * 4
+    assert kernel.flops == 5 * 301 * 1000 == exe.cost(B=301).flops
+    assert kernel.ops == tuple(name for phase in kernel.phases for name in phase.ops)
+    runs = {phase.runs for phase in kernel.phases}
+    assert runs == {-(-301 // kernel.tile_sizes[0])}
+    spent = sum(phase.predicted_s * (phase.runs or 0) for phase in kernel.phases)
+    assert kernel.predicted_s == pytest.approx(spent) == pytest.approx(plan.predicted_s)
+    assert plan.intermediates == ()
+    assert {tile.kernel for tile in plan.tiles} == {0}
+    text = exe.explain(B=301)
+    assert "\n0        row " in text
+    assert all(f"\n  0.{phase.number} " in text for phase in kernel.phases)
+    whole = json.loads(exe.explain("json", B=301))
+    (found,) = whole["plan"]["kernels"]
+    assert [tuple(phase["ops"]) for phase in found["phases"]] == [p.ops for p in kernel.phases]
+    nodes = [node for node in whole["graph"]["nodes"] if node["kernel"] == 0]
+    assert {node["phase"] for node in nodes} == {phase.number for phase in kernel.phases}
+    page = exe.explain("html", B=301)
+    check_page(page, 1)
+    assert all(f'<text x="8" y="12" class="tick">0.{p.number}' in page for p in kernel.phases)
+
+
+def test_templates_of_tile_loops() -> None:
+    """Attention walks columns too, and reads each operand once; a sum of a softmax is a fold."""
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        return softmax(q @ k.T) @ v
+
+    q, k = np.ones((300, 64), np.float32), np.ones((500, 64), np.float32)
+    (kernel,) = mlc.compile(attention).lower(q, k, k).compile().plan().kernels
+    assert kernel.template == "outer"
+    assert kernel.bytes == 2 * q.nbytes + 2 * k.nbytes
+    assert len(kernel.tile_sizes) > 1
+
+    def folded(x: Any) -> Any:
+        return (softmax(x) * x).sum()
+
+    x = np.ones((333, 1000), np.float32)
+    (kernel,) = mlc.compile(folded).lower(x).compile().plan().kernels
+    assert kernel.template == "magg"
+    assert kernel.phases
+    assert kernel.bytes == x.nbytes + 4
+
+
+def test_profiles_have_a_time_for_each_kernel() -> None:
+    """Of phases too, by one thread; threads that share a tile loop do not write one clock."""
+    x = np.ones((300, 1000), np.float32)
+    one, two = (mlc.compile(threads=n)(softmax).lower(x).compile() for n in (1, 2))
+    (kernel,) = one.plan().kernels
+    for exe in (one, two):
+        assert exe.profile(x, seconds=0.0).runs == (1,)
+    phases = Profiler(one.levels, phases=True).run((x,), 0.0)
+    assert phases.runs == tuple(phase.runs for phase in kernel.phases)
+    with pytest.raises(MlcError, match="profile them with threads=1"):
+        Profiler(two.levels, phases=True)
 
 
 def test_page_of_many_kernels_starts_closed() -> None:

@@ -122,12 +122,13 @@ def regression_step(x: Any, p: Any, v: Any) -> Any:
 def test_matrix_is_read_once(f: Program, shapes: Shapes, small: Shapes) -> None:
     exe = executable(f, shapes)
     plan = exe.plan()
-    assert plan.kernel_count == 1
     assert not plan.intermediates
     matrix = shapes[0][0] * shapes[0][1] * 4
+    (kernel,) = plan.kernels
+    assert matrix <= kernel.bytes < 1.1 * matrix
     # a tile of the matrix and what else passes through a core's caches between two phases
-    for kernel in plan.kernels:
-        assert kernel.bytes < matrix / 64
+    for phase in kernel.phases:
+        assert phase.bytes < matrix / 64
     assert exe.memory().peak_bytes < matrix / 64
     x = randoms(small)
     want = f(*(a.astype(float) for a in x))
@@ -222,7 +223,7 @@ def test_sums_over_pairs(name: str) -> None:
         x = [np.abs(a) for a in x]
     want = f(*(a.astype(float) for a in x))
     exe: Any = mlc.compile(f)
-    assert any(k.loop is not None for k in exe.lower(*x).compile().plan().kernels)
+    assert any(k.phases for k in exe.lower(*x).compile().plan().kernels)
     np.testing.assert_allclose(exe(*x), want, rtol=2e-4, atol=1e-5)
 
 
@@ -236,7 +237,7 @@ def test_gradients_of_sums_over_pairs(name: str) -> None:
         x = [np.abs(a) for a in x]
     plain: Any = mlc.compile(fusion="none")(program)
     tiled: Any = mlc.compile(program)
-    assert any(k.loop is not None for k in tiled.lower(*x).compile().plan().kernels)
+    assert any(k.phases for k in tiled.lower(*x).compile().plan().kernels)
     for found, want in zip(tiled(*x), plain(*(a.astype(float) for a in x)), strict=True):
         scale = np.abs(want).max()
         np.testing.assert_allclose(found / scale, want / scale, rtol=1e-3, atol=2e-5)
@@ -353,7 +354,7 @@ def attention_of(
 def tiled(f: Program, *x: Any) -> Any:
     """The result of code that has a tile loop."""
     compiled: Any = mlc.compile(f)
-    assert any(k.loop is not None for k in compiled.lower(*x).compile().plan().kernels)
+    assert any(k.phases for k in compiled.lower(*x).compile().plan().kernels)
     return compiled(*x)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tile import TileOp
 from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
 from mlc.passes.timeline import spell
@@ -63,7 +64,7 @@ def computing(function: FuncOp) -> list[TensorOp]:
 
 def is_silent(op: Operation) -> bool:
     """Whether kernels look through an op, or it stands outside of them."""
-    return is_view(op) or isinstance(op, ReshapeOp) or not op.operands
+    return is_view(op) or isinstance(op, ReshapeOp | TileOp) or not op.operands
 
 
 def number_ops(function: FuncOp) -> None:
@@ -161,31 +162,18 @@ def _readers(op: Operation) -> Iterator[Operation]:
 # In kernels
 
 
-def kernel_with(module_kernels: list[KernelOp], producer: int, consumer: int) -> int | None:
-    """The first kernel that computes both; a tile loop is one kernel."""
-    loops: dict[Operation, set[int]] = {}
-    for k, kernel in enumerate(module_kernels):
-        numbers = {number_of(op) for op in kernel.block.ops}
-        if {producer, consumer} <= numbers:
-            return k
-        loop = kernel.parent_op()
-        while loop is not None and loop.name != "mlc.tiles":
-            loop = loop.parent_op()
-        if loop is not None:
-            held = loops.setdefault(loop, set())
-            held |= {number for number in numbers if number is not None}
-            if {producer, consumer} <= held:
-                return k
-    return None
+def kernel_with(numbers: Mapping[KernelOp, int], producer: int, consumer: int) -> int | None:
+    """The first kernel that computes both ops; `numbers` are those of kernels by their phases."""
+    held: dict[int, set[int | None]] = {}
+    for op, kernel in numbers.items():
+        held.setdefault(kernel, set()).update(map(number_of, op.block.ops))
+    return next((k for k, inside in held.items() if {producer, consumer} <= inside), None)
 
 
-def kernels_of(module_kernels: list[KernelOp], number: int) -> list[int]:
+def kernels_of(numbers: Mapping[KernelOp, int], number: int) -> list[int]:
     """The kernels that compute an op."""
-    return [
-        k
-        for k, kernel in enumerate(module_kernels)
-        if any(number_of(op) == number for op in kernel.block.ops)
-    ]
+    found = (k for op, k in numbers.items() if number in map(number_of, op.block.ops))
+    return list(dict.fromkeys(found))
 
 
 # Rules

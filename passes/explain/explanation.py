@@ -14,7 +14,7 @@ from mlc.passes.remarks import Remark
 from mlc.passes.report import Plan, as_dict, table
 from mlc.passes.timeline import Memory
 
-JSON_VERSION = 1  # of the names and meanings of fields; more fields may be added
+JSON_VERSION = 2  # of the names and meanings of fields; more fields may be added
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def steps_text(memory: Memory) -> list[str]:
     peak = memory.peak_step
     for step in memory.steps:
         depth[step.number] = depth[step.inside] + 1
-        kernel = "" if step.kernel is None else str(step.kernel)
+        kernel = step.place
         what = "  " * depth[step.number] + step.what
         if step.trips is not None:
             what += f", {step.trips:,} trips"

@@ -16,7 +16,13 @@ from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
-from mlc.passes.timeline import argument_name, sizes_at, spell
+from mlc.passes.timeline import (
+    argument_name,
+    kernel_numbers,
+    phase_numbers,
+    sizes_at,
+    spell,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +32,7 @@ class Node:
     number: int
     op: str  # "exp"; of an argument its name
     kernel: int | None
+    phase: int | None  # of a kernel that is a tile loop
     result: str  # "f32[64, 10]"
     bytes: int  # of the result
     flops: int
@@ -62,8 +69,8 @@ class _Builder:
         self.sizes = sizes
         self.nodes: list[Node] = []
         self.of: dict[SSAValue, int] = {}
-        kernels = [op for op in function.walk() if isinstance(op, KernelOp)]
-        self.kernels = {op: k for k, op in enumerate(kernels)}
+        self.kernels = kernel_numbers(function)
+        self.phases = phase_numbers(function)
 
     def run(self) -> Graph:
         """The graph."""
@@ -73,8 +80,8 @@ class _Builder:
             if isinstance(op, ConstantOp) and not isinstance(op.parent_op(), KernelOp):
                 self.of[op.result] = self._node(op.result, "constant", None, place(op))
         reads: list[tuple[int, SSAValue]] = []
-        for kernel, number in self.kernels.items():
-            reads += self._kernel(kernel, number)
+        for kernel in self.kernels:
+            reads += self._kernel(kernel)
         edges: dict[tuple[int, int], Edge] = {}
         for consumer, value in reads:
             for producer, again in self._makers(value):
@@ -90,30 +97,31 @@ class _Builder:
             results=tuple(dict.fromkeys(results)),
         )
 
-    def _kernel(self, kernel: KernelOp, number: int) -> list[tuple[int, SSAValue]]:
+    def _kernel(self, kernel: KernelOp) -> list[tuple[int, SSAValue]]:
         """Makes the nodes of a kernel; gives what each of them reads."""
         made = [op for op in kernel.block.ops if isinstance(op, TensorOp) and not is_view(op)]
         reads: list[tuple[int, SSAValue]] = []
         for op in made:
             flops = op.cost().flops.evaluate(sizes_at(kernel, self.sizes))
             name, result = op.name.removeprefix("mlc."), op.results[0]
-            self.of[result] = self._node(result, name, number, place(op) or place(kernel), flops)
+            self.of[result] = self._node(result, name, kernel, place(op) or place(kernel), flops)
             reads += [(self.of[result], x) for x in op.operands]
         if not made:
-            node = self._node(kernel.outs[0], "copy", number, place(kernel))
+            node = self._node(kernel.outs[0], "copy", kernel, place(kernel))
             self.of.update(dict.fromkeys(kernel.outs, node))
             reads += [(node, x) for x in kernel.yielded.values]
         return reads
 
     def _node(
-        self, value: SSAValue, op: str, kernel: int | None, source: str, flops: int = 0
+        self, value: SSAValue, op: str, kernel: KernelOp | None, source: str, flops: int = 0
     ) -> int:
         number = len(self.nodes)
         self.nodes.append(
             Node(
                 number=number,
                 op=op,
-                kernel=kernel,
+                kernel=None if kernel is None else self.kernels[kernel],
+                phase=None if kernel is None else self.phases.get(kernel),
                 result=spell(value),
                 bytes=bytes_of(value.type).evaluate(self._sizes(value)),
                 flops=flops,

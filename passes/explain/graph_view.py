@@ -13,6 +13,7 @@ from mlc.passes.report import KernelReport, Plan
 OPEN_BELOW = 40  # kernels; larger graphs start with closed boxes
 LETTER = 6.7  # pixels of a letter in 11-pixel monospace
 HEAD = 40  # pixels: number and template, ops
+PHASE_HEAD = 16
 CLOSED = Size(190, HEAD + 6)
 OP_HEIGHT, OP_GAP = 22, 16
 
@@ -110,7 +111,7 @@ def _path(a: tuple[float, float], a_size: Size, b: tuple[float, float], b_size: 
 
 
 def _kernel(k: KernelReport, nodes: Sequence[Node], graph: Graph) -> Box:
-    content, opened = _ops(nodes, graph)
+    content, opened = _phases(k, nodes, graph) if k.phases else _ops(nodes, graph, CLOSED.height)
     ops = " ".join(k.ops) or "copy"
     described = (
         f"kernel {k.number}, {k.template}: {ops} -> {', '.join(k.results)};"
@@ -132,8 +133,24 @@ def _kernel(k: KernelReport, nodes: Sequence[Node], graph: Graph) -> Box:
     return Box(lines([tag("g", content, class_="ops"), head]), CLOSED, opened)
 
 
-def _ops(nodes: Sequence[Node], graph: Graph) -> tuple[str, Size]:
-    """The ops of a kernel below the room for its head, and the size of both."""
+def _phases(k: KernelReport, nodes: Sequence[Node], graph: Graph) -> tuple[str, Size]:
+    """The phases of a kernel one below the other, each with its ops, and the size of all."""
+    boxes = [_ops([n for n in nodes if n.phase == p.number], graph, PHASE_HEAD) for p in k.phases]
+    width = max(size.width for _, size in boxes)
+    parts: list[str] = []
+    y: float = CLOSED.height
+    for phase, (content, size) in zip(k.phases, boxes, strict=True):
+        said = f"{k.number}.{phase.number} {phase.template}"
+        name = tag("text", text(said), x=8, y=PHASE_HEAD - 4, class_="tick")
+        shift = f"translate({(width - size.width) / 2:.0f} {y:.0f})"
+        parts.append(tag("g", content + name, transform=shift))
+        y += size.height
+    frame = tag("rect", class_="inside", rx=5, width=width, height=y)
+    return lines([frame, *parts]), Size(width, y)
+
+
+def _ops(nodes: Sequence[Node], graph: Graph, head: float) -> tuple[str, Size]:
+    """The ops of a kernel or phase below the room for its head, and the size of both."""
     index = {node.number: i for i, node in enumerate(nodes)}
     edges = [
         (index[e.producer], index[e.consumer])
@@ -142,9 +159,9 @@ def _ops(nodes: Sequence[Node], graph: Graph) -> tuple[str, Size]:
     ]
     sizes = [Size(max(34.0, len(node.op) * LETTER + 14), OP_HEIGHT) for node in nodes]
     at, inner = positions(rows_of(len(nodes), edges), sizes, OP_GAP)
-    whole = Size(max(CLOSED.width, inner.width), CLOSED.height + inner.height)
+    whole = Size(max(CLOSED.width, inner.width), head + inner.height)
     shift = (whole.width - inner.width) / 2
-    at = {k: (x + shift, y + CLOSED.height) for k, (x, y) in at.items()}
+    at = {k: (x + shift, y + head) for k, (x, y) in at.items()}
     frame = tag("rect", class_="inside", rx=5, width=whole.width, height=whole.height)
     paths = [
         tag("path", d=_path(at[a], sizes[a], at[b], sizes[b]), class_="inner") for a, b in edges

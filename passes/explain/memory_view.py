@@ -78,7 +78,7 @@ def memory_view(memory: Memory) -> str:
         parts.append(tag("rect", tag("title", text(said)), class_=f"value h{hue}", **area))
     for k, step in enumerate(steps):
         if step.scratch_bytes:
-            said = f"scratch of kernel {step.kernel}, {step.scratch_bytes:,} bytes"
+            said = f"scratch of kernel {step.place}, {step.scratch_bytes:,} bytes"
             area = box(k, k, sum(memory.slots_bytes), step.scratch_bytes)
             parts.append(tag("rect", tag("title", text(said)), class_="scratch", **area))
     parts += _live(memory, steps, across, up)
@@ -126,7 +126,7 @@ def _live(memory: Memory, steps: Sequence[MemoryStep], across: float, up: float)
     peak = memory.peak_step
     if peak is not None:
         k = steps.index(peak)
-        said = f"most live: {amount(peak.live_bytes)}B in kernel {peak.kernel}"
+        said = f"most live: {amount(peak.live_bytes)}B in kernel {peak.place}"
         anchor = "tick end" if k > len(steps) / 2 else "tick"
         yield tag("text", text(said), x=LEFT + (k + 0.5) * across, y=TOP - 12, class_=anchor)
         x = LEFT + (k + 0.5) * across

@@ -11,7 +11,15 @@ from mlc.passes.explain.memory_view import HUES, memory_view, sources_of
 from mlc.passes.explain.roofline import roofline
 from mlc.passes.explain.style import SCRIPT, STYLE
 from mlc.passes.remarks import Remark
-from mlc.passes.report import KernelReport, Plan, total
+from mlc.passes.report import (
+    Intermediate,
+    KernelReport,
+    Plan,
+    Tile,
+    read_by,
+    total,
+    written_by,
+)
 from mlc.passes.timeline import Memory
 
 if TYPE_CHECKING:
@@ -74,7 +82,7 @@ def _summary(about: Explanation) -> str:
         ("moved", f"{amount(work.bytes)}B"),
         ("operations per byte", f"{work.intensity:.3g}"),
         ("memory beside arguments", f"{amount(memory.peak_bytes)}B"),
-        ("most live", f"{amount(peak.live_bytes)}B in kernel {peak.kernel}" if peak else "nothing"),
+        ("most live", f"{amount(peak.live_bytes)}B in kernel {peak.place}" if peak else "nothing"),
         ("threads", f"{about.threads}"),
     ]
     return tag("dl", lines(tag("div", tag("dt", text(k)) + tag("dd", text(v))) for k, v in said))
@@ -126,23 +134,28 @@ def _class(key: object) -> str | None:
 
 
 def _kernels(plan: Plan) -> str:
-    heads = ("kernel", "template", "ops", "results", "predicted", "runs", "tile loop", "bytes",
+    heads = ("kernel", "template", "ops", "results", "predicted", "runs", "tiles", "bytes",
              "operations", "per byte", "per access", "source")  # fmt: skip
-    rows = [_kernel_row(k) for k in plan.kernels]
-    return _table("Kernels in the order they run", heads, rows)
+    rows: list[list[tuple[str, object]]] = []
+    for k in plan.kernels:
+        rows.append(_kernel_row(k, tag("a", str(k.number), href=f"#box{k.number}"), k.number))
+        for phase in k.phases:
+            behind = k.number + (phase.number + 1) / (len(k.phases) + 1)
+            rows.append(_kernel_row(phase, f"{k.number}.{phase.number}", behind))
+    return _table("Kernels in the order they run, each with its phases", heads, rows)
 
 
-def _kernel_row(k: KernelReport) -> list[tuple[str, object]]:
+def _kernel_row(k: KernelReport, name: str, key: float) -> list[tuple[str, object]]:
     runs = 0 if k.runs is None else k.runs
     ops = text(" ".join(k.ops) or "copy")
     return [
-        (tag("a", str(k.number), href=f"#box{k.number}"), k.number),
+        (name, key),
         (tag("span", text(k.template), class_=f"chip t-{k.template}"), k.template),
         (tag("code", ops), ops),
         (tag("code", text(", ".join(k.results))), ", ".join(k.results)),
         (text(seconds(k.predicted_s)), k.predicted_s),
         ("as data say" if k.runs is None else f"{runs:,}", runs),
-        ("" if k.loop is None else str(k.loop), -1 if k.loop is None else k.loop),
+        (" × ".join(map(str, k.tile_sizes)), len(k.tile_sizes)),
         (f"{k.bytes:,}", k.bytes),
         (f"{k.flops:,}", k.flops),
         (f"{k.intensity:.3f}", k.intensity),
@@ -156,21 +169,27 @@ def _places(sources: Sequence[str]) -> str:
 
 
 def _intermediates(plan: Plan) -> str:
-    listed = (*plan.intermediates, *plan.tiles)
-    if not listed:
-        return tag("p", "No kernel reads what another has written.", class_="hint")
+    said = tag("p", "No kernel reads what another has written.", class_="hint")
+    if plan.intermediates:
+        said = _buffers("What one kernel writes and others read", plan.intermediates)
+    if not plan.tiles:
+        return said
+    return said + _buffers("What one phase of a kernel writes and others read", plan.tiles)
+
+
+def _buffers(caption: str, listed: Sequence[Intermediate | Tile]) -> str:
     heads = ("value", "bytes", "written by", "read by", "place")
     rows = [
         [
             (tag("code", text(x.result)), x.result),
             (f"{x.bytes:,}", x.bytes),
-            (str(x.written_by), x.written_by),
-            (", ".join(map(str, x.read_by)), len(x.read_by)),
+            (written_by(x), x.written_by),
+            (read_by(x), len(x.read_by)),
             (text(x.place), x.place),
         ]
         for x in listed
     ]
-    return _table("What one kernel or phase writes and others read", heads, rows)
+    return _table(caption, heads, rows)
 
 
 def _steps(memory: Memory) -> str:
@@ -184,7 +203,7 @@ def _steps(memory: Memory) -> str:
         rows.append(
             [
                 (str(step.number), step.number),
-                ("" if step.kernel is None else str(step.kernel), step.number),
+                (step.place, step.number),
                 (tag("code", text(step.what + trips)), step.what),
                 (f"{step.live_bytes:,}", step.live_bytes),
                 (f"{step.scratch_bytes:,}", step.scratch_bytes),
