@@ -11,18 +11,25 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.errors import MlcError
+from mlc.passes.explain.markup import seconds
+
+if TYPE_CHECKING:
+    from mlc.passes.report import Intermediate, KernelReport, Plan
+    from mlc.passes.timeline import Memory
+    from mlc.why_not import Edge
 
 METRICS = (
     *("kernels", "intermediates", "copies", "copied_bytes"),
     *("bytes", "flops", "peak", "arena", "compiles"),
 )
 """
-Of one program: kernels; buffers between them; kernels that only move elements, and their bytes;
-bytes read and written; arithmetic operations; bytes needed beside the arguments, and of these in
-the arena; programs made for the function so far, from the cache or not.
+Of one program: kernels, of which a tile loop is one; buffers between them; kernels that only move
+elements, and their bytes; bytes that kernels read and write, each tensor once by each; arithmetic
+operations; bytes needed beside the arguments, and of these in the arena; programs made for the
+function so far, from the cache or not.
 """
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
@@ -41,6 +48,8 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: lambda x, y: x**y,
 }
 _ATTRIBUTES = ("size", "nbytes", "itemsize", "shape", "ndim")
+NAMED_EDGES = 3  # of a contract that does not hold; each may ask for a plan of its own
+NAMED_BUFFERS = 3
 FORM = (
     "expected clauses such as 'kernels<=1; bytes<=5*n*4; inplace(w)', with"
     f" {', '.join(METRICS)} on the left"
@@ -96,9 +105,9 @@ class Facts:
     """One program: its plan and memory, the sizes and arguments of the call, and more."""
 
     function: str
-    plan: Any  # mlc.passes.report.Plan
-    memory: Any
-    remarks: Sequence[str]
+    plan: Plan
+    memory: Memory
+    apart: Callable[[], Sequence[Edge]]  # who reads what another kernel computes, and why so
     names: Mapping[str, Any]  # sizes of symbols, and arguments
     compilations: int
     in_place: frozenset[str]  # arguments whose arrays hold results
@@ -107,7 +116,7 @@ class Facts:
         """What the program has of a metric."""
         plan, memory = self.plan, self.memory
         found: dict[str, Callable[[], int]] = {
-            "kernels": lambda: plan.kernel_count,
+            "kernels": lambda: len(plan.kernels),
             "intermediates": lambda: len(plan.intermediates),
             "copies": lambda: sum(c.kind == "copy" for c in plan.copies),
             "copied_bytes": lambda: plan.copied_bytes,
@@ -198,19 +207,44 @@ def _because(metric: str, facts: Facts) -> list[str]:
             top = max(plan.kernels, key=lambda k: k.flops, default=None)
             lines = [] if top is None else [f"  {_kernel(top)}: {top.flops:,} operations"]
             remedy = "Remedy: reduce the work of that kernel, or raise the limit."
+        case _ if not plan.intermediates:
+            lines = []
+            remedy = "Remedy: raise the limit; nothing is stored between kernels."
         case _:
-            lines = [_stored(i, plan) for i in plan.intermediates]
-            lines += [f"  {line}" for line in facts.remarks if "stored" in line]
-            remedy = (
-                "Remedy: let one kernel compute what is stored: avoid a second reader, or a"
-                " reduction between the two."
-                if lines
-                else "Remedy: raise the limit; nothing is stored between kernels."
-            )
+            edges = facts.apart()
+            lines = [_stored(i, plan) for i in plan.intermediates[:NAMED_BUFFERS]]
+            lines += map(_apart, edges)
+            remedy = f"Remedy: {_cheapest(edges)}."
     return [*lines[:6], remedy]
 
 
-def _stored(buffer: Any, plan: Any) -> str:
+def _apart(edge: Edge) -> str:
+    """Two ops in different kernels, and the rule by which they are."""
+    kernels = " and ".join(map(str, edge.kernels))
+    said = (
+        f"  {edge.consumer} ({edge.consumer_line}) reads {edge.producer} ({edge.producer_line}),"
+        f" in kernels {kernels}; rule {edge.rule}: {edge.sentence}"
+    )
+    if edge.other_s is None:
+        return said
+    return f"{said}: {seconds(edge.chosen_s)}, and {seconds(edge.other_s)} with them in one kernel"
+
+
+def _cheapest(edges: Sequence[Edge]) -> str:
+    """What to do about the first edge that a change of the program can remove, or about cost."""
+    for edge in edges:
+        if not edge.legal and not edge.remedy.startswith("none"):
+            return f"{edge.remedy} ({edge.consumer_line})"
+    if legal := [edge for edge in edges if edge.other_s is not None]:
+        edge = min(legal, key=lambda e: (e.other_s or 0.0) - e.chosen_s)
+        return (
+            f"raise the limit; one kernel for {edge.producer} and {edge.consumer} is legal and"
+            " slower"
+        )
+    return "raise the limit; what is stored has to lie in memory"
+
+
+def _stored(buffer: Intermediate, plan: Plan) -> str:
     writer, reader = plan.kernels[buffer.written_by], plan.kernels[buffer.read_by[0]]
     return (
         f"  {buffer.result} ({buffer.bytes:,} bytes) is stored between {_kernel(writer)} and"
@@ -218,7 +252,7 @@ def _stored(buffer: Any, plan: Any) -> str:
     )
 
 
-def _kernel(kernel: Any) -> str:
+def _kernel(kernel: KernelReport) -> str:
     ops = "+".join(kernel.ops[-3:]) or kernel.template
     return f"{ops} ({', '.join(kernel.source[-1:])})"
 

@@ -117,7 +117,7 @@ class Dispatcher:
 
     def check_contract(self, text: str, ready: Ready, call: Call) -> None:
         """ContractError where a new program does not keep the function's contract."""
-        from mlc.frontend.contract import Contract, Facts
+        from mlc.frontend.contract import NAMED_EDGES, Contract, Facts
 
         sizes = match_sizes(call, ready.shapes) or {}
         exe = ready.executable
@@ -127,7 +127,7 @@ class Dispatcher:
             function=self.function.__name__,
             plan=exe.plan(**sizes),
             memory=exe.memory(**sizes),
-            remarks=exe.remarks(),
+            apart=lambda: exe.unfused(most=NAMED_EDGES, **sizes),
             names={**sizes, **dict(zip(self.parameters.names, call.values, strict=True))},
             compilations=len(self.artifacts) + 1,
             in_place=frozenset(
