@@ -20,21 +20,30 @@ class BlockGraph:
 
     def __init__(self, block: Block, maps: AxisMaps) -> None:
         self.ops = list(block.ops)
-        self.order: dict[Operation, int] = {op: k for k, op in enumerate(self.ops)}
         self.maps = maps
+        # by identity: an op's own hash is a call
+        self._numbers = {id(op): k for k, op in enumerate(self.ops)}
+        self._producers = [
+            [k for p in maps.producers_of(op) if (k := self._numbers.get(id(p))) is not None]
+            for op in self.ops
+        ]
         self._readers: dict[TensorOp, tuple[TensorOp, ...]] = {}
+
+    def number(self, op: Operation) -> int | None:
+        """The op's place in the block; None where it stands elsewhere."""
+        return self._numbers.get(id(op))
 
     @cached_property
     def before(self) -> list[int]:
         """For each op the ops that its operands are made from, as bits; views do not count."""
         found: list[int] = []
-        for op in self.ops:
+        own: list[int] = []  # with the op's own bit
+        for number, op in enumerate(self.ops):
             bits = 0
-            for number in self._producers(op):
-                bits |= found[number]
-                if not self.maps.is_view(self.ops[number]):
-                    bits |= 1 << number
+            for producer in self._producers[number]:
+                bits |= own[producer]
             found.append(bits)
+            own.append(bits if self.maps.is_view(op) else bits | 1 << number)
         return found
 
     @cached_property
@@ -42,19 +51,12 @@ class BlockGraph:
         """For each op the ops that are made from its result, as bits; views do not count."""
         found = [0] * len(self.ops)
         for number in range(len(self.ops) - 1, -1, -1):
-            op = self.ops[number]
             bits = found[number]
-            if not self.maps.is_view(op):
+            if not self.maps.is_view(self.ops[number]):
                 bits |= 1 << number
-            for producer in self._producers(op):
+            for producer in self._producers[number]:
                 found[producer] |= bits
         return found
-
-    def _producers(self, op: Operation) -> Iterator[int]:
-        for producer in self.maps.producers_of(op):
-            number = self.order.get(producer)
-            if number is not None:
-                yield number
 
     def readers_of(self, op: TensorOp) -> tuple[TensorOp, ...]:
         """The ops that read an op's result, directly or through views, each once."""
@@ -63,6 +65,10 @@ class BlockGraph:
             found = self._readers[op] = tuple(dict.fromkeys(readers_of(op.results[0])))
         return found
 
+    def ordered(self, members: Collection[TensorOp]) -> list[TensorOp]:
+        """Ops as they stand in the block."""
+        return sorted(members, key=lambda op: self._numbers[id(op)])
+
     def convex(self, members: Collection[TensorOp], folds: Collection[TensorOp]) -> list[TensorOp]:
         """
         The members, in order, none of which needs a value that is made from another outside of
@@ -70,14 +76,14 @@ class BlockGraph:
         """
         if not members:
             return []
-        numbers = sorted(self.order[op] for op in members)
+        numbers = sorted(self._numbers[id(op)] for op in members)
         wanted = set(numbers)
         role = [NOTHING] * (numbers[-1] + 1)
         kept: list[TensorOp] = []
         for k in range(numbers[0], numbers[-1] + 1):
             op = self.ops[k]
             given = NOTHING
-            for number in self._producers(op):
+            for number in self._producers[k]:
                 given = max(given, role[number])
             if k in wanted and given != AFTER and isinstance(op, TensorOp):
                 kept.append(op)
@@ -112,7 +118,8 @@ class ConvexSet:
 
     def add(self, op: Operation, *, ends: bool) -> bool:
         """Takes an op in unless a path would leave the set. `ends`: nothing in it may read this."""
-        number = self.graph.order[op]
+        number = self.graph.number(op)
+        assert number is not None
         bit = 1 << number
         members = self.members | bit
         before = self.before | self.graph.before[number]

@@ -132,7 +132,7 @@ class Growth:
         while pending and len(self.axes) < OPS:
             op = pending.pop(0)
             for other, wanted in self._neighbours(op):
-                if other in self.axes or other not in self.graph.order:
+                if other in self.axes or self.graph.number(other) is None:
                     continue
                 if _may_join(other) and self._fits(other, wanted):
                     if not convex.add(other, ends=self._is_fold(other, wanted)):
@@ -141,7 +141,7 @@ class Growth:
                     pending.append(other)
                     if self._is_wide(other) and not _may_dissolve(other.results[0]):
                         return None  # it is stored in any case
-        ops = self._convex(self.axes)
+        ops = self.graph.ordered(self.axes)  # each was added so that they are convex
         while (kept := [op for op in ops if self._agrees(op, self.axes[op], set(ops))]) != ops:
             ops = self._convex(kept)
         if self.seed not in ops:
