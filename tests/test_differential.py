@@ -24,13 +24,24 @@ from hypothesis import strategies as st
 from mlc.dialects.tensor.control import CONTROL
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.registry import OPS
-from tests.differential.batch import WAYS, Batch, Way, guarded, random_batch, smallest
+from tests.differential.batch import (
+    TILED,
+    WAYS,
+    Batch,
+    Way,
+    guarded,
+    random_batch,
+    random_rows,
+    smallest,
+)
 from tests.differential.elementwise import ELEMENTWISE
 
 T = TypeVar("T")
 
 PER_BATCH = 20
 SHARDS = 10  # tests; two processes take turns
+ROW_SHARDS = 4  # of programs of rows
+ROW_SHARE = 12  # of programs there is one of rows
 LEAST_USES = 2  # of each op in each shard that is not elementwise: 20 in all
 LEAST_LAST = 10  # of each elementwise op in each shard whose programs end with it: 20 in all
 
@@ -54,6 +65,12 @@ def batches(draw: st.DrawFn, last: Sequence[type[TensorOp]]) -> Batch:
     return random_batch(Hypothesis(draw), last)
 
 
+@st.composite
+def rows(draw: st.DrawFn) -> Batch:
+    """A batch of programs of what tile loops are made of, as a strategy."""
+    return random_rows(Hypothesis(draw), PER_BATCH)
+
+
 def last_ops(shard: int) -> list[type[TensorOp]]:
     """The elementwise ops with which a shard's programs end; each op has two shards."""
     assert 2 * len(ELEMENTWISE) <= SHARDS * PER_BATCH, "too few programs for so many ops"
@@ -66,37 +83,56 @@ def test_every_level_means_the_same(
 ) -> None:
     programs = pytestconfig.getoption("--programs")
     assert isinstance(programs, int)
-    wanted = -(-programs // (PER_BATCH * SHARDS))
     last = last_ops(shard)
+    wanted = -(-programs // (PER_BATCH * SHARDS))
+    found = compared(batches(last), WAYS, wanted, shard, tmp_path)
+    uses = {op.name: found[op.name] for op in (*OPS, *CONTROL)}
+    print(f"{wanted * PER_BATCH} programs; uses of each op: {uses}")
+    least = {op.name: LEAST_USES for op in (*OPS, *CONTROL) if op not in ELEMENTWISE}
+    least |= {op.name: LEAST_LAST for op in last}
+    rare = {name: uses[name] for name in least if uses[name] < least[name]}
+    assert programs < 5000 or not rare, f"ops that hardly occur: {rare}"
+
+
+@pytest.mark.parametrize("shard", range(ROW_SHARDS))
+def test_tile_loops_mean_the_same(shard: int, pytestconfig: pytest.Config, tmp_path: Path) -> None:
+    programs = pytestconfig.getoption("--programs")
+    assert isinstance(programs, int)
+    wanted = -(-programs // (ROW_SHARE * PER_BATCH * ROW_SHARDS))
+    found = compared(rows(), TILED, wanted, shard, tmp_path)
+    least = {"all": 15, "columns": 5, "rescaled": 1}
+    rare = {kind: found[kind] for kind in least if found[kind] < least[kind]}
+    assert not rare, f"tile loops that hardly occur: {rare}"
+
+
+def compared(
+    programs: st.SearchStrategy[Batch], ways: Sequence[Way], count: int, number: int, folder: Path
+) -> Counter[str]:
+    """Checks so many batches, each in the next way; how often each op and tile loop occurs."""
     found: Counter[str] = Counter()
     checked = 0
 
     def check(batch: Batch) -> None:
         nonlocal checked
-        way = WAYS[checked % len(WAYS)]
+        way = ways[checked % len(ways)]
         checked += 1
-        found.update(batch.coverage())
-        (tmp_path / "batch.mlir").write_text(f"// {way}, {batch.runs}\n{batch.module}\n")
+        (folder / "batch.mlir").write_text(f"// {way}, {batch.runs}\n{batch.module}\n")
         if guarded(batch, way):
             pytest.fail(report(batch, way), pytrace=False)
+        found.update(batch.coverage() + batch.loops)
 
     # the seed decides, not the name of the test, and nothing is read from or left on the disk
     chosen = settings(
-        max_examples=wanted,
+        max_examples=count,
         database=None,
         deadline=None,
         derandomize=False,
         phases=[Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    seed(shard)(chosen(given(batches(last))(check)))()
-    assert checked == wanted
-    uses = {op.name: found[op.name] for op in (*OPS, *CONTROL)}
-    print(f"{checked * PER_BATCH} programs; uses of each op: {uses}")
-    least = {op.name: LEAST_USES for op in (*OPS, *CONTROL) if op not in ELEMENTWISE}
-    least |= {op.name: LEAST_LAST for op in last}
-    rare = {name: uses[name] for name in least if uses[name] < least[name]}
-    assert programs < 5000 or not rare, f"ops that hardly occur: {rare}"
+    seed(number)(chosen(given(programs)(check)))()
+    assert checked == count
+    return found
 
 
 def report(batch: Batch, way: Way) -> str:

@@ -41,11 +41,15 @@ class FormTilesPass(ModulePass):
     softmax: m = max x; e = exp(x - m); s = sum e; e / s  ->  the same for 16 rows at a time
 
     Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles.
+
+    `tile`: rows and columns of every tile, for all groups that are legal, whether they pay or not,
+    which tests of small programs ask for; without it those that pay, by estimate.
     """
 
     name = "mlc-form-tiles"
 
     fusion: str = "exact"
+    tile: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op)
@@ -56,14 +60,15 @@ class FormTilesPass(ModulePass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 block = function.body.block
                 grouping = Grouping(block, Ownership(function), planner).run()
-                _Function(target).visit(block, grouping)
+                _Function(target, self.tile).visit(block, grouping)
 
 
 class _Function:
     """The rewriting of one function."""
 
-    def __init__(self, target: CpuTarget) -> None:
+    def __init__(self, target: CpuTarget, tile: Sequence[int]) -> None:
         self.target = target
+        self.tile = tile
         self.maps = AxisMaps()
         self.names = 0
 
@@ -73,7 +78,7 @@ class _Function:
             if isinstance(op, ControlOp):
                 for inner in op.blocks:
                     self.visit(inner, grouping.inner[inner])
-        for group in tile_groups(block, self.maps, grouping, self.target):
+        for group in tile_groups(block, self.maps, grouping, self.target, self.tile):
             _Loop(block, group, self).form()
 
     def symbol(self, extent: Dim, step: int) -> str:

@@ -123,7 +123,7 @@ class TileScope:
         if isinstance(op, ConstantOp):
             element = splat(op.result)
             assert element is not None
-            return full(self.b, element[()], op.dtype, self._shape(op.result, rows))
+            return full(self.b, element.item(), op.dtype, self._shape(op.result, rows))
         if isinstance(op, IotaOp):
             return self._iota(op, rows)
         moves = self.maps.moves_of(op)

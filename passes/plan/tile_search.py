@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import Block, Operation
 
@@ -13,45 +13,56 @@ from mlc.passes.plan.block_graph import BlockGraph
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_costs import gain
-from mlc.passes.plan.tile_groups import Group, Growth, starts_of
+from mlc.passes.plan.tile_groups import MIN_COLUMNS, Group, Growth, starts_of
 
 
 def tile_groups(
-    block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget
+    block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget, tile: Sequence[int] = ()
 ) -> Iterator[Group]:
     """
     The groups of a block one by one, each legal and by estimate cheaper than its kernels: whoever
-    takes one forms its loop before asking for the next.
+    takes one forms its loop before asking for the next. With a `tile` of rows and columns, whatever
+    they cost.
     """
+
+    def worth(group: Group) -> float:
+        if not tile:
+            return gain(group, maps, grouping, target)
+        group.steps, group.column_step = (*[1] * (len(group.rows) - 1), tile[0]), tile[1]
+        return len(group.ops) - 1.0
+
     for with_columns in (True, False):  # rows alone would store what columns need not
         tried: set[Operation] = set()
-        while found := _next(BlockGraph(block, maps), tried, maps, grouping, target, with_columns):
+        columns = (tile[1] if tile else MIN_COLUMNS) if with_columns else None
+        while found := _next(BlockGraph(block, maps), tried, worth, maps, columns):
             yield found
 
 
 def _next(
     graph: BlockGraph,
     tried: set[Operation],
+    worth: Callable[[Group], float],
     maps: AxisMaps,
-    grouping: Grouping,
-    target: CpuTarget,
-    with_columns: bool,
+    columns: int | None,
 ) -> Group | None:
-    """The first group that pays, of those that begin with a reduction not tried before."""
+    """
+    The first group that is worth it, of those that begin with a reduction not tried before.
+    `columns`: the least number of those that are not stored; None: all values are.
+    """
     refused: list[Group] = []
     for seed in graph.ops:
         if not isinstance(seed, Reduction) or isinstance(seed, Windowed) or seed in tried:
             continue
         tried.add(seed)
         best: tuple[float, Group] | None = None
-        for rows, column in starts_of(seed, with_columns):
-            wanted = (*rows, column) if with_columns else rows
+        for rows, column in starts_of(seed, columns):
+            wanted = rows if columns is None else (*rows, column)
             if any(group.axes.get(seed) == wanted for group in refused):
                 continue  # it would grow to the same ops
             group = Growth(seed, rows, column, maps, graph).run()
             if group is None:
                 continue
-            seconds = gain(group, maps, grouping, target)
+            seconds = worth(group)
             if seconds <= 0:
                 refused.append(group)
             elif best is None or seconds > best[0]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+from hypothesis.vendor.pretty import RepresentationPrinter
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp
@@ -18,8 +19,10 @@ from mlc.dialects.dtypes import BOOL
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_kernels import FormKernelsPass
+from mlc.passes.plan.form_tiles import FormTilesPass
 from mlc.passes.tensor.dce import DcePass
 from mlc.pipeline import STAGES
 from mlc.runtime.interpret import interpret
@@ -34,6 +37,7 @@ from tests.differential.programs import (
     random_sizes,
 )
 from tests.differential.steps import steps
+from tests.differential.tiling import row_program
 from tests.differential.values import Array, Traced, differs
 from tests.every_op.native import Argument, compile_plan, evaluate, function_of, signature_of
 
@@ -47,23 +51,39 @@ class Way:
     """
     How a batch is compiled: whether ops share kernels, whether threads share their work, and how
     hard LLVM tries (at 0 a batch takes 28 % less time). `verified`: after every pass, not only at
-    the end of the plan.
+    the end of the plan. `tile`: rows and columns of tile loops for all that may be one.
     """
 
     fused: bool = True
     parallel: bool = False
     opt_level: int = 0
     verified: bool = False
+    tile: tuple[int, ...] = ()
 
 
-WAYS = (Way(opt_level=1), Way(parallel=True), Way(fused=False, verified=True), Way(verified=True))
+WAYS = (
+    Way(opt_level=1),
+    Way(parallel=True, tile=(2, 5)),
+    Way(fused=False, verified=True),
+    Way(verified=True),
+    Way(tile=(3, 8), verified=True),
+)
+TILED = (
+    Way(tile=(3, 8), verified=True),
+    Way(tile=(4, 3), parallel=True),
+    Way(tile=(1, 2), opt_level=1),
+    Way(tile=(2, 16), fused=False, verified=True),
+    Way(tile=(16, 5)),
+)
+"""Of programs of rows, where tiles come out even and do not, and hold all there is."""
 
 
 @dataclass
 class Batch:
     """
     Programs in one function: `module` at the tensor level; `results` in its results' order, each
-    with the number of its program; `made`: every value outside of regions.
+    with the number of its program; `made`: every value outside of regions; `loops`: how many tile
+    loops of each kind the last check formed.
     """
 
     module: ModuleOp
@@ -71,6 +91,11 @@ class Batch:
     results: list[tuple[int, Traced]]
     made: list[tuple[int, Traced]]
     runs: Sequence[Sizes]
+    loops: Counter[str] = field(default_factory=Counter[str])
+
+    def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
+        """What hypothesis prints of a failure: not all that values refer to, which never ends."""
+        printer.text(f"Batch({len(self.inputs)} inputs, {len(self.results)} results)")
 
     def arrays(self, sizes: Sizes) -> list[Array]:
         """Arguments of the function, and last one that names the symbols."""
@@ -134,17 +159,30 @@ def _strided(x: Array) -> Array:
 
 def random_batch(choose: Chooser, last: Sequence[type[TensorOp]]) -> Batch:
     """Programs over the same symbols, each of which ends with one of these elementwise ops."""
+
+    def write(program: Program, number: int) -> None:
+        random_inputs(program)
+        steps(program, choose.number(2, MOST_STEPS))
+        elementary_op(program, last[number])
+
+    return _batch(choose, len(last), write)
+
+
+def random_rows(choose: Chooser, count: int) -> Batch:
+    """Programs over the same symbols, of what tile loops are made of."""
+    return _batch(choose, count, lambda p, _: row_program(p, choose.number(2, MOST_STEPS)))
+
+
+def _batch(choose: Chooser, count: int, write: Callable[[Program, int], None]) -> Batch:
     runs = [random_sizes(choose) for _ in range(RUNS)]
     block = Block()
     b = OpBuilder(block.add_op)
     inputs: list[Input] = []
     results: list[tuple[int, Traced]] = []
     made: list[tuple[int, Traced]] = []
-    for number, op in enumerate(last):
+    for number in range(count):
         program = Program(b, block, choose, random_axes(choose, runs), inputs)
-        random_inputs(program)
-        steps(program, choose.number(2, MOST_STEPS))
-        elementary_op(program, op)
+        write(program, number)
         made += [(number, x) for x in program.values]
         results += [(number, x) for x in _ends(program)]
     named = Argument(BOOL, tuple(Dim.symbol(s) for s in SYMBOLS))
@@ -180,7 +218,11 @@ def check(batch: Batch, way: Way) -> str:
             chosen = registry.load(step.name)()
             if isinstance(chosen, FormKernelsPass) and not way.fused:
                 chosen = FormKernelsPass(fusion="none")
+            if isinstance(chosen, FormTilesPass) and way.tile:
+                chosen = FormTilesPass(tile=way.tile)
             chosen.apply(Context(), module)
+            if isinstance(chosen, FormTilesPass):
+                batch.loops = tile_loops(module)
             if way.verified or step is STAGES[1].steps[-1]:
                 module.verify()
                 verify_dominance(module)
@@ -197,6 +239,21 @@ def check(batch: Batch, way: Way) -> str:
         if fault:
             return fault
     return ""
+
+
+def tile_loops(module: ModuleOp) -> Counter[str]:
+    """
+    How many tile loops there are: in all; over `columns` in a tile of rows; over columns, with sums
+    that are `rescaled` whenever a maximum grows.
+    """
+    found: Counter[str] = Counter()
+    for op in module.walk():
+        if isinstance(op, TilesOp):
+            is_inner = isinstance(op.parent_op(), TilesOp)
+            found["all"] += 1
+            found["columns"] += is_inner
+            found["rescaled"] += is_inner and "" in op.folds
+    return found
 
 
 def _cut_finely(module: ModuleOp) -> None:

@@ -1,6 +1,7 @@
 // Ops with common rows become one loop over tiles of rows: what they hand to one another stays in a
 // cache, and only what somebody else reads is put together.
 // RUN: mlc opt %s --target=avx512 -p mlc-form-tiles --split-input-file | filecheck %s
+// RUN: mlc opt %s --target=avx512 -p 'form-tiles{tile=3,8}' --split-input-file | filecheck %s --check-prefix=ANY
 
 // Rows of a softmax: three loop nests over tiles, one kernel.
 // CHECK-LABEL: @softmax
@@ -74,4 +75,32 @@ func.func @beside_a_partition(%x: tensor<4096x1024xf32>) -> (tensor<4096x1024xf3
   %s = mlc.reduce "sum" "ab->a" %e : tensor<4096x1024xf32> -> tensor<4096xf32>
   %p = mlc.partition "ascending" 5 : i64 "all" %e : tensor<4096x1024xf32> -> tensor<4096x1024xf32>
   func.return %p, %s : tensor<4096x1024xf32>, tensor<4096xf32>
+}
+
+// -----
+
+// Small programs have tiles of any size that somebody asks for.
+// ANY-LABEL: @few_rows
+// ANY: mlc.tiles (%{{.*}} in 7 step 3 as "T{{.*}}") -> (tensor<7xf32> at (0)) {
+// ANY: mlc.tiles (%{{.*}} in 16 step 8) iter({{.*}}) fold("sum")
+// ANY: mlc.tiles (%{{.*}} in 16 step 8) iter({{.*}}) fold("max")
+func.func @few_rows(%x: tensor<7x16xf32>) -> tensor<7xf32> {
+  %s = mlc.reduce "sum" "ab->a" %x : tensor<7x16xf32> -> tensor<7xf32>
+  %sb = mlc.broadcast "a->ab" %s : tensor<7xf32> -> tensor<7x16xf32>
+  %d = mlc.sub %x, %sb : tensor<7x16xf32>
+  %m = mlc.reduce "max" "ab->a" %d : tensor<7x16xf32> -> tensor<7xf32>
+  func.return %m : tensor<7xf32>
+}
+
+// -----
+
+// Nothing is computed in no tile.
+// CHECK-LABEL: @no_rows
+// CHECK-NOT: mlc.tiles
+func.func @no_rows(%x: tensor<0x1024xf32>) -> tensor<0xf32> {
+  %s = mlc.reduce "sum" "ab->a" %x : tensor<0x1024xf32> -> tensor<0xf32>
+  %sb = mlc.broadcast "a->ab" %s : tensor<0xf32> -> tensor<0x1024xf32>
+  %d = mlc.sub %x, %sb : tensor<0x1024xf32>
+  %m = mlc.reduce "max" "ab->a" %d : tensor<0x1024xf32> -> tensor<0xf32>
+  func.return %m : tensor<0xf32>
 }
