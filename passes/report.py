@@ -10,9 +10,10 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget
@@ -208,6 +209,17 @@ def _kernel(
     )
 
 
+def _place_of(value: SSAValue) -> str:
+    """Where a result of a tile loop lies that has memory of its own; else nothing."""
+    loop = value.owner
+    if not isinstance(loop, TilesOp) or value not in loop.own:
+        return ""
+    listed = loop.attributes.get("buffers")
+    found = cast("ArrayAttr[Attribute]", listed).data if isinstance(listed, ArrayAttr) else ()
+    number = loop.own.index(value)
+    return str(found[number]) if number < len(found) else ""
+
+
 def _tile_loop(
     number: int, loop: TilesOp, sizes: Mapping[str, int], predicted: Mapping[KernelOp, float]
 ) -> KernelReport:
@@ -250,7 +262,7 @@ def _buffers(
                         bytes=size,
                         written_by=number,
                         read_by=tuple(others),
-                        place=place,
+                        place=_place_of(whole) or place,
                     )
                 )
             elif readers and op in phases:

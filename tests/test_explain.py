@@ -244,10 +244,15 @@ def test_templates_of_tile_loops() -> None:
         return softmax(q @ k.T) @ v
 
     q, k = np.ones((300, 64), np.float32), np.ones((500, 64), np.float32)
-    (kernel,) = mlc.compile(attention).lower(q, k, k).compile().plan().kernels
+    exe = mlc.compile(attention).lower(q, k, k).compile()
+    (kernel,) = exe.plan().kernels
     assert kernel.template == "outer"
     assert kernel.bytes == 2 * q.nbytes + 2 * k.nbytes
     assert len(kernel.tile_sizes) > 1
+    graph = json.loads(exe.explain("json"))["graph"]
+    read = {edge["producer"] for edge in graph["edges"]}
+    outside = {node["op"]: node["number"] for node in graph["nodes"] if node["kernel"] is None}
+    assert {outside[name] for name in ("q", "k", "v")} <= read
 
     def folded(x: Any) -> Any:
         return (softmax(x) * x).sum()

@@ -14,6 +14,7 @@ from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tile import TileOp
 from mlc.passes.plan.legality import is_view
 from mlc.passes.remarks import place
 from mlc.passes.timeline import (
@@ -164,7 +165,9 @@ class _Builder:
             first = len(owner.results) - len(owner.starts)
             if owner.starts and k >= first:
                 yield owner.starts[k - first], False
-        elif isinstance(owner, TensorOp) and (is_view(owner) or isinstance(owner, ReshapeOp)):
+        elif isinstance(owner, ReshapeOp | TileOp):
+            yield owner.x, False
+        elif isinstance(owner, TensorOp) and is_view(owner):
             for y in owner.operands:
                 yield y, False
 
