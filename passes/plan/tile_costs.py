@@ -44,11 +44,14 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     if len(kernels) < 2:
         return 0.0
     readers: dict[SSAValue, set[int]] = {}
+    factors: set[SSAValue] = set()
     for op in group.ops:
         kernel = _kernel_of(op, homes)
         for read in maps.sources_of(op):
             if is_buffer(read.value) or read.value in grouping.home:
                 readers.setdefault(read.value, set()).add(kernel)
+                if isinstance(op, ContractOp):
+                    factors.add(read.value)
     saved = per_row = whole = 0
     rows = estimate(product(group.rows))
     for value, reading in readers.items():
@@ -58,8 +61,8 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         is_tiled = inside or _is_tiled(value, group, maps)
         if is_tiled:
             per_row += max(size // rows, 1)
-        else:
-            whole += size
+        elif value in factors:
+            whole += size  # blocks of many rows share it; other ops read it for every row anyway
         stays = inside and all(user in members for user in _all_readers(value))
         saved += size * (len(reading) - 1 + (2 if stays else int(inside)))
     for op in homes:
@@ -75,7 +78,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     before = saved / bandwidth(total, target, 1)
     if before > SHARED_S:
         before += target.fork_join_s * (len(kernels) - 1)
-    after = saved / target.l2_read_bytes_per_s + KERNEL_CALL_S * tiles * len(kernels)
+    after = saved / bandwidth(total // tiles, target, 1) + KERNEL_CALL_S * tiles * len(kernels)
     return before - after
 
 
