@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -20,7 +20,7 @@ from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
-from mlc.passes.plan.sharing import may_write, share
+from mlc.passes.plan.sharing import may_write, may_write_tiles, share, share_tiles
 
 ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
 
@@ -63,7 +63,7 @@ def _plan(function: FuncOp) -> None:
             if value not in results and value not in placed:
                 counts.setdefault(places.group(value), 1)
     _carry_in_place(places, counts)
-    _write_in_place(function, places, counts, results)
+    _write_in_place(function, loops, places, counts, results)
     lives = _Lives(places, counts, results, placed)
     lives.block(function.body.block)
     function.attributes["mlc.arena"] = slot_sizes(assign_slots(lives.storages))
@@ -148,6 +148,7 @@ def _is_outside(value: SSAValue, results: Mapping[SSAValue, int]) -> bool:
 
 def _write_in_place(
     function: FuncOp,
+    loops: Iterable[TilesOp],
     places: Places,
     counts: dict[SSAValue, int],
     results: dict[SSAValue, int],
@@ -160,6 +161,10 @@ def _write_in_place(
     for x in places.values():
         if _is_outside(x, results):
             outside.setdefault(places.group(x), set()).add(x)
+    makers: dict[SSAValue, list[tuple[TilesOp, int]]] = {}
+    for loop in loops:
+        for k, x in enumerate(loop.own):
+            makers.setdefault(places.group(x), []).append((loop, k))
     donated = {r: function.body.block.args[k] for k, r in donations_of(function).items()}
     for copy in list(function.body.block.ops):
         if not _is_plain_copy(copy) or copy.outs[0] not in results:
@@ -171,7 +176,10 @@ def _write_in_place(
         argument = donated.get(number)
         if outside.get(group, set()) - {argument} or group in results:
             continue
-        if argument is not None and not _may_replace(argument, group, places):
+        if argument is not None and not (
+            _may_replace(argument, group, places)
+            and _may_replace_tiles(argument, makers.get(group, ()), places)
+        ):
             continue
         del results[copy.outs[0]]
         copy.outs[0].replace_all_uses_with(value)
@@ -202,6 +210,19 @@ def _may_replace(argument: SSAValue, group: SSAValue, places: Places) -> bool:
     for op, k in found:
         if op.overwritten is None:
             share(op, k, places, old)
+    return True
+
+
+def _may_replace_tiles(
+    argument: SSAValue, made: Sequence[tuple[TilesOp, int]], places: Places
+) -> bool:
+    """Whether tile loops may write a group's values where the argument lies."""
+    old = places.group(argument)
+    for loop, k in made:
+        if k >= len(loop.placed) or not may_write_tiles(loop, k, places, old):
+            return False
+    for loop, k in made:
+        share_tiles(loop, k, places, old)
     return True
 
 

@@ -121,3 +121,47 @@ func.func @old_in_loop(%w: tensor<4xf32> {mlc.donated = 0 : i64}, %n: tensor<i64
   }
   func.return %r : tensor<4xf32>
 }
+
+// A tile loop writes over tiles that its trips read where they write them.
+// CHECK-LABEL: @tiles
+// CHECK:         mlc.tiles
+// CHECK:           over = [0 : i64], buffers = [#mlc.buffer<tile 0>]
+// CHECK:         buffers = [#mlc.buffer<out 0>]
+// CHECK-NOT:     mlc.kernel
+func.func @tiles(%w: tensor<6x4xf32> {mlc.donated = 0 : i64}) -> tensor<6x4xf32> {
+  %m = mlc.tiles (%i in 6 step 3) -> (tensor<6x4xf32> at (0)) {
+    %t = mlc.tile %w[%i] at (0) : tensor<6x4xf32> -> tensor<3x4xf32>
+    %e = mlc.tanh %t : tensor<3x4xf32>
+    mlc.yield %e : tensor<3x4xf32>
+  }
+  func.return %m : tensor<6x4xf32>
+}
+
+// It does not where another trip, or who comes after it, reads the old elements.
+// CHECK-LABEL: @other_tiles
+// CHECK:         buffers = [#mlc.buffer<arena 0>]
+// CHECK:         mlc.kernel "copy"
+// CHECK:           buffers = [#mlc.buffer<out 0>]
+func.func @other_tiles(%w: tensor<6x6xf32> {mlc.donated = 0 : i64}) -> tensor<6x6xf32> {
+  %m = mlc.tiles (%i in 6 step 3) -> (tensor<6x6xf32> at (0)) {
+    %t = mlc.tile %w[%i] at (1) : tensor<6x6xf32> -> tensor<6x3xf32>
+    %e = mlc.transpose "ab->ba" %t : tensor<6x3xf32> -> tensor<3x6xf32>
+    %f = mlc.tanh %e : tensor<3x6xf32>
+    mlc.yield %f : tensor<3x6xf32>
+  }
+  func.return %m : tensor<6x6xf32>
+}
+
+// CHECK-LABEL: @tiles_later
+// CHECK:         mlc.reduce
+// CHECK:         mlc.kernel "copy"
+// CHECK:           buffers = [#mlc.buffer<out 0>]
+func.func @tiles_later(%w: tensor<6x4xf32> {mlc.donated = 0 : i64}, %x: tensor<6x4xf32>) -> (tensor<6x4xf32>, tensor<4xf32>) {
+  %m = mlc.tiles (%i in 6 step 3) -> (tensor<6x4xf32> at (0)) {
+    %t = mlc.tile %x[%i] at (0) : tensor<6x4xf32> -> tensor<3x4xf32>
+    %e = mlc.exp %t : tensor<3x4xf32>
+    mlc.yield %e : tensor<3x4xf32>
+  }
+  %s = mlc.reduce "sum" "ab->b" %w : tensor<6x4xf32> -> tensor<4xf32>
+  func.return %m, %s : tensor<6x4xf32>, tensor<4xf32>
+}
