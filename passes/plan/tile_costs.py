@@ -45,6 +45,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         return 0.0
     readers: dict[SSAValue, set[int]] = {}
     factors: set[SSAValue] = set()
+    inline: set[SSAValue] = set()
     for op in group.ops:
         kernel = _kernel_of(op, homes)
         for read in maps.sources_of(op):
@@ -52,6 +53,8 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
                 readers.setdefault(read.value, set()).add(kernel)
                 if isinstance(op, ContractOp):
                     factors.add(read.value)
+            elif read.value.owner not in members and not maps.is_made_up(read.value):
+                inline.add(read.value)
     saved = per_row = whole = 0
     rows = estimate(product(group.rows))
     for value, reading in readers.items():
@@ -79,6 +82,9 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     if before > SHARED_S:
         before += target.fork_join_s * (len(kernels) - 1)
     after = saved / bandwidth(total // tiles, target, 1) + KERNEL_CALL_S * tiles * len(kernels)
+    # a loop cuts tiles from memory: what kernels compute where they read it is written for it
+    written = 2 * sum(estimate(bytes_of(value.type)) for value in inline)
+    after += written / bandwidth(written, target, 1)
     return before - after
 
 
