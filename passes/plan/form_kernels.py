@@ -102,8 +102,8 @@ def forced_values(function: FuncOp, forced: Sequence[str]) -> dict[SSAValue, Sta
 
 def _form(function: FuncOp, planner: Planner) -> None:
     block = function.body.block
-    if any(isinstance(op, KernelOp) for op in block.ops):
-        return
+    if any(isinstance(op, KernelOp) for op in function.walk()):
+        return  # they are formed, in tile loops too
     symbols = symbols_of(function)
     if symbols and "mlc.symbols" not in function.attributes:
         function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(name) for name in symbols])
