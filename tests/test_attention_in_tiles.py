@@ -17,14 +17,15 @@ def attention_of(
     """In double, with all scores."""
     q, k, v = (np.array(x, dtype=float) for x in (q, k, v))
     with np.errstate(all="ignore"):
-        scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+        scores: Any = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
         if bias is not None:
             scores = scores + bias
         if mask is not None:
             scores = np.where(mask, scores, -np.inf)
         if is_causal:
-            m, n = scores.shape[-2:]
-            scores = np.where(np.arange(n) <= np.arange(m)[:, None] + n - m, scores, -np.inf)
+            sizes: tuple[int, ...] = scores.shape
+            m, n = sizes[-2:]
+            scores = np.where(np.arange(n) <= np.arange(m)[:, None] + (n - m), scores, -np.inf)
         top: Any = scores.max(axis=-1, keepdims=True, initial=-np.inf)
         e = np.exp(scores - top)
         return (e / e.sum(axis=-1, keepdims=True)) @ v

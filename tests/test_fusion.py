@@ -161,6 +161,12 @@ def kernel_sums(x: Any, y: Any, b: Any) -> Any:
     return np.exp(-(d * d).sum(axis=-1)) @ b
 
 
+def gram_sums(x: Any, y: Any, b: Any) -> Any:
+    """The same with distances from products: |x|^2 + |y|^2 - 2 x y."""
+    d = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1) - 2 * (x @ y.T)
+    return np.exp(-d) @ b
+
+
 def nearest(x: Any, y: Any) -> Any:
     """Squared distances to the nearest neighbours."""
     d = x[:, None, :] - y[None, :, :]
@@ -184,6 +190,8 @@ PAIRS: dict[str, tuple[Program, Callable[[int, int], Shapes], int, int | None]] 
     "energy": (energy, lambda m, _: ((m, 3), (m,)), 1, 4),
     "potential": (potential, lambda m, _: ((m, 3), (m,)), 1, 2),
     "kernel sums": (kernel_sums, lambda m, n: ((m, 3), (n, 3), (n,)), 1, 3),
+    # |y|^2 is known before the loop
+    "gram sums": (gram_sums, lambda m, n: ((m, 3), (n, 3), (n,)), 2, 4),
     "nearest": (nearest, lambda m, n: ((m, 3), (n, 3)), 1, 2),
     "nearest number": (nearest_number, lambda m, n: ((m, 3), (n, 3)), 1, None),
 }
