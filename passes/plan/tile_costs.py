@@ -110,6 +110,7 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
         return 0.0
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
     walks = Walks(group, maps).count
+    # pointwise arithmetic is repeated by the kernels that store, too
     again = sum(
         estimate(op.flops()) / target.f32_flops_per_s for op in wide if isinstance(op, ContractOp)
     )
@@ -120,8 +121,9 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
         estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
         for value in _outside(group, maps)
     )
-    before = saved / bandwidth(saved, target, 1)
-    if saved > target.l3_bytes:
+    held = 2 * max(estimate(bytes_of(op.results[0].type)) for op in stored)  # one makes the next
+    before = saved / bandwidth(held, target, 1)
+    if held > target.l3_bytes:
         before *= MEMORY_FACTOR
     after = (walks - 1 + others) * again
     after += 2 * walks * tiles * streamed / bandwidth(streamed, target, 1)
