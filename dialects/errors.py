@@ -23,6 +23,14 @@ class DTypeError(MlcError, TypeError):
     """
 
 
+class MemoryLimitError(MlcError, MemoryError):
+    """
+    A program needs more memory than `peak_bytes` allows, whatever is computed again.
+
+        @mlc.compile(peak_bytes="64MiB")     # a higher limit, mlc.checkpoint, a smaller batch
+    """
+
+
 class CompilerBug(MlcError):  # noqa: N818 - what it is: no user can make or mend this error
     """
     mlc itself is at fault.

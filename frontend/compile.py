@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from mlc.knobs import FUSIONS, Fusion
+from mlc.knobs import FUSIONS, Fusion, byte_count
 
 if TYPE_CHECKING:
     from mlc.frontend.dispatcher import Dispatcher
@@ -34,6 +35,7 @@ class Settings:
     donate: tuple[str, ...] = ()
     contract: str | None = None
     fusion: Fusion | None = None
+    peak_bytes: int | None = None
 
 
 class Compiled(Generic[P, R]):
@@ -120,6 +122,7 @@ def compile(  # noqa: A001 - mlc.compile
     donate: Sequence[str] | str = (),
     contract: str | None = None,
     fusion: Fusion | None = None,
+    peak_bytes: int | str | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
@@ -147,6 +150,11 @@ def compile(  # noqa: A001 - mlc.compile
     `fusion`: which ops share a kernel: "exact" (default) searches for the plan of least predicted
     time; "all", "fnr" (fuse, no redundancy) and "greedy" are rules of thumb, "none" stores every
     value. The environment variable MLC_FUSION says it for functions that do not.
+
+    `peak_bytes`: what a call may allocate for results and between kernels, 2**26 or "64MiB";
+    arguments are not counted. Values that wait long for their readers, as the forward pass makes
+    them for the backward pass, are computed again until it is kept; MemoryLimitError where that is
+    not enough. Sizes must be known: each has a program of its own.
     """
     settings = _settings(options)
     if function is None:
@@ -176,7 +184,7 @@ def _settings(options: dict[str, Any]) -> Settings:
     for name in ("static", "donate"):
         names = options.pop(name, ())
         options[name] = (names,) if isinstance(names, str) else tuple(names)
-    known = ("target", "threads", "numerics", "dynamic", "static", "donate", "contract", "fusion")
+    known = tuple(Settings.__dataclass_fields__)
     if unknown := sorted(options.keys() - set(known)):
         accepted = ", ".join(known)
         raise TypeError(f"mlc.compile has no option {unknown[0]!r}; expected one of {accepted}")
@@ -193,6 +201,8 @@ def _settings(options: dict[str, Any]) -> Settings:
     if settings.fusion not in (None, *FUSIONS):
         expected = ", ".join(map(repr, FUSIONS))
         raise ValueError(f"fusion={settings.fusion!r}; expected one of {expected}")
+    if settings.peak_bytes is not None:
+        settings = replace(settings, peak_bytes=_bytes(settings.peak_bytes))
     threads = settings.threads
     if threads is not None and (not isinstance(threads, int) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"threads={threads!r}; expected an integer >= 1")
@@ -202,6 +212,15 @@ def _settings(options: dict[str, Any]) -> Settings:
 
         Contract.parse(settings.contract)
     return settings
+
+
+def _bytes(given: object) -> int:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    if isinstance(given, str):
+        with suppress(ValueError, OverflowError):
+            return byte_count(given)
+    raise ValueError(f'peak_bytes={given!r}; expected bytes such as 2**26 or "64MiB"')
 
 
 def _check_dynamic(dynamic: Any) -> None:

@@ -11,7 +11,7 @@ from mlc.dialects.errors import MlcError
 from mlc.frontend import access
 from mlc.frontend.arguments import Call, Parameters
 from mlc.frontend.donation import check_donated, donated_leaves
-from mlc.frontend.errors import ConcretizationError, SpecialiseSignal
+from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
 from mlc.frontend.kinds import is_scalar
 from mlc.frontend.lowered import Lowered, is_gpu
 from mlc.frontend.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
@@ -219,6 +219,13 @@ class Dispatcher:
 
     def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
         """The program for given shapes."""
+        symbols = {s for shape in shapes for dim in shape for s in dim.symbols()}
+        if symbols and self.settings.peak_bytes is not None:
+            raise NotSupportedError(
+                f"{self.function.__name__}: peak_bytes= needs sizes that are known when the"
+                f" function is compiled; {', '.join(sorted(symbols))} varies: leave it out of"
+                " dynamic= and of TensorSpec"
+            )
         return trace_program(
             self.function,
             self.function.__name__,

@@ -111,7 +111,11 @@ def options_of(settings: Settings) -> Options:
     target = named_target(name, host=host_target, cuda=_gpu_target)
     fusion = settings.fusion or knobs.current().fusion
     return Options(
-        target=target, threads=settings.threads, numerics=settings.numerics, fusion=fusion
+        target=target,
+        threads=settings.threads,
+        numerics=settings.numerics,
+        fusion=fusion,
+        peak_bytes=settings.peak_bytes,
     )
 
 

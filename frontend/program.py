@@ -25,10 +25,12 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_array, is_scalar
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.paths import Guard, HiddenInput, Path
+from mlc.frontend.source import definition_of
 from mlc.frontend.symbolic import SymbolicDim
 from mlc.frontend.trace import Assumption, Trace, tracing
 from mlc.frontend.tracer import Tracer
 from mlc.frontend.transform import transformed
+from mlc.runtime.interpret import entry_function
 
 ResultKind = Literal["array", "number", "constant"]
 
@@ -147,6 +149,8 @@ def trace_program(
         }
         places = {inputs.index(k): number for number, k in in_place.items()}
         module = trace.finish(ssa, numerics=numerics, donated=places)
+        if (site := definition_of(function)) is not None:
+            entry_function(module).location = site.location
     returns_tuple = None if not written and _is_plain(structure, results) else True
     signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
     return Program(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import opcode
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import FileLineColLoc
@@ -60,6 +62,14 @@ def site_of(location: object) -> Site | None:
         return None
     column = location.column.data
     return Site(location.filename.data, location.line.data, column, column + 1)
+
+
+def definition_of(function: object) -> Site | None:
+    """Where the user defines a function, or the one that it wraps; None where that is unknown."""
+    code = getattr(inspect.unwrap(cast("Callable[..., object]", function)), "__code__", None)
+    if not isinstance(code, CodeType):
+        return None
+    return Site(code.co_filename, code.co_firstlineno, 1, 1)
 
 
 def shown_path(filename: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mlc.version import __version__
 
 if TYPE_CHECKING:
-    from mlc.dialects.errors import CompilerBug, DTypeError, MlcError, ShapeError
+    from mlc.dialects.errors import CompilerBug, DTypeError, MemoryLimitError, MlcError, ShapeError
     from mlc.frontend import nn, numpy, optim, random
     from mlc.frontend import torch_bridge as torch
     from mlc.frontend.check_grads import check_grads
@@ -68,6 +68,7 @@ _PLACES = {
     "MlcError": "mlc.dialects.errors",
     "ShapeError": "mlc.dialects.errors",
     "DTypeError": "mlc.dialects.errors",
+    "MemoryLimitError": "mlc.dialects.errors",
     "CompilerBug": "mlc.dialects.errors",
     "NotSupportedError": "mlc.frontend.errors",
     "ConcretizationError": "mlc.frontend.errors",
@@ -81,6 +82,7 @@ __all__ = [
     "ConcretizationError",
     "ContractError",
     "DTypeError",
+    "MemoryLimitError",
     "MlcError",
     "NotSupportedError",
     "ShapeError",

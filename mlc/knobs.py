@@ -144,7 +144,7 @@ def _boolean(text: str) -> bool:
     raise ValueError(text)
 
 
-def _byte_count(text: str) -> int:
+def byte_count(text: str) -> int:
     """`512M`, `1.5GiB`, `4096`: suffixes are powers of 1024."""
     digits = text.upper().removesuffix("IB").removesuffix("B")
     power = "KMGT".find(digits[-1:]) + 1 if digits else 0
@@ -178,7 +178,7 @@ _DUMP = _Variable("MLC_DUMP", Path, "a folder", "dump nothing")
 _VERIFY = _Variable("MLC_VERIFY", _boolean, "0 or 1", "verify nothing in the JIT path")
 _CACHE_DIR = _Variable("MLC_CACHE_DIR", Path, "a folder", "use ~/.cache/mlc")
 _CACHE_BYTES = _Variable(
-    "MLC_CACHE_BYTES", _byte_count, "bytes such as 500000000, 512M or 0", "keep at most 1G"
+    "MLC_CACHE_BYTES", byte_count, "bytes such as 500000000, 512M or 0", "keep at most 1G"
 )
 _THREADS = _Variable("MLC_THREADS", _thread_count, "an integer >= 1", "use every allowed core")
 _TARGET = _Variable("MLC_TARGET", str, "a name", "compile for the machine mlc runs on")

@@ -118,29 +118,13 @@ class Levels:
 
     def report_of(self, planned: ModuleOp, sizes: Mapping[str, int]) -> Plan:
         """The kernels of some plan of this program."""
-        return plan_of(planned, self.options.target, self.known_sizes(sizes), self._threads())
-
-    def _threads(self) -> int:
-        from mlc.runtime.threads import get_threads
-
-        return self.options.threads or get_threads()
+        return plan_of(
+            planned, self.options.target, self.known_sizes(sizes), self.options.thread_count()
+        )
 
     def memory(self, sizes: Mapping[str, int]) -> Memory:
         """Bytes of a call, and what lies where while each kernel runs."""
-        module, known = self.plan(), self.known_sizes(sizes)
-        kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-        needed = {op: reserved_bytes(self._scratch(op), sizes_at(op, known)) for op in kernels}
-        reserved, threads = None, self._threads()
-        if any(isinstance(op, TilesOp) for op in module.walk()):
-            reserved = reserve_of(lower_plan(module.clone()), known, threads)
-        return memory_of(module, known, needed, reserved_bytes=reserved, threads=threads)
-
-    def _scratch(self, kernel: KernelOp) -> tuple[Scratch, ...]:
-        if isinstance(self.options.target, CpuTarget):
-            return scratch_of(kernel)
-        from mlc.lowering.gpu.lower import work_of
-
-        return work_of(kernel, frozenset()).scratch
+        return memory_of_plan(self.plan(), self.options, self.known_sizes(sizes))
 
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes had to say."""
@@ -157,13 +141,31 @@ class Levels:
         return Explanation(
             name=self.name,
             target=self.options.target,
-            threads=self._threads(),
+            threads=self.options.thread_count(),
             sizes=known,
             plan=self.report(sizes),
             memory=self.memory(sizes),
             graph=graph_of(self.plan(), known),
             remarks=self.remarks(),
         )
+
+
+def memory_of_plan(module: ModuleOp, options: Options, sizes: Mapping[str, int]) -> Memory:
+    """What a call of a planned module allocates, and what lies where while each kernel runs."""
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    needed = {op: reserved_bytes(_scratch(op, options), sizes_at(op, sizes)) for op in kernels}
+    reserved, threads = None, options.thread_count()
+    if any(isinstance(op, TilesOp) for op in module.walk()):
+        reserved = reserve_of(lower_plan(module.clone()), sizes, threads)
+    return memory_of(module, sizes, needed, reserved_bytes=reserved, threads=threads)
+
+
+def _scratch(kernel: KernelOp, options: Options) -> tuple[Scratch, ...]:
+    if isinstance(options.target, CpuTarget):
+        return scratch_of(kernel)
+    from mlc.lowering.gpu.lower import work_of
+
+    return work_of(kernel, frozenset()).scratch
 
 
 def reserve_of(loops: ModuleOp, sizes: Mapping[str, int], threads: int) -> int:

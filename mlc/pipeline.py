@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +24,8 @@ from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.passes.dominance import verify_dominance
+from mlc.passes.plan.form_tiles import LIMIT
+from mlc.passes.plan.rematerialise import rematerialise
 
 if TYPE_CHECKING:
     from mlc.executable import Executable
@@ -40,10 +42,18 @@ class Options:
     threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
     numerics: Literal["strict", "standard", "fast"] = "standard"
     fusion: knobs.Fusion = "exact"
+    peak_bytes: int | None = None  # limit of what a call allocates; it depends on the threads
 
     def key(self) -> str:
         """The options that change the code."""
-        return f"{self.numerics}|{self.fusion}|{self.target!r}"
+        key = f"{self.numerics}|{self.fusion}|{self.target!r}"
+        return key if self.peak_bytes is None else f"{key}|{self.peak_bytes}|{self.thread_count()}"
+
+    def thread_count(self) -> int:
+        """The threads of a parallel region, as far as they are known now."""
+        from mlc.runtime.threads import get_threads
+
+        return self.threads or get_threads()
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,11 @@ STAGES = (
             Step("mlc-dce", "loops still carry the sums that left them"),
             Step("mlc-turn-factors", "no index letters absorb views any more"),
             Step("mlc-drop-barriers", "nothing merges values any more"),
+            Step(
+                "mlc-rematerialise",
+                "copies of what is computed again stay apart",
+                options=("fusion",),
+            ),
         ),
         leaves=("builtin.", "func.", "mlc."),
     ),
@@ -180,6 +195,11 @@ def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> 
     if step.name == "mlc-plan-to-loops":
         return lower_plan(module)  # a new module: the plan stays for whoever asks for it
     chosen = {name: getattr(options, name) for name in step.options}
+    if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
+        from mlc.levels import memory_of_plan  # knows what kernels need beside their buffers
+
+        rematerialise(module, options.fusion, lambda planned: memory_of_plan(planned, options, {}))
+        return module
     registry.load(step.name)(**chosen).apply(context, module)
     return module
 
@@ -188,6 +208,8 @@ def prepare(module: ModuleOp, options: Options) -> None:
     """States target and numerics in the IR, so that passes are functions of it alone."""
     module.attributes[ATTRIBUTE] = TargetAttr(options.target)
     module.attributes["mlc.numerics"] = StringAttr(options.numerics)
+    if options.peak_bytes is not None:
+        module.attributes[LIMIT] = IntegerAttr(options.peak_bytes, i64)
 
 
 def level_of(module: ModuleOp) -> Level:

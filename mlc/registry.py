@@ -27,6 +27,7 @@ PASSES = {
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
+    "mlc-rematerialise": "mlc.passes.plan.rematerialise:RematerialisePass",
     "mlc-form-tiles": "mlc.passes.plan.form_tiles:FormTilesPass",
     "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
     "mlc-donate-arguments": "mlc.passes.plan.donate_arguments:DonateArgumentsPass",

@@ -27,6 +27,7 @@ from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.ownership import Ownership
+from mlc.passes.plan.plan_cost import stored_bytes
 from mlc.passes.plan.planner import Planner
 from mlc.passes.plan.stream import COMBINE, Stream
 from mlc.passes.plan.tile_axes import AxisMaps, operands_of
@@ -34,13 +35,21 @@ from mlc.passes.plan.tile_groups import Group, fold_of
 from mlc.passes.plan.tile_scope import TileScope
 from mlc.passes.plan.tile_search import tile_groups
 
+LIMIT = "mlc.peak_bytes"
+"""Module attribute: the bytes that a call may allocate for results and between kernels."""
+
+DEAR = "mlc.less_memory"
+"""Module attribute: tile loops need not pay, if they store less."""
+
 
 @dataclass(frozen=True)
 class FormTilesPass(ModulePass):
     """
     softmax: m = max x; e = exp(x - m); s = sum e; e / s  ->  the same for 16 rows at a time
 
-    Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles.
+    Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles. In a module with
+    `mlc.peak_bytes`, no loop computes what would be stored as well; with `mlc.less_memory` loops
+    whose columns are never stored are formed even where storing them would take less time.
 
     `tile`: rows and columns of every tile, for all groups that are legal, whether they pay or not,
     which tests of small programs ask for; without it those that pay, by estimate.
@@ -60,15 +69,21 @@ class FormTilesPass(ModulePass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 block = function.body.block
                 grouping = Grouping(block, Ownership(function), planner).run()
-                _Function(target, self.tile).visit(block, grouping)
+                small = DEAR in op.attributes
+                limited = LIMIT in op.attributes and not small
+                _Function(target, self.tile, limited=limited, small=small).visit(block, grouping)
 
 
 class _Function:
     """The rewriting of one function."""
 
-    def __init__(self, target: CpuTarget, tile: Sequence[int]) -> None:
+    def __init__(
+        self, target: CpuTarget, tile: Sequence[int], *, limited: bool, small: bool
+    ) -> None:
         self.target = target
         self.tile = tile
+        self.limited = limited
+        self.small = small
         self.maps = AxisMaps()
         self.names = 0
 
@@ -78,8 +93,12 @@ class _Function:
             if isinstance(op, ControlOp):
                 for inner in op.blocks:
                     self.visit(inner, grouping.inner[inner])
-        for group in tile_groups(block, self.maps, grouping, self.target, self.tile):
-            _Loop(block, group, self).form()
+        for group in tile_groups(
+            block, self.maps, grouping, self.target, self.tile, less_memory=self.small
+        ):
+            loop = _Loop(block, group, self)
+            if not (self.limited and loop.stores_twice()):
+                loop.form()
 
     def symbol(self, extent: Dim, step: int) -> str:
         """The name of a tile's size where the last tile may be smaller."""
@@ -150,6 +169,20 @@ class _Loop:
         loop.location = last.location
         self.outer.insert_op_before(loop, last)
         self._replace(loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)])
+
+    def stores_twice(self) -> bool:
+        """
+        Whether columns that are computed in the loop are wanted elsewhere too, and are no larger
+        than what the loop hands on: both would lie in memory, where one would do.
+        """
+        results = [op for op in self.group.ops if not self.group.is_wide(op) and self._leaves(op)]
+        largest = max((stored_bytes(op.results[0].type) for op in results), default=0)
+        return any(
+            self.group.is_wide(op)
+            and stored_bytes(op.results[0].type) <= largest
+            and self._leaves(op)
+            for op in self.group.ops
+        )
 
     def _scaled(self, op: TensorOp, value: SSAValue) -> SSAValue:
         """What a tile adds to a sum, times what the sum is multiplied by."""

@@ -15,19 +15,30 @@ from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_costs import gain
 from mlc.passes.plan.tile_groups import MIN_COLUMNS, Group, Growth, starts_of
 
+LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
+
 
 def tile_groups(
-    block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget, tile: Sequence[int] = ()
+    block: Block,
+    maps: AxisMaps,
+    grouping: Grouping,
+    target: CpuTarget,
+    tile: Sequence[int] = (),
+    *,
+    less_memory: bool = False,
 ) -> Iterator[Group]:
     """
     The groups of a block one by one, each legal and by estimate cheaper than its kernels: whoever
     takes one forms its loop before asking for the next. With a `tile` of rows and columns, whatever
-    they cost.
+    they cost. With `less_memory`, loops whose columns are never stored may cost more than kernels.
     """
 
     def worth(group: Group) -> float:
         if not tile:
-            return gain(group, maps, grouping, target)
+            seconds = gain(group, maps, grouping, target)
+            if less_memory and group.column is not None and group.steps and group.column_step:
+                return max(seconds, LEAST_S)
+            return seconds
         group.steps, group.column_step = (*[1] * (len(group.rows) - 1), tile[0]), tile[1]
         return len(group.ops) - 1.0
 
