@@ -371,9 +371,9 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
         function: Function, place: Real, spacing: float | None = None
     ) -> tuple[float, float]:
         first = dtype(rounded(place))
-        spacing = np.spacing(first) if spacing is None else dtype(spacing)
-        first = np.rint(first / spacing) * spacing
-        near = [float(first + k * spacing) for k in range(-100, 101)]
+        apart = np.spacing(first) if spacing is None else dtype(spacing)
+        first = np.rint(first / apart) * apart
+        near = [float(first + k * apart) for k in range(-100, 101)]
         exact = [function(mpmath.mpf(x)) for x in near]
         lost = [abs(x - mpmath.mpf(rounded(x))) for x in exact]
         best = min(range(len(near)), key=lambda k: lost[k])
@@ -399,7 +399,7 @@ def tables(dtype: type[np.floating]) -> dict[str, tuple[float, ...]]:
                 middle = mpmath.mpf(2 * (entries + k) + 1) / (2 * entries)
                 lower = k < entries // 2
                 place = mpmath.mpf(1) / (middle if lower else middle / 2)
-                more = 0 if lower else of_2
+                more = mpmath.mpf(0) if lower else of_2
 
                 def logarithm(x: Real, scale: Real = scale, more: Real = more) -> Real:
                     return more - mpmath.log(x) * scale

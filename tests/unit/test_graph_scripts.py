@@ -102,7 +102,11 @@ def test_regression_never_turns_its_matrix() -> None:
 def test_chain_with_a_vector_is_three_vectors() -> None:
     a, b, c = (RNG.standard_normal((128, 128)).astype(np.float32) for _ in range(3))
     v = RNG.standard_normal(128).astype(np.float32)
-    module, _ = lowered(lambda a, b, c, v: a @ b @ c @ v, a, b, c, v)
+
+    def f(a: Any, b: Any, c: Any, v: Any) -> Any:
+        return a @ b @ c @ v
+
+    module, _ = lowered(f, a, b, c, v)
     products = [op for op in module.walk() if isinstance(op, ContractOp)]
     assert [shape_of(op.result.type) for op in products] == [(Dim.const(128),)] * 3
     assert [op.flops() for op in products] == [Dim.const(2 * 128**2)] * 3
@@ -111,7 +115,11 @@ def test_chain_with_a_vector_is_three_vectors() -> None:
 def test_scaled_sum_times_a_matrix_is_one_loop() -> None:
     """R = (A + s B) C, elementwise: nothing is written but R."""
     a, b, c = (RNG.standard_normal((40, 30)).astype(np.float32) for _ in range(3))
-    f = mlc.compile(lambda a, b, c, s: (a + s * b) * c)
+
+    @mlc.compile
+    def f(a: Any, b: Any, c: Any, s: Any) -> Any:
+        return (a + s * b) * c
+
     plan = f.lower(a, b, c, np.float32(0.5)).compile().plan()
     assert len(plan.kernels) == 1
     assert not plan.intermediates
@@ -122,7 +130,13 @@ def test_branches_share_what_both_compute() -> None:
     """The product stands before them, once."""
 
     def f(x: Any, c: Any) -> Any:
-        return mlc.cond(c, lambda x: np.exp(x @ x), lambda x: (x @ x) + 1, x)
+        def then(x: Any) -> Any:
+            return np.exp(x @ x)
+
+        def otherwise(x: Any) -> Any:
+            return (x @ x) + 1
+
+        return mlc.cond(c, then, otherwise, x)
 
     x = RNG.standard_normal((32, 32)).astype(np.float32) / 6
     module, _ = lowered(f, x, np.True_)

@@ -66,7 +66,9 @@ def test_factors_of_any_width(widths: tuple[int, ...], turned: bool) -> None:
 
 def test_sibling_convolutions_are_one() -> None:
     def f(x: Any, a: Any, b: Any) -> Any:
-        return nn.conv(x, a).max((1, 2, 3)) + nn.conv(x, b).min((1, 2, 3))
+        first: Any = nn.conv(x, a)
+        second: Any = nn.conv(x, b)
+        return first.max((1, 2, 3)) + second.min((1, 2, 3))
 
     arguments = normal(2, 6, 11, 11), normal(24, 6, 3, 3), normal(40, 6, 3, 3)
     assert merged(f, *arguments) == (1, 0)
