@@ -5,7 +5,7 @@ graph, found by asking each op for one element (D22: legality).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -45,6 +45,7 @@ class AxisMaps:
     def __init__(self) -> None:
         self._moves: dict[TensorOp, Moves] = {}
         self._sources: dict[TensorOp, tuple[Read, ...]] = {}
+        self._places: dict[TensorOp, dict[SSAValue, Mapping[int, int]]] = {}
         self._made_up: dict[SSAValue, bool] = {}
         self._views: dict[Operation, bool] = {}
         self._producers: dict[Operation, tuple[Operation, ...]] = {}
@@ -74,6 +75,7 @@ class AxisMaps:
                     self._producers.pop(op, None)
                     if isinstance(op, TensorOp):
                         self._sources.pop(op, None)
+                        self._places.pop(op, None)
                     op = op.parent_op()
                 if isinstance(use.operation, TensorOp) and self.is_view(use.operation):
                     pending += use.operation.results
@@ -103,6 +105,20 @@ class AxisMaps:
             for k, x in enumerate(op.operands):
                 reads += self._through(x, tuple(move[k] for move in moves))
             found = self._sources[op] = tuple(dict.fromkeys(reads))
+        return found
+
+    def places_in(self, user: TensorOp, value: SSAValue) -> Mapping[int, int]:
+        """For axes of a value that an op reads where they are in its space, if in one place."""
+        known = self._places.setdefault(user, {})
+        found = known.get(value)
+        if found is None:
+            seen: dict[int, set[int]] = {}
+            for read in self.sources_of(user):
+                if read.value is value:
+                    for k, axis in enumerate(read.axes):
+                        if axis is not None:
+                            seen.setdefault(axis, set()).add(k)
+            found = known[value] = {a: ks.pop() for a, ks in seen.items() if len(ks) == 1}
         return found
 
     def is_free(self, op: Operation) -> bool:

@@ -142,7 +142,7 @@ class Growth:
                     if self._is_wide(other) and not _may_dissolve(other.results[0]):
                         return None  # it is stored in any case
         ops = self.graph.ordered(self.axes)  # each was added so that they are convex
-        while (kept := [op for op in ops if self._agrees(op, self.axes[op], set(ops))]) != ops:
+        while (kept := self._agreeing(ops)) != ops:
             ops = self._convex(kept)
         if self.seed not in ops:
             return None
@@ -196,17 +196,8 @@ class Growth:
 
     def _found(self, user: TensorOp, op: TensorOp) -> Axes:
         """Where an op's axes are in the iteration space of one that reads its result."""
-        places: list[int | None] = []
-        for wanted in self.axes[op]:
-            found = {
-                k
-                for read in self.maps.sources_of(user)
-                if read.value is op.results[0]
-                for k, axis in enumerate(read.axes)
-                if axis is not None and axis == wanted
-            }
-            places.append(found.pop() if len(found) == 1 else None)
-        return tuple(places)
+        places = self.maps.places_in(user, op.results[0])
+        return tuple(None if axis is None else places.get(axis) for axis in self.axes[op])
 
     def _column_of(self, user: TensorOp) -> int | None:
         """Where an op has the columns that members whose results it reads have."""
@@ -275,6 +266,10 @@ class Growth:
             if has != (moved[-1] is not None) or (has and moved[-1] != column):
                 return False
         return True
+
+    def _agreeing(self, ops: Sequence[TensorOp]) -> list[TensorOp]:
+        members = set(ops)
+        return [op for op in ops if self._agrees(op, self.axes[op], members)]
 
     def _convex(self, members: Collection[TensorOp]) -> list[TensorOp]:
         folds = {op for op in members if self._is_fold(op, self.axes[op])}

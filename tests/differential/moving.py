@@ -16,7 +16,14 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
-from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import (
+    BroadcastOp,
+    ConcatOp,
+    JoinOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
 from tests.differential.elementwise import bounded, certain, converted, number, partner
 from tests.differential.programs import SYMBOLS, Program
 from tests.differential.values import INFINITE, Known, Traced, fitted, total
@@ -112,7 +119,7 @@ def slicing(p: Program) -> None:
 
 
 def joining(p: Program) -> None:
-    """concat of two or three values."""
+    """concat of two values, join of three: of one meaning."""
     x = p.any(has_axes)
     if x is None:
         return
@@ -126,7 +133,8 @@ def joining(p: Program) -> None:
     for y in parts:
         known = known.join(y.known)
     if p.fits(word) and (fit := fitted(known, x.dtype)) is not None:
-        value = p.emit(ConcatOp, *(y.value for y in parts), axis=axis)
+        op = ConcatOp if len(parts) < 3 else JoinOp
+        value = p.emit(op, *(y.value for y in parts), axis=axis)
         p.add(value, x.dtype, word, fit)
 
 
