@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -146,6 +146,16 @@ class ThreadsOp(IRDLOperation):
         return ThreadsOp.create(operands=(ctx,), result_types=(INDEX,))
 
 
+def check_sizes(name: str, buffer: Attribute, sizes: int) -> None:
+    """VerifyException unless there is one size for each dynamic dim of a buffer."""
+    assert isinstance(buffer, MemRefType)
+    dynamic_dims = sum(size == DYNAMIC_INDEX for size in buffer.get_shape())
+    if dynamic_dims != sizes:
+        raise VerifyException(
+            f"{name}: {buffer} has {dynamic_dims} dynamic dims, got {sizes} sizes"
+        )
+
+
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
     """
@@ -172,14 +182,7 @@ class ArenaOp(IRDLOperation):
         return ArenaOp.create(operands=(ctx, byte_offset, *sizes), result_types=(buffer,))
 
     def verify_(self) -> None:
-        buffer = self.buffer.type
-        assert isinstance(buffer, MemRefType)
-        dynamic_dims = sum(size == DYNAMIC_INDEX for size in buffer.get_shape())
-        if dynamic_dims != len(self.sizes):
-            raise VerifyException(
-                f"mlc_par.arena: {buffer} has {dynamic_dims} dynamic dims, got "
-                f"{len(self.sizes)} sizes"
-            )
+        check_sizes(self.name, self.buffer.type, len(self.sizes))
 
 
 @irdl_op_definition
@@ -209,14 +212,7 @@ class ShiftOp(IRDLOperation):
         return ShiftOp.create(operands=(source, offset, *sizes), result_types=(buffer,))
 
     def verify_(self) -> None:
-        buffer = self.buffer.type
-        assert isinstance(buffer, MemRefType)
-        dynamic_dims = sum(size == DYNAMIC_INDEX for size in buffer.get_shape())
-        if dynamic_dims != len(self.sizes):
-            raise VerifyException(
-                f"mlc_par.shift: {buffer} has {dynamic_dims} dynamic dims, got "
-                f"{len(self.sizes)} sizes"
-            )
+        check_sizes(self.name, self.buffer.type, len(self.sizes))
 
 
 @irdl_op_definition

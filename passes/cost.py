@@ -24,9 +24,9 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.tiles import bounds_of
 
-KERNEL_CALL_S = (
-    5e-8  # one kernel more on a CPU, in a search: its call, and memory that it waits for
-)
+KERNEL_CALL_S = 5e-8
+"""One kernel more on a CPU, in a search: its call, and memory that it waits for."""
+
 CALL_S = 5e-9  # the call alone: arguments, cancel poll, error word; measured: docs/measurements.md
 WRITE_FACTOR = 1.4  # a line that is written is fetched first; measured: docs/measurements.md
 FIRST_ACCESS_S = (0.0, 3e-9, 15e-9, 100e-9)  # levels 1, 2, 3, memory; as above
@@ -223,6 +223,13 @@ def bandwidth(bytes_moved: int, target: CpuTarget, threads: int) -> float:
     if bytes_moved <= target.l3_bytes:
         return target.l3_read_bytes_per_s * threads
     return min(target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s)
+
+
+def rate_and_start(target: CpuTarget | GpuTarget) -> tuple[float, float]:
+    """Bytes per second where nobody knows which cache holds them; seconds of one kernel more."""
+    if isinstance(target, CpuTarget):
+        return target.l3_read_bytes_per_s, KERNEL_CALL_S
+    return target.hbm_bytes_per_s, LAUNCH_S
 
 
 def first_access_s(distance: int, target: CpuTarget) -> float:

@@ -89,17 +89,9 @@ def _from_outside(value: SSAValue, loop: TilesOp) -> Iterator[SSAValue]:
             continue
         seen.add(x)
         around = x.owner if isinstance(x.owner, Operation) else x.owner.parent_op()
-        if around is None or not _is_inside(around, loop):
+        if around is None or not loop.is_ancestor(around):
             if not is_unwritten(x):
                 yield x
         elif isinstance(x, BlockArgument) and isinstance(around, ControlOp):
             carried = around.carried_in(x.block)
             pending += [start for y, start in zip(carried, around.starts, strict=True) if y is x]
-
-
-def _is_inside(op: Operation, loop: TilesOp) -> bool:
-    """Whether an op is the loop or stands in it."""
-    at: Operation | None = op
-    while at is not None and at is not loop:
-        at = at.parent_op()
-    return at is loop

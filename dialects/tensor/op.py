@@ -84,6 +84,18 @@ class TensorOp(IRDLOperation):
         result = cls.infer([tensor_of(x) for x in operands], attributes, declared)
         return cls.create(operands=operands, result_types=[result], properties=attributes)
 
+    def on(self, operands: Sequence[SSAValue], result: Attribute | None = None) -> TensorOp:
+        """The op on other operands, with its line and name; `result`: of another type."""
+        new = type(self).create(
+            operands=operands,
+            result_types=[self.results[0].type if result is None else result],
+            properties=dict(self.properties),
+            attributes=dict(self.attributes),
+        )
+        new.location = self.location
+        new.results[0].name_hint = self.results[0].name_hint
+        return new
+
     @classmethod
     def infer(
         cls,

@@ -185,8 +185,7 @@ class TilesOp(ControlOp):
 
     def tile_dim(self, k: int) -> Dim:
         """The size of a tile along a loop axis, in the region."""
-        symbol = self.symbols[k]
-        return Dim.symbol(symbol) if symbol else Dim.const(self.steps[k])
+        return tile_size(self.symbols[k], self.steps[k])
 
     def is_dense(self, k: int) -> bool:
         """Whether the tiles of a placed result lie in one piece each, row by row."""
@@ -376,6 +375,11 @@ def is_phase(op: Operation) -> bool:
 def is_spread(op: Operation) -> bool:
     """Whether an op stands in a tile loop whose trips threads share."""
     return any(loop.spreads for loop in enclosing_tiles(op))
+
+
+def tile_size(symbol: str, step: int) -> Dim:
+    """The size of a tile on an axis, in the region: a symbol, or the step where that divides."""
+    return Dim.symbol(symbol) if symbol else Dim.const(step)
 
 
 def bounds_of(op: Operation) -> dict[str, Dim]:

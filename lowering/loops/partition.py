@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects import vec
 from mlc.dialects.dtypes import BOOL, I64, DType
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.cells import Cells, repeat_while
+from mlc.lowering.loops.cells import Segments
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
 from mlc.lowering.loops.network import lanes_on
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 SMALL_VECTORS = 4  # registers of the longest segment whose positions are sorted by counting
 STACK = 72  # segments: the smaller one is done first, so there are at most log2(2^63) + 1
 PATIENCE = 64  # moves per element before the row is sorted digit by digit instead
-
-DEPTH, MOVED = range(2)  # cells of the state: segments on the stack, elements moved so far
 
 
 class Partitioning:
@@ -59,25 +57,11 @@ class Partitioning:
         if isinstance(size, int) and size <= self.small:
             self._count(self.offset, size, 0)
             return
-        self.ends = Cells(b, 2 * STACK)
-        self.state = Cells(b, 2)
-        self.state.set(DEPTH, 0)
-        self.state.set(MOVED, 0)
-        self._push(0, size)
+        self.segments = Segments(b, 2, STACK)
+        self.segments.push(0, size)
         patience = b.mul(b.add(size, self.small), PATIENCE)
-
-        def goes_on() -> SSAValue:
-            waiting, patient = (
-                b.compare("gt", self.state.get(DEPTH), 0),
-                b.compare("le", self.state.get(MOVED), patience),
-            )
-            both = b.both(waiting, patient)
-            assert isinstance(both, SSAValue)
-            return both
-
-        repeat_while(b, goes_on, self._take)
-        gave_up = b.compare("gt", self.state.get(MOVED), patience)
-        b.when(gave_up, lambda: self.nest.by_digits(self.at, self.offset))
+        give_up = partial(self.nest.by_digits, self.at, self.offset)
+        self.segments.run(patience, self._take, give_up)
 
     def _fill(self) -> None:
         nest, b = self.nest, self.b
@@ -94,19 +78,10 @@ class Partitioning:
 
     # the stack ------------------------------------------------------------------------------
 
-    def _push(self, low: Index, high: Index) -> None:
-        b, depth = self.b, self.state.get(DEPTH)
-        self.ends.set(b.mul(depth, 2), low)
-        self.ends.set(b.add(b.mul(depth, 2), 1), high)
-        self.state.set(DEPTH, b.add(depth, 1))
-
     def _take(self) -> None:
         """Sorts or divides the segment on top of the stack."""
         b = self.b
-        depth = b.sub(self.state.get(DEPTH), 1)
-        self.state.set(DEPTH, depth)
-        low = self.ends.get(b.mul(depth, 2))
-        high = self.ends.get(b.add(b.mul(depth, 2), 1))
+        low, high = self.segments.pop()
         size = b.sub(high, low)
         b.when(
             b.compare("le", size, self.small),
@@ -119,21 +94,23 @@ class Partitioning:
     def _divide(self, low: Index, high: Index) -> None:
         b = self.b
         pivot = self._pivot(low, b.sub(high, low))
-        self.state.set(MOVED, b.add(self.state.get(MOVED), b.sub(high, low)))
+        self.segments.move(b.sub(high, low))
         middle = self._partition(low, high, pivot, "ult")
 
         def halves() -> None:
             left_is_less = b.compare("lt", b.sub(middle, low), b.sub(high, middle))
             first = b.choose(left_is_less, middle, low)
             second = b.choose(left_is_less, high, middle)
-            self._push(first, second)
-            self._push(b.choose(left_is_less, low, middle), b.choose(left_is_less, middle, high))
+            self.segments.push(first, second)
+            self.segments.push(
+                b.choose(left_is_less, low, middle), b.choose(left_is_less, middle, high)
+            )
 
         def smallest() -> None:
             # the pivot is the smallest key: those that equal it are in their places
             end = self._partition(low, high, pivot, "ule")
             self._write(low, end)
-            b.when(b.compare("lt", end, high), lambda: self._push(end, high))
+            b.when(b.compare("lt", end, high), lambda: self.segments.push(end, high))
 
         b.when(b.compare("eq", middle, low), smallest, halves)
 

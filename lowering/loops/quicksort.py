@@ -22,7 +22,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects import vec
 from mlc.dialects.dtypes import BOOL, DType
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.cells import Cells, repeat_while
+from mlc.lowering.loops.cells import Segments
 from mlc.lowering.loops.element import Lanes, Position
 from mlc.lowering.loops.kernel import vector_loop
 from mlc.lowering.loops.network import lanes_on, sorted_registers
@@ -38,10 +38,9 @@ SAMPLES = 9  # of a pivot
 MANY = 3  # of them that equal the pivot: equal keys are set aside
 UNROLL = 4
 
-DEPTH, MOVED = range(2)  # cells of the state
-LOW, HIGH, PLACE, WIDTH = range(4)  # cells of a segment
-FIRST, SECOND, EQUAL = 0, 1, 2  # PLACE: the array it is in, plus EQUAL where all keys are one
-THREE_WAYS = 4  # PLACE: the pivot was the least key of it
+WIDTH = 3  # of a segment: where it begins and ends, and its place
+FIRST, SECOND, EQUAL = 0, 1, 2  # its place: the array it is in, plus EQUAL where all keys are one
+THREE_WAYS = 4  # its place: the pivot was the least key of it
 
 
 class Quicksort:
@@ -63,27 +62,16 @@ class Quicksort:
             self._network(size, 0, self._registers(size), self._key_at)
             return
         self._fill()
-        self.state = Cells(b, 2)
-        self.segments = Cells(b, WIDTH * (STACK + 3))
-        self.state.set(DEPTH, 0)
-        self.state.set(MOVED, 0)
-        self._push(0, size, FIRST)
+        self.segments = Segments(b, WIDTH, STACK + 3)
+        self.segments.push(0, size, FIRST)
         patience = b.mul(b.add(size, self.small), PATIENCE)
-
-        def goes_on() -> SSAValue:
-            waiting = b.compare("gt", self.state.get(DEPTH), 0)
-            both = b.both(waiting, b.compare("le", self.state.get(MOVED), patience))
-            assert isinstance(both, SSAValue)
-            return both
 
         def take() -> None:
             self._take()
-            full = b.compare("gt", self.state.get(DEPTH), STACK)
-            b.when(full, lambda: self.state.set(MOVED, b.add(patience, 1)))
+            full = b.compare("gt", self.segments.depth(), STACK)
+            b.when(full, lambda: self.segments.move(b.add(patience, 1)))
 
-        repeat_while(b, goes_on, take)
-        gave_up = b.compare("gt", self.state.get(MOVED), patience)
-        b.when(gave_up, lambda: self.nest.by_digits(self.at, self.offset))
+        self.segments.run(patience, take, partial(self.nest.by_digits, self.at, self.offset))
 
     # keys, whose order is that of signed integers -------------------------------------------
 
@@ -105,19 +93,10 @@ class Quicksort:
 
     # the stack ------------------------------------------------------------------------------
 
-    def _push(self, low: Index, high: Index, place: Index) -> None:
-        b, depth = self.b, self.state.get(DEPTH)
-        for cell, value in ((LOW, low), (HIGH, high), (PLACE, place)):
-            self.segments.set(b.add(b.mul(depth, WIDTH), cell), value)
-        self.state.set(DEPTH, b.add(depth, 1))
-
     def _take(self) -> None:
         """Sorts or divides the segment on top of the stack."""
         b = self.b
-        depth = b.sub(self.state.get(DEPTH), 1)
-        self.state.set(DEPTH, depth)
-        cells = (LOW, HIGH, PLACE)
-        low, high, place = (self.segments.get(b.add(b.mul(depth, WIDTH), c)) for c in cells)
+        low, high, place = self.segments.pop()
         size = b.sub(high, low)
         array = b.sub(place, b.mul(b.div(place, 2), 2))
         is_first = b.compare("eq", array, FIRST)
@@ -147,23 +126,23 @@ class Quicksort:
         other = b.sub(1, array)
         here, there = arrays
         pivot, many = self._pivot(low, b.sub(high, low), here)
-        self.state.set(MOVED, b.add(self.state.get(MOVED), b.sub(high, low)))
+        self.segments.move(b.sub(high, low))
         again = b.compare("ge", place, THREE_WAYS)
         assert isinstance(again, SSAValue)
         three = self.s.lanes(1).apply(arith.OrIOp, many, again)
 
         def in_three() -> None:
             left, right = self._partition(low, high, pivot, here, there, sets_aside=True)
-            b.when(b.compare("lt", right, high), lambda: self._push(right, high, other))
+            b.when(b.compare("lt", right, high), lambda: self.segments.push(right, high, other))
             b.store(pivot, there, [b.add(self.offset, left)])
-            self._push(left, right, b.add(other, EQUAL))
-            b.when(b.compare("lt", low, left), lambda: self._push(low, left, other))
+            self.segments.push(left, right, b.add(other, EQUAL))
+            b.when(b.compare("lt", low, left), lambda: self.segments.push(low, left, other))
 
         def in_two() -> None:
             middle, _ = self._partition(low, high, pivot, here, there, sets_aside=False)
             least = b.compare("eq", middle, low)
-            self._push(middle, high, b.add(other, b.choose(least, THREE_WAYS, 0)))
-            b.when(b.compare("lt", low, middle), lambda: self._push(low, middle, other))
+            self.segments.push(middle, high, b.add(other, b.choose(least, THREE_WAYS, 0)))
+            b.when(b.compare("lt", low, middle), lambda: self.segments.push(low, middle, other))
 
         b.when(three, in_three, in_two)
 

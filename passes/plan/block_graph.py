@@ -11,9 +11,6 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.tile_axes import AxisMaps
 
-NOTHING, MEMBER, AFTER = 0, 1, 2
-"""What an op is to a group: unrelated; a member, or a view of one; made from a member outside."""
-
 
 class BlockGraph:
     """The ops of a block by their number, as they are now."""
@@ -69,41 +66,20 @@ class BlockGraph:
         """Ops as they stand in the block."""
         return sorted(members, key=lambda op: self._numbers[id(op)])
 
-    def convex(self, members: Collection[TensorOp], folds: Collection[TensorOp]) -> list[TensorOp]:
-        """
-        The members, in order, none of which needs a value that is made from another outside of
-        them; what folds make is complete only after all members.
-        """
-        if not members:
-            return []
-        numbers = sorted(self._numbers[id(op)] for op in members)
-        wanted = set(numbers)
-        role = [NOTHING] * (numbers[-1] + 1)
-        kept: list[TensorOp] = []
-        for k in range(numbers[0], numbers[-1] + 1):
-            op = self.ops[k]
-            given = NOTHING
-            for number in self._producers[k]:
-                given = max(given, role[number])
-            if k in wanted and given != AFTER and isinstance(op, TensorOp):
-                kept.append(op)
-                role[k] = AFTER if op in folds else MEMBER
-            elif self.maps.is_view(op):
-                role[k] = given
-            elif given:
-                role[k] = AFTER
-        return kept
+
+def all_readers(value: SSAValue) -> Iterator[Operation]:
+    """Whatever reads a value, directly or through views."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, TensorOp) and is_view(user):
+            yield from all_readers(user.results[0])
+        else:
+            yield user
 
 
 def readers_of(value: SSAValue) -> Iterator[TensorOp]:
-    """The ops that read a value, directly or through views."""
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, TensorOp):
-            if is_view(user):
-                yield from readers_of(user.results[0])
-            else:
-                yield user
+    """The tensor ops that read a value, directly or through views."""
+    return (op for op in all_readers(value) if isinstance(op, TensorOp))
 
 
 class ConvexSet:

@@ -199,7 +199,7 @@ class _Build:
             owner = value.owner
             is_free = isinstance(owner, TensorOp) and is_view(owner) and not owner.operands
             if is_free and value not in self.new and owner.parent is self.block:
-                self.new[value] = self.emit(_copy(cast(TensorOp, owner), [])).results[0]
+                self.new[value] = self.emit(cast(TensorOp, owner).on([])).results[0]
         op.operands = [
             self.buffer(value) if k < first else self.handed_on(op, k)
             for k, value in enumerate(op.operands)
@@ -226,11 +226,11 @@ class _Build:
         if isinstance(owner, ReshapeOp):
             new = self.reshape(owner, self.contiguous(owner.x))
         elif isinstance(owner, TileOp):
-            new = self.emit(_copy(owner, [self.buffer(x) for x in owner.operands])).results[0]
+            new = self.emit(owner.on([self.buffer(x) for x in owner.operands])).results[0]
             if owner.x in self.general or not owner.is_dense:
                 self.general.add(owner.result)
         else:
-            new = self.emit(_copy(owner, [])).results[0]
+            new = self.emit(owner.on([])).results[0]
         self.new[value] = new
         return new
 
@@ -244,7 +244,7 @@ class _Build:
 
     def reshape(self, op: ReshapeOp, buffer: SSAValue) -> SSAValue:
         """Another view of a buffer."""
-        return self.emit(_copy(op, [buffer])).results[0]
+        return self.emit(op.on([buffer])).results[0]
 
     def kernel(self, kernel: Kernel) -> KernelOp:
         """The `mlc.kernel` op, appended."""
@@ -252,7 +252,7 @@ class _Build:
         block = Block(arg_types=[x.type for x in inputs])
         local: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
         for op in needed:
-            copy = _copy(op, [local[x] for x in op.operands])
+            copy = op.on([local[x] for x in op.operands])
             block.add_op(copy)
             local[op.results[0]] = copy.results[0]
         own = kernel.outputs[: kernel.is_copy]
@@ -328,18 +328,6 @@ def _input_order(order: dict[Operation, int]) -> Callable[[SSAValue], tuple[int,
         return 0, cast(BlockArgument, value).index
 
     return key
-
-
-def _copy(op: TensorOp, operands: Sequence[SSAValue]) -> TensorOp:
-    new = type(op).create(
-        operands=operands,
-        result_types=[op.results[0].type],
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-    )
-    new.location = op.location
-    new.results[0].name_hint = op.results[0].name_hint
-    return new
 
 
 def _location(kernel: Kernel, ops: Sequence[TensorOp]) -> LocationAttr:

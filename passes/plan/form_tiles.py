@@ -18,14 +18,15 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp
-from mlc.dialects.tensor.create import ConstantOp, full
+from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import BroadcastOp
-from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.plan.grouping import Grouping
-from mlc.passes.plan.legality import is_stored_constant, is_view
+from mlc.passes.plan.legality import is_splat, is_view
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.plan_cost import stored_bytes
 from mlc.passes.plan.planner import Planner
@@ -66,7 +67,9 @@ class FormTilesPass(ModulePass):
             return
         planner = Planner(fusion="greedy", target=target)
         for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
+            if isinstance(function, FuncOp) and any(
+                isinstance(inner, Reduction) for inner in function.walk()
+            ):  # loops begin with one
                 block = function.body.block
                 grouping = Grouping(block, Ownership(function), planner).run()
                 small = DEAR in op.attributes
@@ -120,7 +123,7 @@ class _Loop:
         self.symbols = [
             function.symbol(*loop) for loop in zip(group.rows, group.steps, strict=False)
         ]
-        dims = [tile_dim(*loop) for loop in zip(self.symbols, group.steps, strict=True)]
+        dims = [tile_size(*loop) for loop in zip(self.symbols, group.steps, strict=True)]
         self.body = Block(arg_types=[INDEX] * count)
         self.members = set(group.ops)
         self.scope = TileScope(
@@ -244,38 +247,33 @@ class _Loop:
         maps.forget(loop.results)
 
 
-def tile_dim(symbol: str, step: int) -> Dim:
-    """The size of a tile."""
-    return Dim.symbol(symbol) if symbol else Dim.const(step)
-
-
 def _scalings(fold: TensorOp) -> list[TensorOp]:
     """
     The multiplications by constants that alone read a sum, one after another: what tiles add is
     multiplied instead, so that nothing is left to do after the loop.
     """
     found: list[TensorOp] = []
+    if fold_of(fold) != "sum":
+        return found
     op = fold
-    while fold_of(fold) == "sum":
+    while True:
         uses = list(op.results[0].uses)
         user = uses[0].operation if len(uses) == 1 else None
         if user is None or user.parent is not fold.parent:
-            break
+            return found
         if not isinstance(user, NegOp) and not (
             isinstance(user, MulOp | DivOp)
             and (uses[0].index == 0 or isinstance(user, MulOp))
             and _is_factor(user.operands[1 - uses[0].index])
             and user.dtype.is_inexact
         ):
-            break
+            return found
         op = cast("TensorOp", user)
         found.append(op)
-    return found
 
 
 def _is_factor(value: SSAValue) -> bool:
     """Whether a value is a repeated constant."""
-    owner = value.owner
-    if isinstance(owner, BroadcastOp):
-        return _is_factor(owner.x)
-    return isinstance(owner, ConstantOp) and not is_stored_constant(owner)
+    while isinstance(value.owner, BroadcastOp):
+        value = value.owner.x
+    return is_splat(value)

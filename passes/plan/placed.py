@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.places import donations_of
-from mlc.dialects.tensor.control import YieldOp
-from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.control import YieldOp, is_inside
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
+from mlc.passes.plan.legality import is_stored_constant
 from mlc.passes.plan.ownership import handing
-from mlc.passes.tensor.constants import repeated_element
 
 
 def is_own(value: SSAValue) -> bool:
@@ -26,12 +25,7 @@ def is_shared(value: SSAValue, op: Operation) -> bool:
     loops = list(enclosing_tiles(op))
     if not loops:
         return False
-    outermost = loops[-1]
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-    while block is not None and block is not outermost.body.block:
-        above = block.parent_op()
-        block = above.parent if above is not None else None
-    return block is None
+    return not is_inside(value, loops[-1])
 
 
 def is_placed(terminator: Operation, k: int) -> bool:
@@ -49,7 +43,7 @@ def is_written_there(terminator: Operation, k: int, root: SSAValue) -> bool:
     if isinstance(owner, TilesOp):
         if root not in owner.own:
             return False
-    elif not isinstance(owner, TensorOp) or _is_stored(owner):
+    elif not isinstance(owner, TensorOp) or is_stored_constant(owner):
         return False
     if not isinstance(terminator, YieldOp):
         return not (isinstance(owner, TilesOp) and _is_donated(terminator, k))
@@ -59,10 +53,6 @@ def is_written_there(terminator: Operation, k: int, root: SSAValue) -> bool:
         return False
     reshaped = any(isinstance(use.operation, ReshapeOp) for use in root.uses)
     return loop.is_dense(k) or not reshaped
-
-
-def _is_stored(op: TensorOp) -> bool:
-    return isinstance(op, ConstantOp) and repeated_element(op) is None
 
 
 def _is_donated(terminator: Operation, k: int) -> bool:

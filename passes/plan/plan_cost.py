@@ -69,18 +69,16 @@ class Rates:
 @lru_cache(maxsize=4096)
 def elements_of(shape: Shape) -> float:
     """How many elements, by the assumed sizes."""
-    return number(product(shape))
+    return float(estimate(product(shape)))
 
 
 @lru_cache(maxsize=4096)
 def stored_bytes(kind: Attribute) -> float:
     """Bytes of a tensor, by the assumed sizes."""
-    return number(bytes_of(kind))
+    return float(estimate(bytes_of(kind)))
 
 
-def number(dim: Dim) -> float:
+def estimate(dim: Dim) -> int:
     """The dim's value, with every symbol at the assumed size."""
     value = dim.constant
-    if value is None:
-        value = dim.evaluate(dict.fromkeys(dim.symbols(), ASSUMED))
-    return float(value)
+    return dim.evaluate(dict.fromkeys(dim.symbols(), ASSUMED)) if value is None else value

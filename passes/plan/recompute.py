@@ -215,7 +215,9 @@ class Model:
             local: dict[SSAValue, SSAValue] = {}
             for n in copied:
                 self._operands(self.nodes[n].op, at, kept, made, local, copies, again=True)
-                made[n] = _copied(self.nodes[n].op, local, copies, node.op)
+                again = self.nodes[n].op
+                assert isinstance(again, TensorOp)
+                made[n] = _copied(again, local, copies, node.op)
             self._operands(node.op, at, kept, made, local, copies)
             for k, x in enumerate(node.op.operands):
                 if local.get(x, x) is not x:
@@ -238,7 +240,7 @@ class Model:
         Puts into `local` what an op reads when it stands at the node `at`. `again`: what was not
         stored on the way to it is computed again too, or else it would have to be stored now.
         """
-        inner: dict[Operation, None] = {}
+        inner: dict[TensorOp, None] = {}
         pending = list(op.operands)
         while pending:
             value = pending.pop()
@@ -271,7 +273,7 @@ def _may_repeat(op: Operation) -> bool:
 
 
 def _copied(
-    op: Operation,
+    op: TensorOp,
     local: Mapping[SSAValue, SSAValue],
     copies: dict[tuple[Operation, tuple[SSAValue, ...]], SSAValue],
     before: Operation,
@@ -280,14 +282,7 @@ def _copied(
     operands = tuple(local.get(x, x) for x in op.operands)
     found = copies.get((op, operands))
     if found is None:
-        new = type(op).create(
-            operands=operands,
-            result_types=[x.type for x in op.results],
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-        )
-        new.location = op.location
-        new.results[0].name_hint = op.results[0].name_hint
+        new = op.on(operands)
         assert before.parent is not None
         before.parent.insert_op_before(new, before)
         found = copies[op, operands] = new.results[0]

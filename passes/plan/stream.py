@@ -28,7 +28,7 @@ from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
-from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_groups import Group, fold_of
@@ -100,7 +100,7 @@ class Walks:
         if any(self.of(x) >= known for x in others):
             return None
         form = found[0]
-        spreads = [(form.difference, form.runner), *((q, self._factor(q)) for q in form.pending)]
+        spreads = [(form.difference, form.runner), *((q, self.factor_of(q)) for q in form.pending)]
         if any(spread_axes(op, q, c, self.maps) is None for q, c in spreads):
             return None
         return form
@@ -131,11 +131,11 @@ class Walks:
         if isinstance(op, MulOp) or (isinstance(op, DivOp) and forms[0] is not None):
             if fixed:
                 return form
-            if not self.group.is_wide(self._factor(op)):
+            if not self.group.is_wide(self.factor_of(op)):
                 return replace(form, pending=(*form.pending, op))
         return None
 
-    def _factor(self, op: TensorOp) -> TensorOp:
+    def factor_of(self, op: TensorOp) -> TensorOp:
         """The member whose row value a pending op multiplies or divides by."""
         (factor,) = (
             owner
@@ -197,7 +197,7 @@ class Stream:
             (identity,) = MONOIDS[fold_of(op)].identity(op.dtype)
             inits.append(full(scope.b, identity, op.dtype, scope.shape(op)))
         block = Block(arg_types=[INDEX, *(x.type for x in inits)])
-        dim = Dim.symbol(self.symbol) if self.symbol else Dim.const(group.column_step)
+        dim = tile_size(self.symbol, group.column_step)
         inner = TileScope(
             block,
             (*scope.dims, dim),
@@ -256,11 +256,7 @@ class Stream:
             known = self._known(form.top)
             total = b(MulOp, total, self._spread(b, known, op, form.difference, form.runner))
         for late in form.pending:
-            (factor,) = (
-                owner
-                for x in late.operands
-                if isinstance(owner := root(x).owner, TensorOp) and not self.group.is_wide(owner)
-            )
+            factor = self.walks.factor_of(late)
             value = self._spread(b, self.scope.result(factor), op, late, factor)
             total = b(type(late), total, value)
         return total

@@ -218,8 +218,5 @@ def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:
     """What an op reads, in its regions too."""
-    yield from op.operands
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from operands_of(inner)
+    for inner in op.walk():
+        yield from inner.operands

@@ -6,9 +6,9 @@ What a tile loop costs beside its kernels one by one: by estimate, from bytes, c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Shape, product, shape_of
 from mlc.dialects.target import CpuTarget
@@ -16,12 +16,13 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.passes.cost import KERNEL_CALL_S, SHARED_S, bandwidth
-from mlc.passes.plan.block_graph import readers_of
+from mlc.passes.plan.block_graph import all_readers, readers_of
 from mlc.passes.plan.grouping import Grouping
-from mlc.passes.plan.legality import is_buffer, is_view
+from mlc.passes.plan.legality import is_buffer
+from mlc.passes.plan.plan_cost import estimate
 from mlc.passes.plan.stream import Walks
 from mlc.passes.plan.tile_axes import AxisMaps
-from mlc.passes.plan.tile_groups import Group, estimate
+from mlc.passes.plan.tile_groups import Group
 
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
@@ -66,7 +67,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
             per_row += max(size // rows, 1)
         elif value in factors:
             whole += size  # blocks of many rows share it; other ops read it for every row anyway
-        stays = inside and all(user in members for user in _all_readers(value))
+        stays = inside and all(user in members for user in all_readers(value))
         saved += size * (len(reading) - 1 + (2 if stays else int(inside)))
     for op in homes:
         if op.results[0] not in readers and not group.is_fold(op):
@@ -116,7 +117,7 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     )
     members = set(group.ops)
     # whoever else reads these computes them too
-    others = any(user not in members for op in wide for user in _all_readers(op.results[0]))
+    others = any(user not in members for op in wide for user in all_readers(op.results[0]))
     streamed = sum(
         estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
         for value in _outside(group, maps)
@@ -136,7 +137,7 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
 def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
     """Whether whoever else reads a wide value can compute it: by sums over rows, at the end."""
     members = set(group.ops)
-    for user in _all_readers(op.results[0]):
+    for user in all_readers(op.results[0]):
         if user in members:
             continue
         if isinstance(user, Reduction):
@@ -146,16 +147,16 @@ def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
                 for axis in read.axes[len(user.shape) :]
             ):
                 return False
-        elif not isinstance(user, Elementwise) or not _dissolves_further(user, op):
+        elif not isinstance(user, Elementwise) or not _dissolves_further(user):
             return False
     return True
 
 
-def _dissolves_further(user: TensorOp, op: TensorOp) -> bool:
+def _dissolves_further(user: TensorOp) -> bool:
     """Whether an elementwise reader of a wide value is itself read by reductions alone."""
-    readers = list(_all_readers(user.results[0]))
+    readers = list(all_readers(user.results[0]))
     return bool(readers) and all(
-        isinstance(r, Reduction) or (isinstance(r, Elementwise) and _dissolves_further(r, op))
+        isinstance(r, Reduction) or (isinstance(r, Elementwise) and _dissolves_further(r))
         for r in readers
     )
 
@@ -214,15 +215,6 @@ def _is_tiled(value: SSAValue, group: Group, maps: AxisMaps) -> bool:
         for op in group.ops
         for read in maps.sources_of(op)
     )
-
-
-def _all_readers(value: SSAValue) -> Iterator[Operation]:
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, TensorOp) and is_view(user):
-            yield from _all_readers(user.results[0])
-        else:
-            yield user
 
 
 def choose_steps(rows: Shape, row_bytes: int, target: CpuTarget) -> tuple[int, ...]:

@@ -17,8 +17,9 @@ from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
-from mlc.passes.plan.block_graph import BlockGraph, ConvexSet, readers_of
+from mlc.passes.plan.block_graph import BlockGraph, ConvexSet, all_readers, readers_of
 from mlc.passes.plan.legality import is_stored_constant, is_view
+from mlc.passes.plan.plan_cost import estimate
 from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
 
 NARROW = 16  # columns of a factor up to which a contraction reads its other factor once
@@ -164,18 +165,10 @@ class Growth:
             if owner in self.axes or any(a is None or a == BLOCKED for a in rows):
                 continue
             for user in readers_of(read.value):
-                found = [
-                    {
-                        k
-                        for other in self.maps.sources_of(user)
-                        if other.value is read.value
-                        for k, axis in enumerate(other.axes)
-                        if axis == row
-                    }
-                    for row in rows
-                ]
-                if user is not op and all(len(places) == 1 for places in found):
-                    yield user, (*(places.pop() for places in found), None)
+                places = self.maps.places_in(user, read.value)
+                found = [places.get(row) for row in rows if row is not None]
+                if user is not op and None not in found:
+                    yield user, (*found, None)
 
     def _producers(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
         for read in self.maps.sources_of(op):
@@ -271,21 +264,15 @@ class Growth:
         members = set(ops)
         return [op for op in ops if self._agrees(op, self.axes[op], members)]
 
-    def _convex(self, members: Collection[TensorOp]) -> list[TensorOp]:
-        folds = {op for op in members if self._is_fold(op, self.axes[op])}
-        return self.graph.convex(members, folds)
+    def _convex(self, ops: Sequence[TensorOp]) -> list[TensorOp]:
+        """Of ops in order those with no path from one to another that leaves them."""
+        convex = ConvexSet(self.graph)
+        return [op for op in ops if convex.add(op, ends=self._is_fold(op, self.axes[op]))]
 
 
 def _may_dissolve(value: SSAValue) -> bool:
     """Whether all that read a value may compute it themselves."""
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, TensorOp) and is_view(user):
-            if not _may_dissolve(user.results[0]):
-                return False
-        elif not isinstance(user, Elementwise | Reduction):
-            return False
-    return True
+    return all(isinstance(user, Elementwise | Reduction) for user in all_readers(value))
 
 
 def _may_fold(op: TensorOp) -> bool:
@@ -300,13 +287,3 @@ def fold_of(op: TensorOp) -> str:
     if isinstance(op, ReduceOp):
         return op.monoid.data
     return "sum" if isinstance(op, Product) else ""
-
-
-ASSUMED = 4096
-"""Of a size that only the call knows, in estimates."""
-
-
-def estimate(dim: Dim) -> int:
-    """A size, or what is assumed of it."""
-    found = dim.constant
-    return found if found is not None else dim.evaluate(dict.fromkeys(dim.symbols(), ASSUMED))

@@ -99,9 +99,11 @@ class TileScope:
             if owner in self.members:
                 return self.compute(owner)
             made_up = self.maps.is_made_up(value)
-            if is_view(owner) and (is_cut or made_up or self._reads_member(value)):
-                return self._repeated(owner, rows)
-            if is_cut and made_up:
+            if is_view(owner):
+                repeats = is_cut or made_up or self._reads_member(value)
+            else:
+                repeats = is_cut and made_up
+            if repeats:
                 return self._repeated(owner, rows)
         return self._part(value, rows) if is_cut else value
 
@@ -184,13 +186,6 @@ class TileScope:
     def clone(self, op: TensorOp, operands: Sequence[SSAValue], rows: Rows) -> SSAValue:
         """The op on tiles."""
         kind = tensor_type(tensor_of(op.results[0]).element_type, self._shape(op.results[0], rows))
-        new = type(op).create(
-            operands=operands,
-            result_types=[kind],
-            properties=dict(op.properties),
-            attributes=dict(op.attributes),
-        )
-        new.location = op.location
-        new.results[0].name_hint = op.results[0].name_hint
+        new = op.on(operands, kind)
         self.block.add_op(new)
         return new.results[0]

@@ -24,7 +24,7 @@ from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, Ne
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import BroadcastOp
-from mlc.passes.cost import KERNEL_CALL_S, LAUNCH_S
+from mlc.passes.cost import rate_and_start
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import constant_of, splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
@@ -195,10 +195,7 @@ class _Price:
 
     @staticmethod
     def of(target: CpuTarget | GpuTarget) -> _Price:
-        if isinstance(target, CpuTarget):
-            rate, start_s = target.l3_read_bytes_per_s, KERNEL_CALL_S
-        else:
-            rate, start_s = target.hbm_bytes_per_s, LAUNCH_S
+        rate, start_s = rate_and_start(target)
         # additions and multiplications that are not fused run at half the FMA peak
         per_s = (target.f32_flops_per_s / 2, rate, 1 / start_s)
         flop, byte, start = (round(UNITS_PER_S / x) for x in per_s)

@@ -29,7 +29,7 @@ from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.passes.cost import KERNEL_CALL_S, LAUNCH_S
+from mlc.passes.cost import rate_and_start
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 
@@ -76,10 +76,7 @@ class _Rates:
 
     @staticmethod
     def of(target: CpuTarget | GpuTarget) -> _Rates:
-        if isinstance(target, CpuTarget):
-            rate, start_s = target.l3_read_bytes_per_s, KERNEL_CALL_S
-        else:
-            rate, start_s = target.hbm_bytes_per_s, LAUNCH_S
+        rate, start_s = rate_and_start(target)
         flops = target.f32_flops_per_s
         return _Rates(max(1, round(flops / rate)), round(flops * start_s))
 
