@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,10 @@ from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+MOST = 2**63  # sizes are i64 at run time
+_MOST_TERMS = 4096  # of a product of two sums that somebody wrote
+_TOKENS = re.compile(r"(?>\s+|[^\W\d]\w*|\d+(?!\w)|[-+*/()])*+")
 
 
 @dataclass(frozen=True, order=True)
@@ -197,10 +202,20 @@ def _canonical(coefficients: Mapping[Monomial, int]) -> Dim:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Dim:
+    def number(value: int) -> int:
+        if not value < MOST:
+            raise ValueError(text)
+        return value
+
+    def times(left: Dim, right: Dim) -> Dim:
+        if len(left.terms) * len(right.terms) > _MOST_TERMS:
+            raise ValueError(text)
+        return left * right
+
     def visit(node: ast.expr) -> Dim:
         match node:
             case ast.Constant(value=int(value)):
-                return Dim.const(value)
+                return Dim.const(number(value))
             case ast.Name(id=name):
                 return Dim.symbol(name)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -210,15 +225,17 @@ def _parse(text: str) -> Dim:
             case ast.BinOp(op=ast.Sub(), left=left, right=right):
                 return visit(left) - visit(right)
             case ast.BinOp(op=ast.Mult(), left=left, right=right):
-                return visit(left) * visit(right)
+                return times(visit(left), visit(right))
             case ast.BinOp(op=ast.FloorDiv(), left=left, right=ast.Constant(value=int(value))):
-                return visit(left) // value
+                return visit(left) // number(value)
             case _:
                 raise ValueError(text)
 
     try:
+        if _TOKENS.fullmatch(text) is None:
+            raise ValueError(text)
         return visit(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last: too deep
         raise ValueError(
             f"{text!r} is not a dim; expected an integer polynomial over names such as 'B',"
             " '2*B + 1' or 'B // 2'"
@@ -253,14 +270,7 @@ class DimsAttr(Data[tuple[Dim, ...]]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Dim, ...]:
         def one() -> Dim:
-            value = parser.parse_optional_integer(allow_boolean=False, allow_negative=True)
-            if value is not None:
-                return Dim.const(value)
-            text = parser.parse_str_literal()
-            try:
-                return Dim.of(text)
-            except ValueError as error:
-                parser.raise_error(str(error))
+            return parse_dim(parser)
 
         return tuple(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, one))
 
@@ -269,11 +279,26 @@ class DimsAttr(Data[tuple[Dim, ...]]):
             printer.print_list(self.data, lambda dim: printer.print_string(_spell(dim)))
 
 
+def parse_dim(parser: AttrParser) -> Dim:
+    """A dim as it is printed in attributes: a number, or an expression in quotes."""
+    value = parser.parse_optional_integer(allow_boolean=False, allow_negative=True)
+    if value is not None:
+        if not -MOST <= value < MOST:
+            parser.raise_error(f"{value} is no size: it needs more than 64 bits")
+        return Dim.const(value)
+    text = parser.parse_str_literal()
+    try:
+        return Dim.of(text)
+    except ValueError as error:
+        parser.raise_error(str(error))
+
+
 def _spell(dim: Dim) -> str:
     return str(dim) if dim.constant is not None else f'"{dim}"'
 
 
 Shape = tuple[Dim, ...]
+_WIDEST_BYTES = 16  # of an element
 
 
 def as_tensor(kind: Attribute) -> TensorType[Attribute]:
@@ -307,7 +332,7 @@ def dims_fault(kind: TensorType[Attribute]) -> str | None:
     if isinstance(kind.encoding, NoneAttr):
         if DYNAMIC_INDEX in sizes:
             return f"{kind} has unknown sizes without names; expected #mlc.dims<…>"
-        return None
+        return _size_fault(kind, tuple(map(Dim.const, sizes)))
     if not isinstance(kind.encoding, DimsAttr):
         return f"{kind} has an encoding that is not #mlc.dims"
     dims = kind.encoding.data
@@ -318,4 +343,13 @@ def dims_fault(kind: TensorType[Attribute]) -> str | None:
         if size != expected:
             found = "?" if size == DYNAMIC_INDEX else size
             return f"{kind}: axis {axis} is {found} but its dim is {dim}"
+    return _size_fault(kind, dims)
+
+
+def _size_fault(kind: TensorType[Attribute], dims: Shape) -> str | None:
+    """Why there can be no tensor of these sizes."""
+    if any(size is not None and size < 0 for size in (dim.constant for dim in dims)):
+        return f"{kind} has a negative size"
+    if any(abs(c) * _WIDEST_BYTES >= MOST for _, c in product(dims).terms):
+        return f"{kind} has more elements than memory has addresses"
     return None

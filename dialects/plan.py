@@ -37,7 +37,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.dims import Dim, DimsAttr
+from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
 
 Template = Literal[
@@ -129,8 +129,7 @@ class CostAttr(Data[tuple[Dim, Dim, Dim]]):
     def parse_parameter(cls, parser: AttrParser) -> tuple[Dim, Dim, Dim]:
         def dim(keyword: str) -> Dim:
             parser.parse_keyword(keyword)
-            value = parser.parse_optional_integer(allow_boolean=False)
-            return Dim.const(value) if value is not None else Dim.of(parser.parse_str_literal())
+            return parse_dim(parser)
 
         with parser.in_angle_brackets():
             flops = dim("flops")

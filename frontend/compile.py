@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from mlc.knobs import FUSIONS, Fusion, byte_count
+from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
     from mlc.frontend.dispatcher import Dispatcher
@@ -51,7 +51,7 @@ class Compiled(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._settings = settings
-        self._lock = threading.RLock()
+        self._lock = RenewedLock()
         self._lazy: Dispatcher | None = None
 
     @property
@@ -59,7 +59,7 @@ class Compiled(Generic[P, R]):
         if self._lazy is None:
             from mlc.frontend.dispatcher import Dispatcher  # imports the compiler
 
-            with self._lock:
+            with self._lock():
                 if self._lazy is None:
                     self._lazy = Dispatcher(self, self._function, self._settings)
         return self._lazy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from mlc.frontend.routes import MISS, Route, make_route, missing
 from mlc.frontend.spec import TensorSpec
 from mlc.frontend.stats import Artifact, Stats
 from mlc.frontend.trace import current
+from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
     from mlc.frontend.compile import Compiled, Settings
@@ -59,7 +59,7 @@ class Dispatcher:
         self.chain: list[Ready] = []  # those whose native entries stand before this dispatcher
         self.routes: list[Route] = []
         self.positional_count = self.parameters.count if self.parameters.plain else -1
-        self.lock = threading.RLock()
+        self.lock = RenewedLock()
 
     # calls
 
@@ -88,7 +88,7 @@ class Dispatcher:
         self.count_copies(call)
         found = self.find(call)
         if found is None:
-            with self.lock:
+            with self.lock():
                 found = self.find(call) or self.compile(values)
         ready, call = found
         return ready.run(call)

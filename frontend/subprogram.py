@@ -6,7 +6,6 @@ put into the program, and the callable that such a transformation gives.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from mlc.frontend.access import call
 from mlc.frontend.regions import Carry, run_body
 from mlc.frontend.trace import current, here
+from mlc.runtime.fork import RenewedLock
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Transformed:
                 type(function).__name__
             )
         self._run = run
-        self._lock = threading.Lock()
+        self._lock = RenewedLock()
         self._compiled: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ class Transformed:
     @property
     def compiled(self) -> Any:
         """What calls from outside go to: `.stats()`, `.lower(…)` and `.reference(…)` are there."""
-        with self._lock:
+        with self._lock():
             if self._compiled is None:
                 from mlc.frontend.compile import compile as compile_
 

@@ -19,6 +19,7 @@ from mlc import knobs
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.control import ForOp, WhileOp
@@ -34,6 +35,7 @@ from mlc.passes.timeline import Memory, trips_of
 from mlc.pipeline import Dump, Level, Options, Report, level_of, run_pipeline
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.entry import LoadedEntry, load_entry
+from mlc.runtime.jit import LoadError
 from mlc.runtime.llvm import emit_assembly
 from mlc.runtime.objects import CompiledObject, object_of
 from mlc.runtime.support import support
@@ -212,7 +214,7 @@ def build(
         return exe
     target = cpu_of(options)
     start = time.perf_counter()
-    function = _function(module)
+    function = entry_function(module)
     name = function.sym_name.data
     if name in support().symbols:  # the code calls a C function of this name
         name += "_"
@@ -224,25 +226,47 @@ def build(
     # a dump shows the passes, so they have to run
     lookup = knobs.current().dump is None
     artifact = object_cache().get(key) if lookup else None
-    known = artifact is not None
+    slow = slow if slow is not None else _refuse(name, signature)
+    loading = time.perf_counter()
+    loaded = None if artifact is None else _loaded_from_cache(artifact, program, slow)
+    known = loaded is not None
     if known and source is None:
         program.fresh = module
-    if artifact is None:
-        artifact = _compile(module, program, target, report)
-        object_cache().put(key, artifact)
-    loading = time.perf_counter()
-    sites, images = _unpacked(artifact)
-    entry = load_entry(
-        images,
-        name,
-        signature,
-        slow=slow if slow is not None else _refuse(name, signature),
-        on_error=raiser(sites),
-        thread_count=options.threads,
-    )
+    if loaded is None:
+        compiled = _compile(module, program, target, report, fresh=artifact is not None)
+        object_cache().put(key, compiled)
+        loading = time.perf_counter()
+        loaded = _loaded(compiled, program, slow)
+    entry, sites = loaded
     end = time.perf_counter()
     times = {**report.stage_s(), "load": end - loading, "total": end - start}
     return Executable(program, entry, sites, from_cache=known, times_s=times)
+
+
+def _loaded(
+    artifact: bytes, program: Levels, slow: Callable[..., object]
+) -> tuple[LoadedEntry, list[Site]]:
+    """The entry of an artifact, and what may go wrong in it."""
+    sites, images = _unpacked(artifact)
+    entry = load_entry(
+        images,
+        program.name,
+        program.signature,
+        slow=slow,
+        on_error=raiser(sites),
+        thread_count=program.options.threads,
+    )
+    return entry, sites
+
+
+def _loaded_from_cache(
+    artifact: bytes, program: Levels, slow: Callable[..., object]
+) -> tuple[LoadedEntry, list[Site]] | None:
+    """As `_loaded`; None where the artifact cannot be loaded: it counts as none."""
+    try:
+        return _loaded(artifact, program, slow)
+    except LoadError:
+        return None
 
 
 def _build_for_gpu(
@@ -259,7 +283,7 @@ def _build_for_gpu(
     from mlc.runtime.cuda import load_program
 
     start = time.perf_counter()
-    name = _function(module).sym_name.data
+    name = entry_function(module).sym_name.data
     levels = Levels(str(module), name, signature, options, sizes)
     report = Report()
     loops = _lowered(module, levels, report, Dump.for_function(name))
@@ -292,8 +316,10 @@ def _key(program: Levels, function: FuncOp) -> str:
     return object_key(b"program", *(part.encode() for part in parts))
 
 
-def _compile(module: ModuleOp, program: Levels, target: CpuTarget, report: Report) -> bytes:
-    """The artifact: sites and objects of a program that no cache knows."""
+def _compile(
+    module: ModuleOp, program: Levels, target: CpuTarget, report: Report, *, fresh: bool
+) -> bytes:
+    """The artifact: sites and objects of a program; `fresh`: not even objects from the cache."""
     dump = Dump.for_function(program.name)
     loops = _lowered(module, program, report, dump)
     start = time.perf_counter()
@@ -305,11 +331,11 @@ def _compile(module: ModuleOp, program: Levels, target: CpuTarget, report: Repor
     report.passes.append(("emit", time.perf_counter() - start))
     objects: list[CompiledObject] = []
     for unit in program.code:
-        found = object_of(unit.text, target)
+        found = object_of(unit.text, target, fresh=fresh)
         objects.append(found)
         if dump is not None:
             dump.write_text(unit.name, "ll", unit.text, found.compile_s)
-    objects.append(object_of(shim.text, target, opt_level=SHIM_OPT_LEVEL))
+    objects.append(object_of(shim.text, target, opt_level=SHIM_OPT_LEVEL, fresh=fresh))
     if dump is not None:
         assembly = "\n".join(emit_assembly(unit.text, target) for unit in program.code)
         dump.write_text(program.name, "s", assembly, 0.0)
@@ -335,14 +361,6 @@ def cpu_of(options: Options) -> CpuTarget:
         f"target {options.target.name!r} is a GPU: this build makes code for CPUs;"
         ' use target="host" or mlc build --emit ptx'
     )
-
-
-def _function(module: ModuleOp) -> FuncOp:
-    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
-    marked = [f for f in functions if "mlc.entry" in f.attributes]
-    if len(marked) != 1 and len(functions) != 1:
-        raise MlcError(f"the module holds {len(functions)} functions; expected one")
-    return (marked or functions)[0]
 
 
 def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
@@ -392,10 +410,14 @@ def _packed(sites: Sequence[Site], images: Sequence[bytes]) -> bytes:
 
 
 def _unpacked(artifact: bytes) -> tuple[list[Site], list[bytes]]:
+    """What `_packed` was given; LoadError for bytes that it did not make."""
     start = 8 + int.from_bytes(artifact[:8], "little")
-    head = json.loads(artifact[8:start])
     images: list[bytes] = []
-    for size in head["sizes"]:
-        images.append(artifact[start : start + size])
-        start += size
-    return [Site(**site) for site in head["sites"]], images
+    try:
+        head = json.loads(artifact[8:start])
+        for size in head["sizes"]:
+            images.append(artifact[start : start + size])
+            start += size
+        return [Site(**site) for site in head["sites"]], images
+    except (ValueError, LookupError, TypeError) as error:
+        raise LoadError(f"no artifact of mlc: {error}") from None

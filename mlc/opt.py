@@ -25,6 +25,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.target.known import named_target
 from mlc.knobs import FUSIONS
+from mlc.passes import wellformed
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.remarks import listening
 from mlc.text import context, parse_text, verify_text
@@ -214,6 +215,7 @@ class MlcOpt(xDSLOptMain):
     def apply_passes(self, prog: ModuleOp) -> None:
         for number, each in enumerate(self.passes):
             start = time.perf_counter()
+            self._check_level(prog, each)
             try:
                 each.apply(self.ctx, prog)
             except ValueError as error:  # an option that only the pass can judge
@@ -228,6 +230,13 @@ class MlcOpt(xDSLOptMain):
                 print(f"// IR after {each.name}:")
                 Printer(stream=sys.stdout).print_op(prog)
                 print("\n")
+
+    def _check_level(self, prog: ModuleOp, each: ModulePass) -> None:
+        """Our passes rely on functions of the level that they are written for."""
+        if each.name not in registry.PASSES or each.name in registry.OF_LOOPS:
+            return
+        for op, message in wellformed.faults(prog):
+            raise MlcError(f"{self.name}: error: {each.name} cannot run: {op.name}: {message}")
 
     def _verify(self, prog: ModuleOp, name: str) -> None:
         try:

@@ -30,6 +30,7 @@ from mlc.dialects.dims import Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import DType, dtype_of, named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.places import donations_of
+from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE
@@ -42,9 +43,8 @@ from mlc.opt import UsageError, named, read_text
 from mlc.passes.explain.explanation import Explanation
 from mlc.passes.plan.form_kernels import general_arguments, symbols_of
 from mlc.pipeline import Level, Options, compile_module, level_of
-from mlc.runtime.interpret import entry_function
 from mlc.runtime.llvm import compile_object
-from mlc.text import parse_text, verify_text
+from mlc.text import check_program, parse_text, verify_text
 
 if TYPE_CHECKING:
     from mlc.passes.explain.edges import Line
@@ -126,6 +126,7 @@ def read_module(path: Path) -> tuple[ModuleOp, EntrySignature]:
             f"{path} is at the loops level, where arguments have no shapes any more;"
             " expected the tensor or the plan level (mlc opt reads all of them)"
         )
+    check_program(module, text, str(path))
     try:
         return module, signature_of(entry_function(module))
     except ValueError as error:

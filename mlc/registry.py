@@ -38,6 +38,9 @@ PASSES = {
 }
 """Name -> ``module:class``, in the order of the pipeline."""
 
+OF_LOOPS = ("mlc-expand-math",)
+"""Those that read the loops level; the others read functions of the tensor or the plan level."""
+
 
 DIALECTS = {
     "mlc": "mlc.dialects.tensor.registry:MLC",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
+import struct
+import traceback
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -12,21 +16,26 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BytesAttr,
     ComplexType,
+    DenseIntOrFPElementsAttr,
     FileLineColLoc,
     IntAttr,
+    IntegerType,
     ModuleOp,
     StringAttr,
     UnknownLoc,
 )
 from xdsl.ir import Operation
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser, Parser, ParserState
+from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Span
+from xdsl.utils.lexer import Input, Position, Span
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken
 
 from mlc import registry
 from mlc.dialects.errors import MlcError
-from mlc.passes.dominance import faults
+from mlc.passes import dominance, wellformed
 
 
 class SourceError(MlcError):
@@ -52,16 +61,36 @@ def _dialects() -> dict[str, Any]:
     return {**get_all_dialects(), **registry.dialects()}
 
 
+_MOST_DIGITS = 1000  # of a number: Python converts 4300 at most
+
+
+class _Lexer(MLIRLexer):
+    """xDSL's lexer in linear time: a string without its closing quote is not tried in 2ⁿ ways."""
+
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+
+    def _lex_number(self, start_pos: Position) -> MLIRToken:
+        token = super()._lex_number(start_pos)
+        if not token.text[0].isascii() or len(token.text) > _MOST_DIGITS:
+            raise ParseError(token.span, f"{token.text[:20]!r} begins no number that mlc reads")
+        return token
+
+
 class MlcParser(Parser):
     """
-    xDSL's parser, with two differences. An op without `loc` gets its place in the text. An element
-    of a dense constant written as 0x… is the bits of a float, as MLIR has it: xDSL 0.74 takes
-    ``dense<0xFF800000> : tensor<2xf32>`` for 4286578688.0, where -inf is meant.
+    xDSL's parser, with differences. An op without `loc` gets its place in the text. In a dense
+    constant an element written as 0x… is the bits of a float, as MLIR has it (xDSL 0.74 takes
+    ``dense<0xFF800000> : tensor<2xf32>`` for 4286578688.0, where -inf is meant), one element for
+    all is stored once, and an element that its type cannot hold is an error at its place.
     """
 
-    def __init__(self, ctx: Context, text: str, name: str, line_offset: int = 0) -> None:
-        super().__init__(ctx, text, name)
+    def __init__(self, ctx: Context, name: str) -> None:
+        super().__init__(ctx, "", name)
         self._file = StringAttr(name)
+
+    def begin(self, text: str, line_offset: int) -> None:
+        """At the beginning of a text, before which its file has so many lines."""
+        self._resume_from(ParserState(_Lexer(Input(text, self._file.data))))
         self._first_line = 1 + line_offset
         self._starts = [0, *(k + 1 for k, c in enumerate(text) if c == "\n")]
 
@@ -75,6 +104,62 @@ class MlcParser(Parser):
                 self._file, IntAttr(line - 1 + self._first_line), IntAttr(column)
             )
         return op
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:  # noqa: A002 - xDSL's name
+        start = self.pos
+        self.parse_punctuation("<", " in dense attribute")
+        raw: str | None = None
+        elements: list[AttrParser._TensorLiteralElement] = []
+        shape: list[int] = []
+        if self.parse_optional_punctuation(">") is None:
+            raw = self.parse_optional_str_literal()
+            if raw is None:
+                elements, shape = self._parse_tensor_literal()
+            self.parse_punctuation(">", " in dense attribute")
+        if type is None:
+            self.parse_punctuation(":", " in dense attribute")
+            type = self._parse_dense_literal_type()  # noqa: A001
+        if raw is not None:
+            data = self._raw_elements(raw, type, start)
+        else:
+            data = b"".join(self._element_bytes(x, type.element_type) for x in elements)
+        wanted, is_one = list(type.get_shape()), bool(elements) and not shape
+        count = math.prod(wanted)
+        if not is_one and raw is None and shape != wanted and (elements or count):
+            self.raise_error(f"found elements of shape {shape}; expected {wanted}", start)
+        if is_one and not count:
+            data = b""
+        return DenseIntOrFPElementsAttr(type, BytesAttr(data))
+
+    def _raw_elements(self, text: str, kind: Any, start: Position) -> bytes:
+        """The bytes of a constant written as one string of hexadecimal digits."""
+        count = math.prod(kind.get_shape())
+        try:
+            size = kind.element_type.compile_time_size
+            data = bytes.fromhex(text.removeprefix("0x"))
+        except (ValueError, NotImplementedError):
+            self.raise_error(f"{text[:20]!r} is no elements of {kind} in hexadecimal", start)
+        if len(data) not in (size, count * size):
+            self.raise_error(
+                f"found {len(data)} bytes; expected {count * size} of {count} elements, or"
+                f" {size} of one for all",
+                start,
+            )
+        return data
+
+    def _element_bytes(self, element: AttrParser._TensorLiteralElement, kind: Any) -> bytes:
+        """An element as it is stored."""
+        said = element.span.text
+        if ComplexType.name == kind.name and not isinstance(element, _Pair):
+            self.raise_error(f"{said} is no complex element; expected (real, imag)", element.span)
+        try:
+            value: Any = element.to_type(self, kind)
+            if isinstance(kind, IntegerType):
+                value = kind.get_normalized_value(value)
+            data: bytes = kind.pack((value,))
+        except (OverflowError, struct.error, ValueError, VerifyException, NotImplementedError):
+            self.raise_error(f"{said} is no element of type {kind}", element.span)
+        return data
 
     def _parse_tensor_literal_element(self) -> AttrParser._TensorLiteralElement:
         start = self.pos
@@ -126,8 +211,10 @@ def parse_text(
     """The module that `text` is; SourceError where it is not one. `name` is what messages say."""
     ctx = context()
     ctx.allow_unregistered = unregistered
+    parser = MlcParser(ctx, name)
     try:
-        return MlcParser(ctx, text, name, line_offset).parse_module()
+        parser.begin(text, line_offset)
+        return parser.parse_module()
     except ParseError as error:
         at = error.span.get_location()
         message = _with_hint(error.msg.strip() or "this is not MLIR")
@@ -137,6 +224,24 @@ def parse_text(
         raise SourceError(f"{name}: error: {error}") from None
     except RecursionError:
         raise SourceError(f"{name}: error: regions are nested too deeply") from None
+    except Exception as error:
+        if not _is_xdsls(error):
+            raise
+        at = Span(parser.pos, parser.pos, parser.lexer.input).get_location()
+        message = f"this cannot be read: {type(error).__name__}: {error}"
+        raise SourceError(
+            _pointed(name, at.line + line_offset, at.col, message, text, line_offset)
+        ) from None
+
+
+def _is_xdsls(error: Exception) -> bool:
+    """
+    Whether xDSL raised this itself, where it should have raised ParseError or VerifyException:
+    0.74 raises ValueError, AssertionError, struct.error and bare Exception for wrong texts too.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))
+    module: object = frames[-1][0].f_globals.get("__name__", "")
+    return str(module).partition(".")[0] == "xdsl"
 
 
 def _with_hint(message: str) -> str:
@@ -157,13 +262,29 @@ def _with_hint(message: str) -> str:
 
 def verify_text(module: ModuleOp, text: str, name: str, *, line_offset: int = 0) -> None:
     """SourceError at the first op that does not verify or uses what is not defined."""
+    for op, message in _faults(module):
+        raise SourceError(_at(op, message, text, name, line_offset))
+
+
+def _faults(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
     for op in module.walk():
+        if any(isinstance(x, ForwardDeclaredValue) for x in op.operands):
+            yield op, "uses a value that is defined nowhere"
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException as error:
-            raise SourceError(_at(op, str(error), text, name, line_offset)) from None
-    for op, message in faults(module):
-        raise SourceError(_at(op, message, text, name, line_offset))
+            yield op, str(error)
+        except Exception as error:
+            if not _is_xdsls(error):
+                raise
+            yield op, f"{type(error).__name__}: {error}"
+    yield from dominance.faults(module)
+
+
+def check_program(module: ModuleOp, text: str, name: str) -> None:
+    """SourceError at the first op that fits neither the tensor nor the plan level."""
+    for op, message in wellformed.faults(module):
+        raise SourceError(_at(op, message, text, name, 0))
 
 
 def _at(op: Operation, message: str, text: str, name: str, line_offset: int) -> str:

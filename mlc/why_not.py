@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 
 from mlc import registry
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.op import TensorOp
 from mlc.levels import Levels
 from mlc.passes.explain.edges import (
@@ -297,4 +298,4 @@ def measure(functions: Sequence[Callable[..., object]], arguments: Sequence[obje
 
 
 def _function(module: ModuleOp) -> FuncOp:
-    return next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    return entry_function(module)

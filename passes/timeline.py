@@ -21,6 +21,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.places import Places, donations_of, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.plan import Place as Kind
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
@@ -102,7 +103,7 @@ def memory_of(
     `reserved_bytes`: the arena, where it holds more than slots and scratch: areas of so many
     `threads` that run tile loops.
     """
-    function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    function = entry_function(module)
     slots = [max(dim.evaluate(sizes) for dim in slot) for slot in arena_slots(function)]
     rounded = tuple(-(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in slots)
     outputs = function.function_type.outputs

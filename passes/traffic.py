@@ -13,7 +13,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
@@ -21,6 +20,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import nest_of
 from mlc.dialects.places import Places
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
@@ -44,7 +44,7 @@ class _Touch:
 
 def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
     """The traffic of every kernel of a plan-level module, in a call like the one before it."""
-    function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    function = entry_function(module)
     places = Places(function)
     kernels = [op for op in function.walk() if isinstance(op, KernelOp)]
     touches = {op: _touches(op, places, sizes_at(op, sizes)) for op in kernels}

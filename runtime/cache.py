@@ -1,30 +1,34 @@
 """
 The object cache: compiled code on disk and in memory, found by content (decisions.md D20).
 
-A file ``<key[:2]>/<key>.o`` holds a magic word, a SHA-256 of the rest and the bytes. Writers rename
-a finished temporary file into place, so readers and other processes see all of an entry or nothing.
-A damaged entry is a miss and is removed. A folder that cannot be written is no error.
+A file ``<key[:2]>/<key>.o`` holds a magic word, a SHA-256 of key and bytes, and the bytes. Writers
+rename a finished temporary file into place, so readers and other processes see all of an entry or
+nothing. A damaged or renamed entry is a miss and is removed. A folder that cannot be written is no
+error. What somebody else could have written is not read (`private_folder`): it is native code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
-import threading
+import re
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from mlc import knobs
+from mlc.runtime import private_folder
+from mlc.runtime.fork import RenewedLock
+from mlc.runtime.private_folder import UnsafeError
 from mlc.version import __version__
 
 _PARTS = ("dialects", "passes", "lowering", "runtime")
-_MAGIC = b"mlc-object-1\n"
+_MAGIC = b"mlc-object-2\n"
 _DIGEST_BYTES = 32
+_HEAD_BYTES = len(_MAGIC) + _DIGEST_BYTES
+_OURS = re.compile(r"[0-9a-f]{64}\.o|\.[0-9a-f]{16}\.part")
 _MEMORY_BYTES = 64 << 20  # objects are 2 to 50 KiB: some thousands
 _TRIM_EVERY = 64  # entries written between two looks at the folder's size
 
@@ -65,6 +69,20 @@ class CacheInfo:
     writable: bool
 
 
+@dataclass(frozen=True)
+class _File:
+    """An entry on disk, or one that was never finished."""
+
+    folder: str
+    name: str
+    size: int
+    used: float  # when, as time.time() counts
+
+    @property
+    def is_entry(self) -> bool:
+        return self.name.endswith(".o")
+
+
 class ObjectCache:
     """Bytes by key: a bounded memory over a bounded folder. Safe for threads and processes."""
 
@@ -75,13 +93,14 @@ class ObjectCache:
         self.misses = 0
         self._memory: dict[str, bytes] = {}
         self._memory_bytes = 0
-        self._lock = threading.Lock()
-        self._writable = limit_bytes > 0
+        self._lock = RenewedLock()
+        self._readable = self._writable = limit_bytes > 0
+        self._warned = False
         self._writes = 0
 
     def get(self, key: str) -> bytes | None:
         """The bytes put under `key`, by this process or another; None when there are none."""
-        with self._lock:
+        with self._lock():
             found = self._memory.get(key)
         if found is None:
             found = self._read(key)
@@ -100,7 +119,7 @@ class ObjectCache:
             self._write(key, value)
 
     def _remember(self, key: str, value: bytes) -> None:
-        with self._lock:
+        with self._lock():
             old = self._memory.pop(key, None)
             self._memory_bytes += len(value) - (0 if old is None else len(old))
             self._memory[key] = value
@@ -108,80 +127,103 @@ class ObjectCache:
                 oldest = next(iter(self._memory))
                 self._memory_bytes -= len(self._memory.pop(oldest))
 
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.o"
-
     def _read(self, key: str) -> bytes | None:
-        if self.limit_bytes <= 0:
+        if not self._readable:
             return None
-        path = self._path(key)
         try:
-            content = path.read_bytes()
+            with private_folder.opened(self.folder) as folder:
+                return self._entry(folder, key)
+        except UnsafeError as error:
+            self._do_without(error)
         except OSError:
-            return None
-        value = _checked(content)
-        if value is None:
-            with suppress(OSError):
-                path.unlink()
-            return None
-        with suppress(OSError):
-            os.utime(path)  # the time of use orders eviction
-        return value
+            pass
+        return None
+
+    def _entry(self, folder: int, key: str) -> bytes | None:
+        """The sound entry of a key; a damaged one is removed."""
+        name, limit = f"{key}.o", self.limit_bytes + _HEAD_BYTES
+        try:
+            with private_folder.inside(folder, key[:2]) as inner:
+                content = private_folder.read(inner, name, at_most=limit)
+                value = None if content is None else _checked(key, content)
+                if content is not None and value is None:
+                    os.unlink(name, dir_fd=inner)
+                return value
+        except UnsafeError as error:
+            self._warn(f"{error}: what is in it is not used")
+        except OSError:
+            pass
+        return None
 
     def _write(self, key: str, value: bytes) -> None:
-        path = self._path(key)
-        temporary = ""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-            with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(value).digest() + value)
-            os.replace(temporary, path)
+            with (
+                private_folder.opened(self.folder, create=True) as folder,
+                private_folder.inside(folder, key[:2], create=True) as inner,
+            ):
+                private_folder.write(inner, f"{key}.o", _MAGIC + _digest(key, value) + value)
+        except UnsafeError as error:
+            self._do_without(error)
+            return
+        except IsADirectoryError:  # one stands where the entry should: this entry is not kept
+            return
         except OSError as error:
-            if temporary:
-                with suppress(OSError):
-                    os.unlink(temporary)
-            self._give_up_writing(error)
+            self._writable = False
+            self._warn(f"{error.strerror or error}; every process compiles anew")
             return
         self._writes += 1
         if self._writes % _TRIM_EVERY == 1:
             self.trim()
 
-    def _give_up_writing(self, error: OSError) -> None:
-        self._writable = False
+    def _do_without(self, error: UnsafeError) -> None:
+        self._readable = self._writable = False
+        self._warn(f"{error}: what is in it is not used, and every process compiles anew")
+
+    def _warn(self, because: str) -> None:
+        if self._warned:
+            return
+        self._warned = True
         warnings.warn(
-            f"compiled code cannot be kept in {self.folder}: {error.strerror or error}; every "
-            "process compiles anew. Set MLC_CACHE_DIR to a folder that can be written, or "
-            "MLC_CACHE_BYTES=0 to do without.",
+            f"compiled code cannot be kept in {self.folder}: {because}. Set MLC_CACHE_DIR to a"
+            " folder that you alone can write (chmod 700), or MLC_CACHE_BYTES=0 to do without.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
-    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        try:
-            folders = sorted(path for path in self.folder.iterdir() if len(path.name) == 2)
-        except OSError:
-            return
-        for folder in folders:
-            with suppress(OSError):
-                for path in folder.iterdir():
-                    with suppress(OSError):
-                        yield path, path.stat()
+    def _files(self) -> list[_File]:
+        """Entries and unfinished ones, and nothing else that may lie there."""
+        found: list[_File] = []
+        with suppress(OSError, UnsafeError), private_folder.opened(self.folder) as folder:
+            for name in sorted(os.listdir(folder)):
+                with suppress(OSError, UnsafeError), private_folder.inside(folder, name) as inner:
+                    for file, status in private_folder.files(inner):
+                        if _OURS.fullmatch(file):
+                            found.append(_File(name, file, status.st_size, status.st_mtime))
+        return found
+
+    def _remove(self, file: _File) -> bool:
+        with (
+            suppress(OSError, UnsafeError),
+            private_folder.opened(self.folder) as folder,
+            private_folder.inside(folder, file.folder) as inner,
+        ):
+            os.unlink(file.name, dir_fd=inner)
+            return True
+        return False
 
     def trim(self) -> None:
         """Remove the least recently used entries until the folder is below its limit."""
-        files = sorted(self._files(), key=lambda file: file[1].st_mtime)
-        total = sum(status.st_size for _, status in files)
-        for path, status in files:
+        files = sorted(self._files(), key=lambda file: file.used)
+        total = sum(file.size for file in files)
+        for file in files:
             if total <= self.limit_bytes:
                 return
-            with suppress(OSError):
-                path.unlink()
-                total -= status.st_size
+            if self._remove(file):
+                total -= file.size
 
     def info(self) -> CacheInfo:
         """Entries and bytes on disk."""
-        files = [status.st_size for path, status in self._files() if path.suffix == ".o"]
+        files = [file.size for file in self._files() if file.is_entry]
         nearest = next((p for p in (self.folder, *self.folder.parents) if p.exists()), Path("/"))
         return CacheInfo(
             folder=self.folder,
@@ -193,38 +235,34 @@ class ObjectCache:
 
     def clear(self) -> int:
         """Remove every entry, from memory too; returns how many were on disk."""
-        with self._lock:
+        with self._lock():
             self._memory.clear()
             self._memory_bytes = 0
-        removed = 0
-        for path, _ in list(self._files()):
-            with suppress(OSError):
-                path.unlink()
-                removed += path.suffix == ".o"
-        return removed
+        return sum(self._remove(file) and file.is_entry for file in self._files())
 
     def verify(self) -> tuple[int, tuple[Path, ...]]:
         """(sound entries, damaged ones); the damaged ones are removed."""
         sound = 0
         damaged: list[Path] = []
-        for path, _ in list(self._files()):
-            if path.suffix != ".o":
+        for file in self._files():
+            if not file.is_entry:
                 continue
-            with suppress(OSError):
-                if _checked(path.read_bytes()) is not None:
+            with suppress(OSError, UnsafeError), private_folder.opened(self.folder) as folder:
+                if self._entry(folder, file.name.removesuffix(".o")) is not None:
                     sound += 1
                     continue
-                path.unlink()
-            damaged.append(path)
+            damaged.append(self.folder / file.folder / file.name)
         return sound, tuple(damaged)
 
 
-def _checked(content: bytes) -> bytes | None:
-    head = len(_MAGIC) + _DIGEST_BYTES
-    value = content[head:]
-    if content[: len(_MAGIC)] != _MAGIC:
-        return None
-    return value if hashlib.sha256(value).digest() == content[len(_MAGIC) : head] else None
+def _digest(key: str, value: bytes) -> bytes:
+    """Of the key too: code under another key would be wrong code."""
+    return hashlib.sha256(key.encode() + b"\n" + value).digest()
+
+
+def _checked(key: str, content: bytes) -> bytes | None:
+    value = content[_HEAD_BYTES:]
+    return value if content[:_HEAD_BYTES] == _MAGIC + _digest(key, value) else None
 
 
 @lru_cache(maxsize=8)

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
@@ -63,17 +64,6 @@ def interpret(
     with np.errstate(all="ignore"):
         results = frame.run(block, inputs)
     return [np.array(x, order="C") for x in results]
-
-
-def entry_function(module: ModuleOp) -> FuncOp:
-    """The function marked `mlc.entry`, else the only one."""
-    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
-    marked = [f for f in functions if "mlc.entry" in f.attributes]
-    if len(marked) == 1:
-        return marked[0]
-    if len(functions) != 1:
-        raise ValueError(f"expected a module with one function, found {len(functions)}")
-    return functions[0]
 
 
 class _Frame:

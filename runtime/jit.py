@@ -16,6 +16,11 @@ from mlc.runtime.llvm import Linked, link_library
 
 _SHT_SYMTAB = 2  # SOURCE: ELF-64 Object File Format 1.5
 
+
+class LoadError(RuntimeError):
+    """Objects are not, or do not fit, what is loaded; the message names symbols."""
+
+
 _library_numbers = itertools.count()
 _loaded: weakref.WeakSet[LoadedCode] = weakref.WeakSet()
 
@@ -37,13 +42,15 @@ def load(
 ) -> LoadedCode:
     """
     Link `objects` with each other and `imports` (symbol -> address); keep `exports`' addresses.
-    RuntimeError names a symbol that nobody defines, or that two objects do.
+    LoadError names a symbol that nobody defines, or that two objects do.
     """
+    if not all(map(is_object, objects)):
+        raise LoadError("what should be loaded is no ELF object")
     library = f"mlc.{next(_library_numbers)}"
     try:
         linked = link_library(library, objects, imports, exports)
     except RuntimeError as error:
-        raise RuntimeError(_explain(objects, imports, exports, error)) from error
+        raise LoadError(_explain(objects, imports, exports, error)) from error
     return LoadedCode(linked)
 
 
@@ -64,6 +71,17 @@ def _explain(
     if twice:
         return f"more than one object defines {', '.join(twice)}"
     return f"objects do not link: {error}"
+
+
+def is_object(image: bytes) -> bool:
+    """Whether the bytes are a little-endian ELF64 object with readable tables."""
+    if image[:6] != b"\x7fELF\x02\x01":
+        return False
+    try:
+        elf_symbols(image)
+    except (struct.error, IndexError, ValueError):
+        return False
+    return True
 
 
 def elf_symbols(image: bytes) -> tuple[list[str], set[str]]:

@@ -9,9 +9,11 @@ llvmlite holds one lock around every LLVM call: threads do not compile in parall
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from mlc.dialects.target.cpu import CpuTarget
 
@@ -147,6 +149,29 @@ def _optimised(text: str, target: CpuTarget, opt_level: int) -> tuple[Module, Ta
     module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
     _run_passes(module, machine, opt_level)
     return module, machine
+
+
+def _lock() -> Any:
+    """llvmlite's lock; None before anybody has imported it."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    return None if ffi is None else ffi.lib._lock
+
+
+def _hold() -> None:
+    """Before a fork: no thread is inside LLVM, and the child finds the lock free."""
+    if (lock := _lock()) is not None:
+        lock.__enter__()
+        _held.append(lock)
+
+
+def _release() -> None:
+    """After a fork, in parent and child."""
+    if _held:
+        _held.pop().__exit__(None, None, None)
+
+
+_held: list[Any] = []
+os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_release)
 
 
 def compile_object(text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL) -> bytes:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.runtime import cache
+from mlc.runtime.jit import is_object
 from mlc.runtime.llvm import DEFAULT_OPT_LEVEL, compile_object
 
 
@@ -26,15 +27,15 @@ class CompiledObject:
 
 
 def object_of(
-    text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL
+    text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL, fresh: bool = False
 ) -> CompiledObject:
-    """The object of LLVM IR `text`, from the cache where it is known."""
+    """The object of LLVM IR `text`, from the cache unless it must be `fresh`."""
     start = time.perf_counter()
     key = cache.object_key(b"llvm", text.encode(), target.isa().encode(), bytes([opt_level]))
     objects = cache.object_cache()
-    image = objects.get(key)
-    known = image is not None
-    if image is None:
+    image = None if fresh else objects.get(key)
+    known = image is not None and is_object(image)
+    if image is None or not known:
         image = compile_object(text, target, opt_level=opt_level)
         objects.put(key, image)
     return CompiledObject(image=image, from_cache=known, compile_s=time.perf_counter() - start)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import math
 import mmap
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,10 +24,12 @@ from pathlib import Path
 
 from mlc import knobs
 from mlc.dialects.target.cpu import CpuTarget
-from mlc.runtime import jit, threads
+from mlc.runtime import jit, private_folder, threads
 from mlc.runtime.llvm import compile_object, host_cpu, host_triple
+from mlc.runtime.private_folder import UnsafeError
 
 _SYSFS = Path("/sys/devices/system/cpu/cpu0")
+_RATES_BYTES = 1 << 16  # of the file with what was measured, at most
 _DEFAULT_CLOCK_HZ = 2.5e9  # where neither cpufreq nor /proc/cpuinfo tells
 
 MEASURED_FIELDS = (
@@ -328,16 +330,19 @@ def _rates_file(target: CpuTarget) -> Path:
 
 
 def _stored_rates(target: CpuTarget) -> dict[str, float] | None:
+    path = _rates_file(target)
     try:
-        content: object = json.loads(_rates_file(target).read_text())
-    except (OSError, ValueError):
+        with private_folder.opened(path.parent) as folder:
+            text = private_folder.read(folder, path.name, at_most=_RATES_BYTES)
+        content: object = json.loads(text or b"")
+    except (OSError, ValueError, UnsafeError, RecursionError):
         return None
     if not isinstance(content, dict):
         return None
     rates: dict[str, float] = {}
     for field in MEASURED_FIELDS:
         value: object = content.get(field)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not isinstance(value, float) or value <= 0:
+        if not isinstance(value, float) or not 0 < value < math.inf:
             return None
         rates[field] = value
     return rates
@@ -345,9 +350,5 @@ def _stored_rates(target: CpuTarget) -> dict[str, float] | None:
 
 def _store_rates(target: CpuTarget, rates: Mapping[str, float]) -> None:
     path = _rates_file(target)
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
-        with os.fdopen(handle, "w") as file:
-            json.dump(dict(rates), file, indent=1)
-        os.replace(temporary, path)
+    with suppress(OSError, UnsafeError), private_folder.opened(path.parent, create=True) as folder:
+        private_folder.write(folder, path.name, json.dumps(dict(rates), indent=1).encode())

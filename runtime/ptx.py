@@ -24,7 +24,7 @@ def emit_ptx(llvm_text: str, target: GpuTarget) -> str:
     key = cache.object_key(b"ptx", llvm_text.encode(), target.isa().encode(), bytes([OPT_LEVEL]))
     objects = cache.object_cache()
     known = objects.get(key)
-    if known is None:
+    if known is None or _HEAD_ENDS.encode() not in known:
         known = emit_nvptx(llvm_text, target.sm, target.ptx_version, OPT_LEVEL).encode()
         objects.put(key, known)
-    return known.decode()
+    return known.decode(errors="replace")

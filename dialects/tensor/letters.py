@@ -8,6 +8,7 @@ from functools import lru_cache
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.errors import ShapeError
 
+DIGITS = "0123456789"
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -23,9 +24,17 @@ def split(text: str) -> tuple[tuple[str, ...], str]:
     return operands, result
 
 
+def split_one(text: str) -> tuple[str, str]:
+    """As `split`, of an op with one operand."""
+    operands, result = split(text)
+    if len(operands) != 1:
+        raise ShapeError(f"index letters {text!r} name {len(operands)} operands; expected one")
+    return operands[0], result
+
+
 def is_letters(word: str) -> bool:
     """Whether every axis has a letter of its own."""
-    return all(c in ALPHABET or c.isdigit() for c in word) and len(set(word)) == len(word)
+    return all(c in ALPHABET or c in DIGITS for c in word) and len(set(word)) == len(word)
 
 
 def bind(op: str, text: str, words: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Dim]:

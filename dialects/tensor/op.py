@@ -196,7 +196,7 @@ class TensorOp(IRDLOperation):
 
     def verify_(self) -> None:
         for value in (*self.operands, *self.results):
-            if isinstance(value.type, TensorType) and (fault := dims_fault(tensor_of(value))):
+            if fault := tensor_fault(value.type):
                 raise VerifyException(f"{self.name}: {fault}")
         try:
             expected = self.infer(
@@ -242,6 +242,17 @@ def as_attribute(value: object) -> Attribute:
 def tensor_of(value: SSAValue) -> Tensor:
     """The value's type, which is a tensor's."""
     return as_tensor(value.type)
+
+
+def tensor_fault(kind: Attribute) -> str | None:
+    """Why a type is not that of a tensor that programs compute with; None when it is."""
+    if not isinstance(kind, TensorType):
+        return f"{kind} is no tensor"
+    try:
+        dtype_of(as_tensor(kind).element_type)
+    except TypeError as error:
+        return str(error)
+    return dims_fault(as_tensor(kind))
 
 
 def bytes_of(kind: Attribute) -> Dim:

@@ -15,7 +15,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point, by_kind
-from mlc.dialects.tensor.letters import bind, fresh, split
+from mlc.dialects.tensor.letters import bind, fresh, split, split_one
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
     Array,
@@ -121,7 +121,7 @@ class ReduceOp(Reduction):
                 f"mlc.reduce {name!r} is not defined for {dtype.name}; expected"
                 f" {' or '.join(monoid.kinds)}: {remedy_for(dtype)}"
             )
-        (source,), result = split(text)
+        source, result = split_one(text)
         if result != "".join(c for c in source if c in result):
             raise ShapeError(
                 f"mlc.reduce {text!r}: result letters must be operand letters in their order"

@@ -18,7 +18,7 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of, tensor_ty
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
-from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split
+from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split, split_one
 from mlc.dialects.tensor.op import (
     Array,
     OpBuilder,
@@ -73,7 +73,7 @@ class BroadcastOp(IndexMapped):
     ) -> Tensor:
         assert declared is not None
         text = text_property(properties, "letters")
-        (source,), result = split(text)
+        source, result = split_one(text)
         if source != "".join(c for c in result if c in source):
             raise ShapeError(
                 f"mlc.broadcast {text!r}: operand letters must keep their order in the result"
@@ -158,7 +158,7 @@ class TransposeOp(IndexMapped):
         declared: Tensor | None = None,
     ) -> Tensor:
         text = text_property(properties, "letters")
-        (source,), result = split(text)
+        source, result = split_one(text)
         if sorted(source) != sorted(result):
             raise ShapeError(f"mlc.transpose {text!r}: both sides must have the same letters")
         sizes = bind(cls.name, text, (source,), (shape_of(operands[0]),))

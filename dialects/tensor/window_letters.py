@@ -15,7 +15,7 @@ ONE = Dim.const(1)
 Axis = tuple[tuple[int, str], ...]
 """What one axis is read at: the sum of coefficient * letter."""
 
-_AXIS = re.compile(r"\((\d*)([A-Za-z])\+(\d*)([A-Za-z])\)|([A-Za-z])")
+_AXIS = re.compile(r"\(([0-9]{0,9})([A-Za-z])\+([0-9]{0,9})([A-Za-z])\)|([A-Za-z])")
 
 
 @lru_cache(maxsize=1024)

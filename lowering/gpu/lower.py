@@ -20,6 +20,7 @@ from mlc.dialects import gpu
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.program import entry_function
 from mlc.dialects.roles import contraction_roles
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.reduce import ContractOp
@@ -59,7 +60,7 @@ def lower_to_gpu(module: ModuleOp) -> ModuleOp:
 
     `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1.
     """
-    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    function = entry_function(module)
     return _GpuEntry(module, function).lower()
 
 

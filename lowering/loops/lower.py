@@ -34,6 +34,7 @@ from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -68,7 +69,7 @@ def lower_to_loops(module: ModuleOp) -> ModuleOp:
 
     `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1.
     """
-    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    function = entry_function(module)
     return EntryLowering(module, function).lower()
 
 

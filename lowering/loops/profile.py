@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import abi
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.loops.function import Kernel
 from mlc.lowering.loops.lower import EntryLowering
@@ -21,7 +22,7 @@ def lower_profiled(module: ModuleOp, clocks: Mapping[Operation, int]) -> ModuleO
     `abi.PROFILE_BEGIN` and `abi.PROFILE_END` with its number. What several threads run at the same
     time must have none.
     """
-    function = next(op for op in module.body.block.ops if isinstance(op, func.FuncOp))
+    function = entry_function(module)
     return _ProfiledLowering(module, function, clocks).lower()
 
 

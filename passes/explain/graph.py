@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
@@ -60,7 +61,7 @@ class Graph:
 
 def graph_of(module: ModuleOp, sizes: Mapping[str, int]) -> Graph:
     """The graph of a plan-level module; index maps are left out."""
-    function = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+    function = entry_function(module)
     return _Builder(function, sizes).run()
 
 

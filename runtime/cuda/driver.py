@@ -8,7 +8,6 @@ The only file that knows PyCUDA's untyped interface.
 from __future__ import annotations
 
 import atexit
-import threading
 from collections import defaultdict, deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from typing import Any
 
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import GPUS
+from mlc.runtime.fork import RenewedLock
 
 ALIGNMENT_BYTES = 256  # of every block. Source: CUDA C++ Programming Guide, cudaMalloc
 WITHOUT_GPU = "`mlc build --emit ptx` works without one"
@@ -110,13 +110,13 @@ class Device:
         self.memory_bytes = int(self._handle.total_memory())
         self._context = self._handle.retain_primary_context()
         self.pool = Pool(driver)
-        self.lock = threading.RLock()
+        self.lock = RenewedLock()
         atexit.register(self._close)
 
     @contextmanager
     def active(self) -> Generator[None, None, None]:
         """The device's context is current, and no other thread of ours uses it."""
-        with self.lock:
+        with self.lock():
             self._context.push()
             try:
                 yield

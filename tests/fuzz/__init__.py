@@ -1,0 +1,1 @@
+"""Mutated texts of every level for every target: `python -m tests.fuzz --help`."""

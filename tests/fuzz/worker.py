@@ -1,0 +1,93 @@
+"""`python -m tests.fuzz.worker`: numbers of texts in, a line for each step and outcome out."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.fuzz.bases import Base, bases
+from tests.fuzz.compare import difference
+from tests.fuzz.mutate import mutated_bytes
+from tests.fuzz.ways import Outcome, command, outcome, read_from
+
+MEMORY_BYTES = 6 << 30
+CPU_S = 5.0  # of one step: a text that takes longer is a hang
+
+
+def case(seed: int, number: int) -> tuple[Base, bytes, random.Random]:
+    """The text of a number: the same on every machine."""
+    rng = random.Random(f"{seed}:{number}")
+    known = bases()
+    base = rng.choice(known)
+    return base, mutated_bytes(rng, base.text, [b.text for b in known]), rng
+
+
+class Worker:
+    """Takes texts one after the other; says before each step what it is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "text.mlir"
+        self.output = folder / "out"
+        self.said = os.fdopen(os.dup(1), "w")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+    def say(self, **what: object) -> None:
+        """One line of JSON to the parent."""
+        self.said.write(json.dumps(what) + "\n")
+        self.said.flush()
+
+    def begin(self, step: str) -> None:
+        """A step begins: its time counts from now. A program that runs may take its time."""
+        signal.setitimer(signal.ITIMER_PROF, 0 if step == "run" else CPU_S)
+        self.say(step=step)
+
+    def run(self, seed: int, number: int) -> None:
+        """All that is done with one text."""
+        base, data, rng = case(seed, number)
+        self.path.write_bytes(data)
+        arguments = command(rng, base, str(self.path), str(self.output))
+        self.begin(" ".join(arguments[:1] + arguments[2:]))
+        found = outcome(arguments)
+        if not found.fault and rng.random() < 0.7:
+            found = self._compared(found)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        self.say(number=number, accepted=found.accepted, fault=found.fault)
+
+    def _compared(self, found: Outcome) -> Outcome:
+        self.begin("read")
+        read = outcome(read_from(self.path))
+        if read.fault or not read.accepted:
+            return Outcome(found.accepted, read.fault)
+        self.begin("reference")
+        try:
+            return Outcome(True, difference(self.path, self.begin))
+        except Exception:  # noqa: BLE001 - a traceback is what is looked for
+            import traceback
+
+            return Outcome(True, traceback.format_exc(limit=-6))
+
+
+def main() -> None:
+    """Reads lines "SEED NUMBER" until there are none."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, all_threads=False, chain=True)
+    bases()
+    with tempfile.TemporaryDirectory() as folder:
+        worker = Worker(Path(folder))
+        worker.say(ready=True)
+        for line in sys.stdin:
+            seed, number = map(int, line.split())
+            worker.run(seed, number)
+
+
+if __name__ == "__main__":
+    main()
