@@ -347,6 +347,8 @@ def test_no_machine_paths() -> None:
         for path in (ROOT / folder).glob("*" if folder in (".", "mlc") else "**/*"):
             if path == Path(__file__) or not path.is_file() or path.suffix not in text:
                 continue
+            if path.name == ".git":  # of a second working tree, a file
+                continue
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             found += [where(path, n) for n, line in enumerate(lines, 1) if machine.search(line)]
     assert not found
