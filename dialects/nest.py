@@ -234,6 +234,35 @@ def reads_of(op: TensorOp) -> Reads:
     return Reads(probe.points, probe.counted)
 
 
+class _PlaceProbe(_OpProbe):
+    """
+    As `_OpProbe`; a position that is known only at run time is a term of its own, -1, -2, …, so
+    that two of them are not taken for one.
+    """
+
+    def __init__(self, op: TensorOp) -> None:
+        super().__init__(op)
+        self.unknown = 0
+
+    def _unknown(self) -> tuple[int, int]:
+        self.unknown += 1
+        return -self.unknown, 1
+
+    def at_element(self, value: SSAValue) -> Ix:
+        return Affine((self._unknown(),))
+
+    def shift(self, at: Ix, by: SSAValue) -> Ix:
+        assert isinstance(at, Affine)
+        return Affine((*at.terms, self._unknown()), at.offset)
+
+
+def places_of(op: TensorOp) -> dict[int, tuple[tuple[Affine, ...], ...]]:
+    """As the points of `reads_of`; what is known only at run time are terms below 0."""
+    probe = _PlaceProbe(op)
+    op.element(probe, tuple(Affine(((axis, 1),)) for axis in range(len(op.iteration()))))
+    return probe.points
+
+
 def whole_of(kernel: KernelOp) -> Whole | None:
     """The op whose result the kernel writes as a whole, if it holds one."""
     owner = kernel.yielded.values[0].owner

@@ -45,6 +45,7 @@ from mlc.passes.plan.legality import (
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
 from mlc.passes.plan.plan_cost import Rates, elements_of, stored_bytes
+from mlc.passes.plan.points import HERE, Points
 
 
 class _TypeFact(NamedTuple):
@@ -64,6 +65,16 @@ def _kind_of(op: type[TensorOp]) -> Kind:
     return "view" if issubclass(op, ReshapeOp | ConstantOp | TileOp) else "cell"
 
 
+class _Way(NamedTuple):
+    """How an entry reads what lies behind some views."""
+
+    again: int
+    stage: Stage | None
+    elements: float | None
+    points: tuple[int, ...]
+    part: Operation | None = None  # the slice on the way that picks the fewest bytes
+
+
 class Table:
     """The entries of one block, in the order of decisions: readers first."""
 
@@ -73,6 +84,7 @@ class Table:
         self.ownership = ownership
         self.entries: list[Entry] = []
         self.of: dict[Operation, Entry] = {}
+        self.points = Points()
         self.streams: list[int] = []  # time of reading each
         self.pairs: list[tuple[Entry, Entry]] = []
         self._stream_of: dict[tuple[object, object], int] = {}
@@ -156,7 +168,11 @@ class Table:
             if k in stored or (in_place and (k == 0 or self._reads_old(op, x))):
                 self._store(entry, x)
             else:
-                entry.reads += self._reads(entry, x, self._how(op, k), stage, count, None)
+                points = self.points.read(op, k)
+                if entry.kind == "whole":
+                    points = self.points.alone(op, k, len(shape_of(x.type)))
+                way = _Way(self._how(op, k), stage, count, points)
+                entry.reads += self._reads(entry, x, way)
 
     def _how(self, op: TensorOp, k: int) -> int:
         """How the op reads an operand."""
@@ -178,27 +194,39 @@ class Table:
         self,
         entry: Entry,
         x: SSAValue,
-        again: int,
-        stage: Stage | None,
-        count: float | None,
-        part: Operation | None,
+        way: _Way,
     ) -> Iterator[Read]:
-        """The reads of one operand; `part`: the slice on the way that picks the fewest bytes."""
-        owner = x.owner
-        if isinstance(owner, TensorOp) and is_view(owner):
+        """The reads of one operand, each way through views once."""
+        pending = [(x, way)]
+        seen: set[tuple[SSAValue, _Way]] = set()
+        while pending:
+            x, way = pending.pop()
+            if (x, way) in seen:
+                continue
+            seen.add((x, way))
+            owner = x.owner
+            if not isinstance(owner, TensorOp) or not is_view(owner):
+                yield self._read(entry, x, way)
+                continue
+            part = way.part
             if isinstance(owner, SliceOp | DynamicSliceOp) and (
                 part is None
                 or self._fact(owner.results[0]).bytes < self._fact(part.results[0]).bytes
             ):
                 part = owner
             stored = owner.stored_operands()
-            for k, below in enumerate(owner.operands):
+            for k in reversed(range(len(owner.operands))):
                 if k in stored:
-                    self._store(entry, below)
+                    self._store(entry, owner.operands[k])
                 else:
-                    how = max(again, reads_of(owner, k))
-                    yield from self._reads(entry, below, how, stage, count, part)
-            return
+                    again = max(way.again, reads_of(owner, k))
+                    points = self.points.chained(way.points, self.points.read(owner, k))
+                    onward = _Way(again, way.stage, way.elements, points, part)
+                    pending.append((owner.operands[k], onward))
+
+    def _read(self, entry: Entry, x: SSAValue, way: _Way) -> Read:
+        """The read of what is not a view, at the end of a way."""
+        part = way.part
         root = through_reshapes(x, self.block)
         below = self._entry(root)
         held = self._fact(root).bytes
@@ -210,9 +238,15 @@ class Table:
             below = None
             for part_of in root.owner.operands:
                 self._store(entry, part_of)
-        yield Read(
-            below, stream, again, is_stored=root is not x, stage=stage, count=count
-        )  # fmt: skip
+        return Read(
+            below,
+            stream,
+            way.again,
+            way.points,
+            is_stored=root is not x,
+            stage=way.stage,
+            count=way.elements,
+        )
 
     def _store(self, entry: Entry, x: SSAValue) -> None:
         """The operand must be a buffer when the entry is computed."""
@@ -303,7 +337,7 @@ class Table:
         fact = self._fact(value)
         entry = Entry("copy", index, op, fact.space, fact.elements)
         entry.bytes, entry.write = fact.bytes, fact.seconds
-        entry.reads = list(self._reads(entry, value, SAME, None, None, None))
+        entry.reads = list(self._reads(entry, value, _Way(SAME, None, None, HERE)))
         entry.mask = self._mask(value)
         self._append(entry)
 

@@ -20,13 +20,14 @@ NEVER = 1 << 60
 class Read:
     """One way from an entry to what it reads, through views."""
 
-    __slots__ = ("again", "count", "entry", "is_stored", "stage", "stream")
+    __slots__ = ("again", "count", "entry", "is_stored", "points", "stage", "stream")
 
     def __init__(
         self,
         entry: Entry | None,
         stream: int,
         again: int,
+        points: tuple[int, ...],
         *,
         is_stored: bool = False,
         stage: Stage | None = None,
@@ -35,6 +36,7 @@ class Read:
         self.entry = entry  # None: memory from outside of the block
         self.stream = stream  # what is read where it lies in memory
         self.again = again
+        self.points = points  # where, as `Points` numbers functions of the reader's point
         self.is_stored = is_stored  # it must lie in memory
         self.stage: Stage | None = stage  # None: the reader's own
         self.count = count  # elements that are computed of it; None: as many as of the reader

@@ -12,7 +12,8 @@ only if all its other readers come after that kernel: so no cycle can arise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -47,6 +48,7 @@ from mlc.passes.plan.legality import (
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_there
 from mlc.passes.plan.planner import Planner
+from mlc.passes.plan.points import OWN, Points
 from mlc.passes.tensor.constants import is_splat_of
 from mlc.passes.tensor.stacked import stacked_outputs
 
@@ -65,14 +67,14 @@ class Kernel:
     ops: int = 0
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """Somebody reads a value: a kernel, or (None) somebody who needs it in memory."""
 
     position: int
     kernel: Kernel | None = None
     stage: Stage = "result"
     reads: int = SAME
+    point: int = OWN  # of the kernel's points, as `Points` numbers them
 
 
 @dataclass
@@ -85,7 +87,8 @@ class Grouping:
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     home: dict[SSAValue, Kernel] = field(default_factory=dict[SSAValue, Kernel])
     inner: dict[Block, Grouping] = field(default_factory=dict[Block, "Grouping"])
-    outer: list[SSAValue] = field(default_factory=list[SSAValue])  # buffers needed from outside
+    # buffers needed from outside
+    outer: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     leaving: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     # by op and operand: kernels that write what is handed on, where it must not be handed on itself
     copies: dict[tuple[Operation, int], Kernel] = field(
@@ -96,6 +99,7 @@ class Grouping:
         """Decides every op of the block, and of the blocks inside it."""
         ops = list(self.block.ops)
         self._demands: dict[SSAValue, list[Demand]] = {}
+        self._points = Points()
         self._over: dict[Shape, list[Kernel]] = {}
         self._states = self.planner.states(self.block, self.ownership)
         self._is_apart = self.planner.fusion == "none"
@@ -109,7 +113,7 @@ class Grouping:
             elif isinstance(op, TensorOp):
                 demands = self._demands.pop(op.results[0], None)
                 if demands:
-                    self._decide(op, index, demands)
+                    self._decide(op, index, list(dict.fromkeys(demands)))
         return self
 
     # Who reads what -----------------------------------------------------------------------------
@@ -127,9 +131,9 @@ class Grouping:
             and not (isinstance(owner, TransposeOp) and demand.stage == "operand")
         ):
             for k, x in enumerate(owner.operands):
-                self._need(x, replace(demand, reads=max(demand.reads, reads_of(owner, k))))
+                self._need(x, demand._replace(reads=max(demand.reads, reads_of(owner, k))))
         else:
-            self.outer.append(value)
+            self.outer[value] = None
 
     def _leave(self, terminator: Operation, end: int) -> None:
         """
@@ -207,8 +211,9 @@ class Grouping:
             if kernel is None:
                 kernel = self._new_kernel(op, index, is_whole=True)
             reads = AGAIN if isinstance(op, Sorting) else SAME
-            for part in op.operands:
-                self._need(part, Demand(kernel.position, kernel, "piece", reads))
+            for k, part in enumerate(op.operands):
+                (point,) = self._points.alone(op, k, len(shape_of(part.type)))
+                self._need(part, Demand(kernel.position, kernel, "piece", reads, point))
         else:
             self._decide_pointwise(op, index, demands)
 
@@ -233,7 +238,8 @@ class Grouping:
         self._need(target, Demand(index))
         for k, x in enumerate(others):
             reads_old = any(root_of(s) is old for s in self._facts.sources.get(x, (x,)))
-            part = Demand(index, kernel, "piece", SAME if k == 0 else AGAIN)
+            (point,) = self._points.alone(op, k + 1, len(shape_of(x.type)))
+            part = Demand(index, kernel, "piece", SAME if k == 0 else AGAIN, point)
             self._need(x, Demand(index) if reads_old else part)
 
     def _is_late(self, op: TensorOp, position: int) -> bool:
@@ -248,10 +254,9 @@ class Grouping:
             if isinstance(op, ReshapeOp):
                 self._need(op.x, Demand(min(d.position for d in demands if d.kernel is None)))
             else:
-                self._compute(op, self._new_kernel(op, index), "result", SAME)
+                self._compute(op, Demand(index, self._new_kernel(op, index)))
         for d in demands:
-            if d.kernel is not None:
-                self._compute(op, d.kernel, d.stage, d.reads)
+            self._compute(op, d)
 
     def _decide_reduction(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
         kernel = self._epilogue(op, demands)
@@ -265,8 +270,11 @@ class Grouping:
         stored = op.stored_operands()
         for k, x in enumerate(op.operands):
             reads = AGAIN if stage == "operand" else SAME
-            inside = Demand(kernel.position, kernel, stage, reads)
-            self._need(x, Demand(kernel.position) if k in stored else inside)
+            if k in stored:
+                self._need(x, Demand(kernel.position))
+                continue
+            for point in self._points.read(op, k):
+                self._need(x, Demand(kernel.position, kernel, stage, reads, point))
 
     def _epilogue(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """The pointwise kernel that alone reads the reduction, at the reduction's own points."""
@@ -281,10 +289,11 @@ class Grouping:
 
     def _decide_pointwise(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
         if self._is_inlined(op, demands):
+            for kernel, _ in {(d.kernel, d.point) for d in demands}:
+                assert kernel is not None
+                kernel.ops += 1
             for d in demands:
-                if d.kernel is not None:
-                    self._compute(op, d.kernel, d.stage, d.reads)
-                    d.kernel.ops += 1
+                self._compute(op, d)
             return
         kernel = self._joined(op, demands)
         if kernel is None:
@@ -292,7 +301,7 @@ class Grouping:
         else:
             self._write(op.results[0], kernel)
         kernel.ops += 1
-        self._compute(op, kernel, "result", SAME)
+        self._compute(op, Demand(kernel.position, kernel))
 
     def _is_inlined(self, op: TensorOp, demands: list[Demand]) -> bool:
         """Whether the op is computed inside each kernel that reads it, and stored nowhere."""
@@ -352,21 +361,23 @@ class Grouping:
         kernel.outputs.append(value)
         self.home[value] = kernel
 
-    def _compute(self, op: TensorOp, kernel: Kernel, stage: Stage, reads: int) -> None:
-        """The op is computed in the kernel: so the kernel reads its operands."""
-        position = kernel.position
-        stored = op.stored_operands()
-        for k in stored:
-            self._need(op.operands[k], Demand(position))
-        if isinstance(op, GatherOp):
-            words, result = split(op.letters.data)
-            for word, x in zip(words[1:], op.indices, strict=True):
-                again = AGAIN if any(c not in word for c in result) else ONCE
-                self._need(x, Demand(position, kernel, stage, max(reads, again)))
+    def _compute(self, op: TensorOp, demand: Demand) -> None:
+        """The op is computed where a kernel wants it: so the kernel reads its operands."""
+        if demand.kernel is None:
             return
+        stored = op.stored_operands()
+        words, result = split(op.letters.data) if isinstance(op, GatherOp) else ((), "")
         for k, x in enumerate(op.operands):
-            if k not in stored:
-                self._need(x, Demand(position, kernel, stage, max(reads, reads_of(op, k))))
+            if k in stored:
+                self._need(x, Demand(demand.kernel.position))
+                continue
+            if words:
+                again = AGAIN if any(c not in words[k] for c in result) else ONCE
+            else:
+                again = reads_of(op, k)
+            inner = demand._replace(position=demand.kernel.position, reads=max(demand.reads, again))
+            for read in self._points.read(op, k):
+                self._need(x, inner._replace(point=self._points.behind(demand.point, read)))
 
 
 class _Facts:

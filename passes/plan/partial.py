@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mlc.passes.plan.candidates import Table
 from mlc.passes.plan.entries import NEVER, Entry
 from mlc.passes.plan.legality import AGAIN, MAX_OPS, MAX_OUTPUTS, SAME, Rule, Stage, State
+from mlc.passes.plan.points import OWN
 
 
 class Demand(NamedTuple):
@@ -23,6 +24,7 @@ class Demand(NamedTuple):
     again: int
     elements: float
     stream: int
+    point: int = OWN  # of the kernel's points, as `Points` numbers them
 
 
 OUTSIDE = Demand(-1, NEVER, "result", SAME, 0.0, -1)
@@ -118,6 +120,8 @@ class Partial:
             demands = (OUTSIDE,)
         elif demands is None:
             return None
+        elif len(demands) > 1:
+            demands = tuple(dict.fromkeys(demands))
         if kind == "view":
             return self._view(entry, demands)
         if kind == "whole":
@@ -160,16 +164,17 @@ class Partial:
         return "buffer"
 
     def _inline(self, entry: Entry, demands: tuple[Demand, ...]) -> None:
-        done: dict[int, float] = {}
+        done: dict[tuple[int, int], float] = {}  # it is computed at each point where it is read
         for d in demands:
-            if d.elements > done.get(d.kernel, 0.0):
-                done[d.kernel] = d.elements
-        for key, count in done.items():
+            place = d.kernel, d.point
+            if d.elements > done.get(place, 0.0):
+                done[place] = d.elements
+        for (key, _), count in done.items():
             kernel = self._own(key)
             kernel.ops += 1
             self._charge(kernel, 0, round(entry.weight * count))
         for d in demands:
-            self._read_all(self.kernels[d.kernel], entry, d.stage, d.again, d.elements)
+            self._read_all(self.kernels[d.kernel], entry, d.stage, d.again, d.elements, d.point)
 
     def _store(self, entry: Entry, demands: tuple[Demand, ...]) -> None:
         kernel = self._joined(entry, demands)
@@ -291,10 +296,17 @@ class Partial:
         self._read_all(kernel, entry, stage, again, count)
 
     def _read_all(
-        self, kernel: Kernel, entry: Entry, stage: Stage, again: int, count: float
+        self,
+        kernel: Kernel,
+        entry: Entry,
+        stage: Stage,
+        again: int,
+        count: float,
+        point: int = OWN,
     ) -> None:
         if entry.needs:
             self._need(entry, kernel.position)
+        behind = self.table.points.behind
         for read in entry.reads:
             below = read.entry
             how = max(again, read.again)
@@ -307,7 +319,10 @@ class Partial:
                 continue
             elements = count if read.count is None else read.count
             where: Stage = stage if read.stage is None else read.stage
-            self._add(below, Demand(kernel.key, kernel.position, where, how, elements, read.stream))
+            key, position, stream = kernel.key, kernel.position, read.stream
+            for inner in read.points:
+                at = behind(point, inner)
+                self._add(below, Demand(key, position, where, how, elements, stream, at))
 
     def _need(self, entry: Entry, position: int) -> None:
         for below in entry.needs:

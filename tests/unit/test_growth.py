@@ -1,0 +1,153 @@
+"""The work of compiling grows with the program: Python's calls are counted, not seconds."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.dialects.target.known import named_target
+from mlc.pipeline import Options, run_pipeline
+
+AVX2 = Options(target=named_target("avx2"))
+minimum: Any = np.minimum  # of traced values, whose types NumPy's stubs do not know
+argsort: Any = np.argsort
+select: Any = np.where
+VECTOR, SQUARE = np.linspace(0.1, 1.0, 16), np.linspace(0.1, 1.0, 64).reshape(8, 8)
+
+State = tuple[Any, ...]
+Step = Callable[[State, int], State]
+"""From three values and the number of the step to the next ones."""
+
+
+def steps_of(function: Callable[..., Any], *args: Any) -> int:
+    """The calls of Python functions from tracing to loops."""
+    count = 0
+
+    def note(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        run_pipeline(mlc.compile(function).lower(*args).module, AVX2, until="loops")
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def unrolled(step: Step, count: int) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        state = x, x * 0.5, x
+        for k in range(count):
+            state = step(state, k)
+        return state[0]
+
+    return function
+
+
+def min_plus(s: State, k: int) -> State:
+    d = s[0]
+    return minimum(d, d[:, k % 8, None] + d[None, k % 8, :]), s[1], s[2]
+
+
+def clenshaw(s: State, k: int) -> State:
+    return 2 * s[2] * s[0] - s[1] + 0.1 * k, s[0], s[2]
+
+
+def fibonacci(s: State, k: int) -> State:
+    return s[1], s[0] * s[1] + s[0], s[2]
+
+
+def reversed_too(s: State, k: int) -> State:
+    return (s[0] + s[0][::-1]) * 0.5, s[1], s[2]
+
+
+def argmax(s: State, k: int) -> State:
+    best, at, x = s
+    larger = x[k % 16] > best
+    return select(larger, x[k % 16], best), select(larger, k, at), x
+
+
+def nested_maximum(s: State, k: int) -> State:
+    return np.maximum(s[0], np.maximum(s[0][::-1], s[0] * 0.9) + 0.01), s[1], s[2]
+
+
+def selected(s: State, k: int) -> State:
+    least = s[0][k % 8]
+    return select(s[0] > least, s[0], least), s[1], s[2]
+
+
+def stencil(s: State, k: int) -> State:
+    x = s[0]
+    return x + 0.1 * (np.roll(x, 1) + np.roll(x, -1) - 2 * x), s[1], s[2]
+
+
+def crossed(s: State, k: int) -> State:
+    d = s[0]
+    return d * 0.5 + d.T * 0.1 + d[:1] * 0.1 + d[:, :1] * 0.1, s[1], s[2]
+
+
+def gathered(s: State, k: int) -> State:
+    return (s[0] + s[0][argsort(s[0])]) * 0.5, s[1], s[2]
+
+
+KINDS: list[tuple[Step, Any]] = [
+    (min_plus, SQUARE),
+    (clenshaw, VECTOR),
+    (fibonacci, VECTOR),
+    (reversed_too, VECTOR),
+    (argmax, VECTOR),
+]
+MORE: list[tuple[Step, Any]] = [
+    (nested_maximum, VECTOR),
+    (selected, VECTOR),
+    (stencil, VECTOR),
+    (crossed, SQUARE),
+    (gathered, VECTOR),
+]
+CASES = [
+    *(pytest.param(*kind, id=kind[0].__name__) for kind in KINDS),
+    *(pytest.param(*kind, id=kind[0].__name__, marks=pytest.mark.slow) for kind in MORE),
+]
+
+
+def growth(program: Callable[[int], Callable[..., Any]], short: int, *args: Any) -> float:
+    """The exponent with which the steps grow where the program becomes four times as long."""
+    steps_of(program(2), *args)  # what is done once, whatever the program
+    few, many = (steps_of(program(count), *args) for count in (short, 4 * short))
+    return math.log(many / few, 4)
+
+
+@pytest.mark.parametrize(("step", "start"), CASES)
+def test_values_read_through_several_views_take_linear_work(step: Step, start: Any) -> None:
+    assert growth(lambda count: unrolled(step, count), 8, start) < 1.25
+
+
+def test_sixty_steps_of_shortest_paths() -> None:
+    x = np.random.default_rng(0).random((60, 60))
+
+    def function(d: Any) -> Any:
+        for k in range(60):
+            d = minimum(d, d[:, k, None] + d[None, k, :])
+        return d
+
+    np.testing.assert_array_equal(mlc.compile(function)(x), function(x))
+
+
+@pytest.mark.parametrize("step", [min_plus, reversed_too], ids=lambda step: step.__name__)
+def test_code_grows_with_the_program(step: Step) -> None:
+    """What is read at several points of a kernel is computed at each; how often, is bounded."""
+
+    def size(count: int) -> int:
+        start = SQUARE if step is min_plus else VECTOR
+        module = mlc.compile(unrolled(step, count)).lower(start).module
+        return sum(1 for _ in run_pipeline(module, AVX2, until="loops").walk())
+
+    assert size(40) < 8 * size(10)
