@@ -31,8 +31,8 @@ def check_grads(
     AssertionError unless the derivatives of `f` at `args` fit its differences, up to `order`.
 
     Forward mode ("fwd"): J v against the central difference of step `eps` along a random v.
-    Reverse mode ("rev"): ⟨u, J v⟩ = ⟨Jᵀ u, v⟩, of complex numbers the real parts. Higher orders
-    check the derivatives in the same way.
+    Reverse mode ("rev"): ⟨Jᵀ u, v⟩ against ⟨u, difference⟩, of complex numbers the real parts.
+    Higher orders check the derivatives in the same way.
     Step and tolerances follow from the dtype unless they are given: the step is the cube root of
     its precision, where truncation (of order eps²) and rounding are equal. `args` are arrays,
     floats, or containers of them; integers stay as they are.
@@ -64,17 +64,21 @@ class _Check:
     ) -> None:
         """Checks the first derivative, and calls itself for derivatives of it."""
         tangents = self.random_like(args)
-        outcome, pushed = jvp(f, args, tangents)
+        outcome, difference = self.difference(f, args, tangents)
         precision = _coarsest((args, outcome))
         if "fwd" in modes:
-            self.compare(f, args, tangents, pushed, precision, f"{above}fwd")
+            pushed = jvp(f, args, tangents)[1]
+            names = leaf_names(pushed, "result")
+            pairs = zip(flatten(pushed)[0], flatten(difference)[0], strict=True)
+            for name, (found, expected) in zip(names, pairs, strict=True):
+                what = f"{above}fwd: J v and its difference, {name}"
+                self.close(np.asarray(found), np.asarray(expected), precision, what)
         if "rev" in modes:
             cotangent = self.random_like(outcome)
             pulled = vjp(f, *args)[1](cotangent)
-            names = leaf_names(args, "args")
-            left, right = _dot(cotangent, pushed), _dot(pulled, tangents)
-            what = f"{above}rev: ⟨u, J v⟩ and ⟨Jᵀ u, v⟩ for {', '.join(names)}"
-            self.close(left, right, precision, what)
+            names = ", ".join(leaf_names(args, "args"))
+            what = f"{above}rev: ⟨Jᵀ u, v⟩ and ⟨u, difference⟩ for {names}"
+            self.close(_dot(pulled, tangents), _dot(cotangent, difference), precision, what)
         if order == 1:
             return
         if "fwd" in modes:
@@ -85,25 +89,19 @@ class _Check:
             pull = _given(lambda *values: vjp(f, *values)[1](cotangent), len(args))
             self.run(pull, args, order - 1, modes, f"{above}rev of ")
 
-    def compare(
-        self,
-        f: Callable[..., Any],
-        args: tuple[Any, ...],
-        tangents: tuple[Any, ...],
-        pushed: Any,
-        precision: float,
-        what: str,
-    ) -> None:
-        """J v against the central difference."""
+    def difference(
+        self, f: Callable[..., Any], args: tuple[Any, ...], tangents: tuple[Any, ...]
+    ) -> tuple[Any, Any]:
+        """The result, and its central difference along the tangents in double precision."""
         step = self.eps or _coarsest(args) ** (1 / 3)
         run = Transformed(f, lambda *values: traced(f, *values))
+        outcome = run(*args)
         low, high = (flatten(run(*_moved(args, tangents, sign * step)))[0] for sign in (-1.0, 1.0))
-        names = leaf_names(pushed, "result")
-        for name, x, y, found in zip(names, low, high, flatten(pushed)[0], strict=True):
+        found: list[Any] = []
+        for x, y in zip(low, high, strict=True):
             wide = np.result_type(np.asarray(x).dtype, np.float64)
-            difference = (np.asarray(y, wide) - np.asarray(x, wide)) / (2 * step)
-            says = f"{what}: J v and its difference, {name}"
-            self.close(np.asarray(found), difference, precision, says)
+            found.append((np.asarray(y, wide) - np.asarray(x, wide)) / (2 * step))
+        return outcome, unflatten(flatten(outcome)[1], found)
 
     def close(self, found: Array, expected: Array, precision: float, what: str) -> None:
         """AssertionError unless the arrays are equal within the tolerances."""

@@ -35,12 +35,13 @@ df/dx - i df/dy.
 
 - Equal elements of `max` and `min`, in pairs, reductions and windows, share the derivative evenly;
   a running maximum takes it from the latest of them, a sort from the element that it puts there.
-- |x| has 0 at 0, as have lengths (`hypot`, `norm`, `std`) and `relu`; sqrt has inf. x**0 has 0.
+- |x| has 0 at 0, as have lengths (`hypot`, `norm`, `std`) and `relu`, and so have their higher
+  derivatives; sqrt has inf. x**0 has 0. `elu`, `celu` and `selu` have at 0 the derivatives from
+  below, `huber_loss` at delta those of the linear part.
 - Products are exact with factors of zero, and so are their second derivatives over axes. Second
   derivatives of a running product leave out the terms of two factors one of which is zero.
 - What `where` did not choose never shows, be it NaN or inf, through elementwise ops, broadcasts,
   reshapes, slices and sums. Through a contraction it does: choose the operand there.
-- `sinc` beside 0 (|x| < eps^(1/3)) has an absolute error of eps / |x|, from cancellation.
 - `logsumexp` of nothing but -inf has NaN.
 - `cholesky` and `eigh` take the matrix as symmetric: both triangles share the derivative. Vectors
   of equal eigenvalues or singular values have none (inf, NaN), and neither has `det` of a singular

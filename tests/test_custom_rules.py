@@ -427,3 +427,31 @@ def test_second_derivatives_through_regions(sine: str, around: str, modes: str) 
 def hessian_of_plain(around: str) -> Any:
     """Of the program with np.sin itself, forward over reverse."""
     return mlc.hessian(AROUND[around](np.sin))(X)
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_the_second_derivative_is_that_of_the_rules_own_result(kind: str) -> None:
+    """After one derivative the result is what the rule computes, here with another derivative."""
+    made: Any
+    if kind == "custom_jvp":
+        made = mlc.custom_jvp(np.sin)
+        made.defjvp(lambda p, t: (np.sin(p[0]), 2 * np.cos(p[0]) * t[0]))
+    else:
+        made = mlc.custom_vjp(np.sin)
+        made.defvjp(lambda x: (np.sin(x), x), lambda x, c: (2 * np.cos(x) * c,))
+
+    def f(x: Any) -> Any:
+        return made(x) ** 2
+
+    def forward(g: Any) -> Any:
+        return lambda x: mlc.jvp(g, (x,), (1.0,))[1]
+
+    x = 0.3
+    want = 4 * np.cos(x) ** 2 - 4 * np.sin(x) ** 2  # of 2 sin(x) (2 cos(x))
+    for found in (
+        mlc.grad(mlc.grad(f)),
+        forward(mlc.grad(f)),
+        mlc.grad(forward(f)),
+        forward(forward(f)),
+    ):
+        close(found(x), want)

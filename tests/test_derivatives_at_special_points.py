@@ -9,6 +9,7 @@ shows; lengths have the derivative 0 at 0; logarithmic sums are shares of their 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -177,3 +178,117 @@ def test_the_gradient_of_cross_entropy_is_softmax_less_target(loss: Callable[...
     text = compiled.lower(spec, spec).text("tensor")
     assert text.count("mlc.exp ") == 1
     assert "mlc.log" not in text
+
+
+# Higher orders
+
+
+def _orders(f: One, count: int) -> Callable[[Any], Any]:
+    """The derivatives of an elementwise function, forward and reverse, up to an order."""
+
+    def pushed(g: One) -> One:
+        return lambda x: mlc.jvp(g, (x,), (np.ones_like(x),))[1]
+
+    def pulled(g: One) -> One:
+        def total(y: Any) -> Any:
+            return np.sum(g(y))
+
+        return mlc.grad(total)
+
+    def run(x: Any) -> Any:
+        found: list[Any] = []
+        forward = back = f
+        for _ in range(count):
+            forward, back = pushed(forward), pulled(back)
+            found.append((forward(x), back(x)))
+        return found
+
+    return run
+
+
+SMOOTH: dict[str, tuple[One, list[float], list[list[float]]]] = {
+    "softplus": (nn.softplus, [0, 800], [[0.5, 1], [0.25, 0], [0, 0]]),
+    "log_sigmoid": (nn.log_sigmoid, [0, -800], [[0.5, 1], [-0.25, 0], [0, 0]]),
+    "logaddexp": (lambda x: np.logaddexp(x, 2 * x), [0, INF], [[1.5, 1.5], [0.25, 0], [0, 0]]),
+    "logaddexp2": (
+        lambda x: np.logaddexp2(x, 2 * x),
+        [0],
+        [[1.5], [np.log(2) / 4], [0]],
+    ),
+    "binary_cross_entropy": (
+        lambda x: nn.binary_cross_entropy(x, 0.25, reduction="none"),
+        [0],
+        [[0.25], [0.25], [0]],
+    ),
+    "huber_loss": (
+        lambda x: nn.huber_loss(x, 1.0, reduction="none"),
+        [1, 1.5],
+        [[0, 0.5], [1, 1], [0, 0]],
+    ),
+    "elu": (nn.elu, [0], [[1], [1], [1]]),
+    "celu": (lambda x: nn.celu(x, 0.5), [0], [[1], [2], [4]]),
+    "sinc": (np.sinc, [0, 1], [[0, -1], [-(np.pi**2) / 3, 2], [0, np.pi**2 - 6]]),
+    "x**x": (lambda x: x**x, [1], [[1], [2], [3]]),
+    "norm": (lambda x: np.linalg.norm(x) * np.ones(2), [0, 0], [[0, 0]] * 3),
+    "norm of order 3": (lambda x: np.linalg.norm(x, 3) * np.ones(2), [0, 0], [[0, 0]] * 3),
+    "hypot": (lambda x: np.hypot(x, 2 * x), [0], [[0], [0], [0]]),
+    "where": (lambda x: np.where(x > 0, np.sqrt(x), 0), [0, 1], [[0, 0.5], [0, -0.25], [0, 0.375]]),
+    "where, read twice": (
+        lambda x: np.where(x != 0, (np.sin(x) / x) ** 2 + np.sin(x) / x, 2),
+        [0],
+        [[0], [0], [0]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_three_orders_in_both_modes(name: str) -> None:
+    f, x, wanted = SMOOTH[name]
+    with np.errstate(all="ignore"):
+        found = mlc.compile(_orders(f, 3)).reference(np.array(x, np.float64))
+    for order, (pair, want) in enumerate(zip(found, wanted, strict=True), 1):
+        for mode, value in zip(("forward", "reverse"), pair, strict=True):
+            says = f"{mode}, order {order}"
+            np.testing.assert_allclose(value, want, rtol=1e-9, atol=1e-12, err_msg=says)
+
+
+def test_sinc_is_accurate_beside_zero() -> None:
+    """cos(x)/x - sin(x)/x² cancels there: the error would be eps / x."""
+    x = np.array([1e-12, 1e-8, 1e-5, 1e-3, 0.1, 0.3, 0.35])
+    found = mlc.compile(_orders(np.sinc, 2)).reference(x)
+    series = np.zeros(40)
+    for k in range(20):
+        series[2 * k] = (-1) ** k / math.factorial(2 * k + 1)
+    for order, pair in enumerate(found, 1):
+        want = np.pi**order * np.polynomial.Polynomial(series).deriv(order)(np.pi * x)
+        for value in pair:
+            np.testing.assert_allclose(value, want, rtol=1e-13)
+
+
+def test_mixed_derivatives_of_powers() -> None:
+    """d²(x^y) / dx dy = x^(y-1) (1 + y ln x), at y = 0 too."""
+
+    def power(p: Any) -> Any:
+        return p[0] ** p[1]
+
+    found = mlc.compile(mlc.hessian(power)).reference(np.array([2.0, 0.0]))
+    np.testing.assert_allclose(found, [[0, 0.5], [0.5, np.log(2) ** 2]])
+
+
+def test_a_logistic_regression_has_a_hessian_at_zero() -> None:
+    x = np.random.default_rng(1).standard_normal((6, 3))
+    y = np.arange(6.0) % 2
+
+    def loss(w: Any) -> Any:
+        return nn.binary_cross_entropy(x @ w, y, reduction="sum")
+
+    found = mlc.compile(mlc.hessian(loss)).reference(np.zeros(3))
+    np.testing.assert_allclose(found, x.T @ x / 4)
+
+
+def test_linspace_of_one_number_is_its_start() -> None:
+    def one(a: Any, b: Any) -> Any:
+        return np.sum(np.linspace(a, b, 1))
+
+    value, slopes = mlc.compile(mlc.value_and_grad(one, (0, 1))).reference(3.0, 5.0)
+    assert (value, *slopes) == (3.0, 1.0, 0.0)

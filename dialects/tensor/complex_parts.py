@@ -124,9 +124,10 @@ class MagnitudeOp(PartOf):
         zero, one = (full(b, v, self.dtype, self.shape) for v in (0.0, 1.0))
         origin = b(CompareOp, self.result, zero, predicate="eq")
         size = b(SelectOp, origin, one, self.result)
-        along = (
-            b(MulOp, b(part, tangent), b(DivOp, b(part, self.x), size)) for part in (RealOp, ImagOp)
-        )
+        along: list[SSAValue] = []
+        for part in (RealOp, ImagOp):
+            share = b(SelectOp, origin, zero, b(DivOp, b(part, self.x), size))
+            along.append(b(MulOp, b(part, tangent), share))
         return b(AddOp, *along)
 
 

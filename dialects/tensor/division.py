@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition
 
 from mlc.dialects import functions
 from mlc.dialects.dtypes import F32, I64, REALS, DType
+from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, LogOp, MulOp
@@ -199,14 +200,16 @@ class PowOp(Binary):
         return full(b, 0, self.dtype, self.shape) if operand == 1 else None
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        """y x^(y - 1), 0 for y = 0; x^y ln x, 0 for x = 0."""
+        """y x^(y - 1), 0 for x = y = 0; x^y ln x, 0 for x = 0."""
         if self.dtype.kind != "float":
             return (None, None)
         t = Tensors(b, self)
         x, y = self.lhs, self.rhs
-        lower = b(PowOp, x, t.plus(-1.0, y))
-        by_x = t.where("eq", y, 0.0, t.number(0.0), t.mul(y, lower))
-        positive = t.where("eq", x, 0.0, t.number(1.0), x)
+        zero, one = t.number(0.0), t.number(1.0)
+        empty, constant = (b(CompareOp, v, zero, predicate="eq") for v in (x, y))
+        by_x = t.mul(y, b(PowOp, x, t.plus(-1.0, y)))
+        by_x = b(SelectOp, b(MulOp, empty, constant), zero, by_x)
+        positive = b(SelectOp, empty, one, x)
         return (by_x, b(MulOp, self.result, b(LogOp, positive)))
 
 

@@ -331,8 +331,10 @@ class HypotOp(BinaryFunction):
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         """The cosine and the sine of the point's angle; both 0 at the origin."""
         t = Tensors(b, self)
-        size = t.where("eq", self.result, 0.0, t.number(1.0), self.result)
-        return (t.div(self.lhs, size), t.div(self.rhs, size))
+        zero, one = t.number(0.0), t.number(1.0)
+        away = b(CompareOp, self.result, zero, predicate="ne")
+        size = b(SelectOp, away, self.result, one)
+        return tuple(b(SelectOp, away, t.div(x, size), zero) for x in (self.lhs, self.rhs))
 
 
 @irdl_op_definition
@@ -348,9 +350,12 @@ class Atan2Op(BinaryFunction):
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         """x / r^2 and -y / r^2, where r^2 may be out of range though r is not; 0 at the origin."""
         t = Tensors(b, self)
+        zero, one = t.number(0.0), t.number(1.0)
         radius = b(HypotOp, self.lhs, self.rhs)
-        radius = t.where("eq", radius, 0.0, t.number(1.0), radius)
-        by_lhs, by_rhs = (t.div(t.div(x, radius), radius) for x in (self.rhs, self.lhs))
+        away = b(CompareOp, radius, zero, predicate="ne")
+        radius = b(SelectOp, away, radius, one)
+        quotients = (t.div(t.div(x, radius), radius) for x in (self.rhs, self.lhs))
+        by_lhs, by_rhs = (b(SelectOp, away, q, zero) for q in quotients)
         return (by_lhs, t.neg(by_rhs))
 
 

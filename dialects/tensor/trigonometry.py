@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math as reals
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects import math
+from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
 from xdsl.irdl import irdl_op_definition
 
+from mlc.dialects.dtypes import F32
+from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.functions import FloatFunction, RsqrtOp, Tensors
+from mlc.dialects.tensor.op import Array
 
 
 @irdl_op_definition
@@ -25,6 +29,43 @@ class SinOp(FloatFunction):
 
     def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
         return t.b(CosOp, x)
+
+
+@irdl_op_definition
+class SincOp(FloatFunction):
+    """sin(x) / x; 1 at 0, NaN at ±inf."""
+
+    name = "mlc.sinc"
+    FLOPS: ClassVar[int] = 2
+    WEIGHT: ClassVar[float] = 24.0
+    TERMS: ClassVar[int] = 12  # of the series; for |x| < 1 the rest is below 1e-20, in f'' too
+
+    @staticmethod
+    def NUMPY(x: Array) -> Array:  # noqa: N802 - a function where others have a ufunc
+        """sin(x) over x."""
+        size = np.where(x == 0, 1, x)
+        return np.where(x == 0, 1, np.sin(size) / size)
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        wide = F32 if self.dtype.bytes < 4 else self.dtype
+        x = b.convert(operands[0], self.dtype, wide)
+        zero, one = (b.constant(v, wide) for v in (0.0, 1.0))
+        quotient = b.apply(arith.DivfOp, b.apply(math.SinOp, x), x)
+        found = b.select(b.compare("eq", x, zero, wide), one, quotient)
+        return b.convert(found, wide, self.dtype)
+
+    def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
+        """(cos(x) - y) / x, and where that cancels sum((-1)^k 2k x^(2k-1) / (2k+1)!)."""
+        square = t.mul(x, x)
+        *others, last = (
+            (-1) ** k * 2 * k / reals.factorial(2 * k + 1) for k in range(1, self.TERMS)
+        )
+        series = t.number(last)
+        for coefficient in reversed(others):
+            series = t.plus(coefficient, t.mul(series, square))
+        near = t.mul(series, x)
+        far = t.div(t.sub(t.b(CosOp, x), y), x)
+        return t.where("lt", square, 1.0, near, far)
 
 
 @irdl_op_definition
@@ -160,6 +201,7 @@ class AtanhOp(FloatFunction):
 
 TRIGONOMETRY: tuple[type[Elementwise], ...] = (
     SinOp,
+    SincOp,
     CosOp,
     TanOp,
     AsinOp,

@@ -15,7 +15,6 @@ from mlc.frontend.numpy.elementwise import (
     exp,
     greater,
     less_equal,
-    maximum,
     minimum,
     multiply,
     negative,
@@ -26,7 +25,6 @@ from mlc.frontend.numpy.elementwise_math import erf, expm1, log1p
 from mlc.frontend.numpy.elementwise_math import sigmoid as sigmoid
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import split
-from mlc.frontend.numpy.values import lift
 from mlc.frontend.tracer import Tracer
 
 Operand = Any
@@ -57,16 +55,21 @@ def leaky_relu(x: Operand, negative_slope: Any = 0.01) -> Tracer:
 prelu = leaky_relu
 
 
+def _negative_part(x: Operand) -> Tracer:
+    """min(x, 0), whose derivative at 0 is that from below."""
+    return where(greater(x, 0), 0, x)
+
+
 @public()
 def elu(x: Operand, alpha: Any = 1.0) -> Tracer:
     """x where it is positive, else alpha * (exp(x) - 1)."""
-    return where(greater(x, 0), x, multiply(alpha, expm1(minimum(x, 0))))
+    return where(greater(x, 0), x, multiply(alpha, expm1(_negative_part(x))))
 
 
 @public()
 def celu(x: Operand, alpha: Any = 1.0) -> Tracer:
     """x where it is positive, else alpha * (exp(x / alpha) - 1)."""
-    return where(greater(x, 0), x, multiply(alpha, expm1(divide(minimum(x, 0), alpha))))
+    return where(greater(x, 0), x, multiply(alpha, expm1(divide(_negative_part(x), alpha))))
 
 
 @public()
@@ -101,7 +104,9 @@ swish = silu
 @public()
 def softplus(x: Operand) -> Tracer:
     """log(1 + exp(x)), without overflow."""
-    return add(maximum(x, 0), log1p(exp(negative(magnitude(lift(x))))))
+    # each side of 0 is the whole function in other words, so that derivatives are those of both
+    positive = greater(x, 0)
+    return add(where(positive, x, 0), log1p(exp(where(positive, negative(x), x))))
 
 
 @public()

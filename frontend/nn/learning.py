@@ -171,10 +171,11 @@ def l1_loss(x: Operand, y: Operand, *, reduction: str = "mean") -> Tracer:
 @public()
 def huber_loss(x: Operand, y: Operand, delta: Any = 1.0, *, reduction: str = "mean") -> Tracer:
     """Half the square of x - y up to delta, and linear beyond."""
-    away = magnitude(subtract(x, y))
+    away = subtract(x, y)
+    size = magnitude(away)
     near = multiply(0.5, square(away))
-    far = multiply(delta, subtract(away, multiply(0.5, delta)))
-    return _reduced(where(less(away, delta), near, far), reduction, "huber_loss")
+    far = multiply(delta, subtract(size, multiply(0.5, delta)))
+    return _reduced(where(less(size, delta), near, far), reduction, "huber_loss")
 
 
 @public()

@@ -194,9 +194,11 @@ def linspace(
         return result(
             constant(np.linspace(start, stop, count.constant, endpoint, dtype=row.numpy), row)
         )
-    from mlc.frontend.numpy.elementwise import astype
+    from mlc.frontend.numpy.elementwise import astype, maximum
 
-    intervals = SymbolicDim(count - 1) if endpoint else SymbolicDim(count)
+    intervals: Any = SymbolicDim(count - 1) if endpoint else SymbolicDim(count)
+    if endpoint and count.constant in (None, 1):
+        intervals = maximum(intervals, 1)  # of one number, which is the start
     position = result(iota(F64, (count,), 0))
     first = lift(start)
     return astype(position * ((lift(stop) - first) / intervals) + first, row.numpy)

@@ -382,5 +382,5 @@ def astype(x: Operand, dtype: Any, /, *, copy: bool = True, **_: object) -> Trac
 
 
 def root(x: Tracer) -> Tracer:
-    """The square root of a sum of squares: a length, whose derivative at 0 is 0, not NaN."""
-    return where(equal(x, 0), x, sqrt(x))
+    """The square root of a sum of squares: a length, whose derivatives at 0 are 0, not NaN."""
+    return where(equal(x, 0), 0, sqrt(x))

@@ -17,14 +17,15 @@ from mlc.frontend.numpy.elementwise import (
     add,
     astype,
     divide,
+    equal,
     exp,
+    greater,
+    isinf,
     multiply,
-    negative,
     not_equal,
     subtract,
     where,
 )
-from mlc.frontend.numpy.elementwise import maximum as _maximum
 from mlc.frontend.numpy.registry import public, refuse_bool
 from mlc.frontend.numpy.values import (
     common_dtype,
@@ -235,23 +236,26 @@ fmin = _smaller_or_larger("fmin", rounding.FminOp, np.fmin)
 @public(np.logaddexp, numbers=True)
 def logaddexp(x1: Operand, x2: Operand) -> Tracer:
     """ln(e^x1 + e^x2), without overflow."""
-    larger = _maximum(x1, x2)
-    apart = negative(absolute_difference(x1, x2))
-    return where(not_equal(x1, x2), add(larger, log1p(exp(apart))), add(larger, math.log(2)))
+    return _added_powers(x1, x2, exp, 1.0)
 
 
 @public(np.logaddexp2, numbers=True)
 def logaddexp2(x1: Operand, x2: Operand) -> Tracer:
     """log2(2^x1 + 2^x2), without overflow."""
-    larger = _maximum(x1, x2)
-    apart = negative(absolute_difference(x1, x2))
-    rest = multiply(log1p(exp2(apart)), 1 / math.log(2))
-    return where(not_equal(x1, x2), add(larger, rest), add(larger, 1.0))
+    return _added_powers(x1, x2, exp2, 1 / math.log(2))
 
 
-def absolute_difference(x1: Operand, x2: Operand) -> Tracer:
-    """|x1 - x2|."""
-    return result(here().emit(rounding.AbsOp, subtract(x1, x2).value))
+def _added_powers(x1: Operand, x2: Operand, base: Unary, scale: float) -> Tracer:
+    """
+    The larger operand, plus what the other one adds. Either choice of the larger is the whole
+    function, so that derivatives at a tie are those of both.
+    """
+    first = greater(x1, x2)
+    larger, smaller = where(first, x1, x2), where(first, x2, x1)
+    rest = log1p(base(subtract(smaller, larger)))
+    found = add(larger, rest if scale == 1.0 else multiply(rest, scale))
+    endless = multiply(isinf(x1), equal(x1, x2))  # whose difference is NaN
+    return where(endless, multiply(0.5, add(x1, x2)), found)
 
 
 @public(np.degrees, np.rad2deg, numbers=True)
@@ -273,8 +277,7 @@ rad2deg, deg2rad = degrees, radians
 def sinc(x: Operand) -> Tracer:
     """sin(pi x) / (pi x); 1 at 0."""
     angle = multiply(astype(x, float_dtype("sinc", (x,)).numpy), math.pi)
-    held = not_equal(angle, 0)
-    return where(held, divide(sin(angle), where(held, angle, 1)), 1)
+    return result(here().emit(trigonometry.SincOp, angle.value))
 
 
 @public(np.heaviside, numbers=True)

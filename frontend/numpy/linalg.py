@@ -313,7 +313,11 @@ def _vector_norm(a: Tracer, order: Any, axes: Any, keepdims: bool) -> Tracer:
         return total(size, axes, keepdims=keepdims)
     if isinstance(order, str):
         raise ValueError(f"Invalid norm order {order!r} for vectors")
-    return power(total(power(size, order), axes, keepdims=keepdims), 1 / order)
+    powers = total(power(size, order), axes, keepdims=keepdims)
+    if order < 0:
+        return power(powers, 1 / order)
+    away = not_equal(powers, 0)  # as a root's, derivatives at 0 are 0
+    return where(away, power(where(away, powers, 1), 1 / order), 0)
 
 
 def _matrix_norm(a: Tracer, order: Any, axes: tuple[int, ...], keepdims: bool) -> Tracer:

@@ -31,6 +31,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
 from mlc.dialects.tensor.rounding import Numeric
+from mlc.dialects.tensor.trigonometry import SincOp
 from mlc.runtime.probe import host_target
 from tests.every_op.cases import Build, Case, Operand
 from tests.every_op.native import Array
@@ -47,7 +48,7 @@ from tests.every_op.values import (
     ordinary,
     specials,
 )
-from tests.numerics.judges import BY_TABLE, FUNCTIONS
+from tests.numerics.judges import BY_TABLE, FUNCTIONS, Function
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
 
@@ -58,6 +59,9 @@ def _judged(op: type[TensorOp], dtype: DType) -> Tolerance | None:
     function = FUNCTIONS.get(name)
     if host_target().has_lane_tables:
         function = BY_TABLE.get(name, function)
+    if op is SincOp:  # a sine over its argument
+        bounds = (2 * FUNCTIONS["sin"].bound(x) + 0.5 for x in ("f32", "f64"))
+        function = Function(op.name, SincOp.NUMPY, *bounds)
     if function is None or dtype.kind != "float":
         return None
     if dtype not in (F32, F64):

@@ -28,10 +28,14 @@ from mlc.passes.tensor.derivative.varied import Varied
 
 
 class Mask:
-    """Where a cotangent may be other than zero; written when it is first asked for."""
+    """
+    Where a cotangent may be other than zero; written when it is first asked for. `condition`: the
+    program's own value that it is, if it is one.
+    """
 
-    def __init__(self, make: Callable[[], SSAValue]) -> None:
+    def __init__(self, make: Callable[[], SSAValue], condition: SSAValue | None = None) -> None:
         self.make = make
+        self.condition = condition
 
     @cached_property
     def value(self) -> SSAValue:
@@ -91,9 +95,27 @@ class Reverse:
 
     def _taken(self, value: SSAValue) -> SSAValue | Masked | None:
         parts = self.pending.pop(value, [])
-        if len(parts) == 1 and isinstance(parts[0], Masked):
-            return parts[0]
+        masked = [part for part in parts if isinstance(part, Masked)]
+        if masked and len(masked) == len(parts):
+            return masked[0] if len(masked) == 1 else self._united(masked)
         return self.total(parts, None)
+
+    def _united(self, parts: list[Masked]) -> SSAValue | Masked:
+        """The sum of masked contributions: zero where all of them are."""
+        first, places = parts[0], {(part.mask.condition, part.kept) for part in parts}
+        conditions = {condition for condition, _ in places}
+        if len(places) == 1 and None not in conditions:
+            value = self.b.sum([part.value for part in parts])
+            return first.of(value, clean=all(part.clean for part in parts))
+        whole = self.b.sum([self._whole(part) for part in parts])
+        if len(conditions) == 1 and None not in conditions:
+            return whole  # both sides of one choice
+
+        def make() -> SSAValue:
+            ones = [self._kept(part, self.b.number(1.0, part.mask.value.type)) for part in parts]
+            return self.b.sum(ones)
+
+        return Masked(Mask(make), whole, clean=True)
 
     def total(
         self, contributions: Sequence[Contribution], start: SSAValue | None
@@ -196,7 +218,9 @@ class Reverse:
             if isinstance(found, Masked):
                 self.add(op.operands[k], Masked(self._both(op, found, k == 1), found.value))
             else:
-                self.add(op.operands[k], Masked(Mask(lambda: op.condition), found, k == 1))
+                self.add(
+                    op.operands[k], Masked(Mask(lambda: op.condition, op.condition), found, k == 1)
+                )
 
     def _both(self, op: SelectOp, found: Masked, kept: bool) -> Mask:
         """Our condition and the outer one: where ours does not hold, that counts for nothing."""

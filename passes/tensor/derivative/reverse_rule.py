@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.tensor.control import discard, yield_of
+from mlc.dialects.tensor.control import YieldOp, discard, yield_of
 from mlc.dialects.tensor.markers import BarrierOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.passes.tensor.derivative.emit import (
@@ -17,9 +17,10 @@ from mlc.passes.tensor.derivative.emit import (
     extend_results,
     extend_yield,
     is_differentiable,
+    read_inside,
 )
 from mlc.passes.tensor.derivative.reverse import Reverse
-from mlc.passes.tensor.derivative.rules import check_closed, check_linear
+from mlc.passes.tensor.derivative.rules import check_closed, check_linear, is_used_up, use_up
 
 
 def copied(b: Emitter, block: Block, values: Sequence[SSAValue]) -> Values:
@@ -43,13 +44,17 @@ def pull_rule(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None])
 
 
 def _pull_vjp(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None]) -> None:
-    """The body becomes `forward`, whose residuals the copy of `backward` reads."""
+    """
+    The body becomes `forward`, whose residuals the copy of `backward` reads. Without residuals, one
+    that reads values from around it stays, and so refuses derivatives by these.
+    """
     forward, backward = (region.block for region in op.rules)
     count = op.count
     residuals = [x.type for x in yield_of(forward).values[count:]]
-    if residuals and not op.kept.value.data:
+    if not is_used_up(op) and (residuals or not read_inside(op)):
         _replace_ops(op.body.block, forward)
         _keep(op, extend_results(op, residuals))
+        use_up(op)
     given = cotangent_values(sweep.b, op, cotangents)
     found = copied(sweep.b, backward, [*op.results[count:], *given])
     for x, cotangent in zip(op.inputs, found, strict=True):
@@ -75,7 +80,8 @@ def cotangent_values(
 
 
 def _pull_jvp(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None]) -> None:
-    """The rule's tangents are linear in its operands' tangents: transposed."""
+    """The rule's tangents are linear in its operands' tangents: transposed. The body becomes the
+    rule's own result."""
     like = [x for x in op.inputs if is_differentiable(x)]
     rule = op.rules[0].block
     check_linear(rule, rule.args[len(op.inputs) :], "custom_jvp: the rule's tangent")
@@ -88,6 +94,14 @@ def _pull_jvp(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None])
 
     for x, cotangent in zip(like, sweep.transposed(emit, like, cotangents), strict=True):
         sweep.add(x, cotangent)
+    if not is_used_up(op):
+        body = op.body.block
+        discard(body)
+        b = Emitter(body, op.location)
+        tangents = [b.zeros(x.type) for x in op.inputs]
+        found = copied(b, rule, [*body.args, *tangents])
+        body.add_op(YieldOp.create(operands=found[: op.count]))
+        use_up(op)
 
 
 def _pull_checkpoint(sweep: Reverse, op: RuleOp, cotangents: Sequence[SSAValue | None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.errors import DTypeError, MlcError
@@ -69,14 +70,27 @@ def inline_rule(op: RuleOp) -> list[SSAValue]:
     return values
 
 
+USED_UP = "mlc.used_up"
+
+
+def use_up(op: RuleOp) -> None:
+    """Notes that the body is what the rule itself computes as the result."""
+    op.attributes[USED_UP] = UnitAttr()
+
+
+def is_used_up(op: RuleOp) -> bool:
+    """Whether reverse mode has replaced the body by what the rule computes."""
+    return USED_UP in op.attributes
+
+
 def inline_used(blocks: Iterable[Block]) -> dict[SSAValue, SSAValue]:
     """
-    Rules of which reverse mode has taken `forward` and keeps the residuals are used up: the next
-    derivative is that of `forward`, which may state a rule again. Gives new names of results.
+    Rules through which reverse mode has gone are used up: the next derivative is that of the result
+    as the rule computes it, which may state a rule again. Gives new names of results.
     """
     found: dict[SSAValue, SSAValue] = {}
     for op in [op for block in blocks for op in block.walk()]:
-        if isinstance(op, RuleOp) and op.kind.data == "vjp" and op.kept.value.data:
+        if isinstance(op, RuleOp) and is_used_up(op):
             results = list(op.results)
             found.update(zip(results, inline_rule(op), strict=True))
     return {old: _last(found, new) for old, new in found.items()}

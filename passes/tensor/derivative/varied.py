@@ -52,9 +52,12 @@ class Varied:
                         self._leave(op, position)
 
     def _enter(self, op: ControlOp, block: Block) -> None:
-        for argument, start in zip(op.carried_in(block), op.starts, strict=False):
+        """A loop's start goes into the first trip; it is the result where there is none."""
+        for k, (argument, start) in enumerate(zip(op.carried_in(block), op.starts, strict=False)):
             if start in self.values:
                 self.add(argument)
+                if op.repeats:
+                    self.add(op.results[k])
         self.mark(block.ops)
 
     def _leave(self, op: ControlOp, position: int) -> None:
@@ -62,6 +65,3 @@ class Varied:
         if op.repeats:
             for block in op.blocks:
                 self.add(op.carried_in(block)[position])
-            # a loop that does not run gives what it starts with
-        if op.repeats and op.starts[position] in self.values:
-            self.add(op.results[position])
