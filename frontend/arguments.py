@@ -285,6 +285,11 @@ def _supported(name: str, value: object) -> NDArray[Any]:
     return array
 
 
+def known_sizes(leaf: Leaf) -> tuple[int | None, ...]:
+    """The size of each axis; None where a `TensorSpec` leaves it open."""
+    return tuple(d.constant for d in leaf.value.dims) if leaf.kind == "spec" else leaf.shape
+
+
 def row_of(leaf: Leaf) -> DType:
     """The dtype of an array's or a spec's elements."""
     return leaf.value.dtype if leaf.kind == "spec" else _ROWS[leaf.value.dtype]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
@@ -99,6 +99,11 @@ class Compiled(Generic[P, R]):
         """
         return self._dispatcher.lower(args, kwargs)
 
+    def with_options(self, **options: Any) -> Compiled[P, R]:
+        """The same function, compiled with other options where `options` names them."""
+        own = {field.name: getattr(self._settings, field.name) for field in fields(Settings)}
+        return compile(**{**own, **options})(self._function)
+
     def stats(self) -> Stats:
         """Calls, compilations and the reason of each."""
         return self._dispatcher.stats()
@@ -156,7 +161,7 @@ def compile(  # noqa: A001 - mlc.compile
     them for the backward pass, are computed again until it is kept; MemoryLimitError where that is
     not enough. Sizes must be known: each has a program of its own.
     """
-    settings = _settings(options)
+    settings = settings_of(options)
     if function is None:
 
         def decorate(decorated: Callable[..., Any]) -> Compiled[..., Any]:
@@ -180,7 +185,9 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
     return own(function, settings)
 
 
-def _settings(options: dict[str, Any]) -> Settings:
+def settings_of(options: Mapping[str, Any]) -> Settings:
+    """The options of `mlc.compile` by name; TypeError or ValueError where one means nothing."""
+    options = dict(options)
     for name in ("static", "donate"):
         names = options.pop(name, ())
         options[name] = (names,) if isinstance(names, str) else tuple(names)

@@ -13,10 +13,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mlc.dialects.errors import MlcError
+from mlc.frontend.containers import flatten, unflatten
+from mlc.frontend.donation import donated_leaves
+from mlc.frontend.spec import TensorSpec
 from mlc.passes.explain.markup import seconds
 
 if TYPE_CHECKING:
+    from mlc.frontend.arguments import Call
+    from mlc.frontend.program import Program
+    from mlc.levels import Levels
     from mlc.passes.report import Intermediate, KernelReport, Plan
     from mlc.passes.timeline import Memory
     from mlc.why_not import Edge
@@ -127,6 +135,53 @@ class Facts:
             "compiles": lambda: self.compilations,
         }
         return found[metric]()
+
+
+def facts_of(
+    function: str,
+    levels: Levels,
+    program: Program,
+    call: Call,
+    parameters: Sequence[str],
+    sizes: Mapping[str, int],
+    *,
+    compilations: int,
+) -> Facts:
+    """What is known of a program that was made for a call."""
+    from mlc.why_not import unfused
+
+    held = set(program.in_place.values())
+    groups = donated_leaves(call, parameters, parameters)
+    values = [_sized(value, sizes) for value in call.values]
+    return Facts(
+        function=function,
+        plan=levels.report(sizes),
+        memory=levels.memory(sizes),
+        apart=lambda: unfused(levels, sizes, most=NAMED_EDGES),
+        names={**sizes, **dict(zip(parameters, values, strict=True))},
+        compilations=compilations,
+        in_place=frozenset(
+            name
+            for name, group in zip(parameters, groups, strict=True)
+            if group and held.issuperset(group)
+        ),
+    )
+
+
+def _sized(value: Any, sizes: Mapping[str, int]) -> Any:
+    """The argument with arrays, of which only sizes are asked, for types."""
+    leaves, structure = flatten(value)
+    if not any(isinstance(leaf, TensorSpec) for leaf in leaves):
+        return value
+    return unflatten(
+        structure,
+        [
+            np.broadcast_to(np.zeros((), x.dtype.numpy), [d.evaluate(sizes) for d in x.dims])
+            if isinstance(x, TensorSpec)
+            else x
+            for x in leaves
+        ],
+    )
 
 
 def _clause(text: str) -> Clause:

@@ -117,25 +117,13 @@ class Dispatcher:
 
     def check_contract(self, text: str, ready: Ready, call: Call) -> None:
         """ContractError where a new program does not keep the function's contract."""
-        from mlc.frontend.contract import NAMED_EDGES, Contract, Facts
+        from mlc.frontend.contract import Contract, facts_of
 
-        sizes = match_sizes(call, ready.shapes) or {}
-        exe = ready.executable
-        held = set(ready.program.in_place.values())
-        groups = donated_leaves(call, self.parameters.names, self.parameters.names)
-        facts = Facts(
-            function=self.function.__name__,
-            plan=exe.plan(**sizes),
-            memory=exe.memory(**sizes),
-            apart=lambda: exe.unfused(most=NAMED_EDGES, **sizes),
-            names={**sizes, **dict(zip(self.parameters.names, call.values, strict=True))},
+        facts = facts_of(
+            self.function.__name__, ready.executable.levels, ready.program, call,
+            self.parameters.names, match_sizes(call, ready.shapes) or {},
             compilations=len(self.artifacts) + 1,
-            in_place=frozenset(
-                name
-                for name, group in zip(self.parameters.names, groups, strict=True)
-                if group and held.issuperset(group)
-            ),
-        )
+        )  # fmt: skip
         Contract.parse(text).check(facts)
 
     # compiling
@@ -274,7 +262,8 @@ class Dispatcher:
             for axis, dim in enumerate(shape):
                 if not dim.symbols() & signal.symbols:
                     continue
-                if leaf.kind == "spec" or self.policy.explicit(leaf, axis) is not None:
+                said = self.policy.explicit(leaf, axis) is not None
+                if said or (leaf.kind == "spec" and leaf.value.dims[axis].constant is None):
                     raise ConcretizationError(
                         f"axis {axis} of {leaf.name} is declared dynamic ({dim}), but its"
                         " size decides"
@@ -302,11 +291,16 @@ class Dispatcher:
     def traced_static(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for exactly these sizes; leaves no trace in the statistics."""
         forced = set(self.forced_static)
+        by_policy = True  # sizes of specs that `dynamic=True` would have vary do so
         while True:
             call = self.parameters.call(values, forced)
-            shapes = _static_shapes(call)
+            shapes = self.policy.declared(call) if by_policy else _static_shapes(call)
             try:
                 return call, self.trace(call, shapes), shapes, "reference"
+            except MlcError:
+                if self.policy.dynamic is not True or shapes == _static_shapes(call):
+                    raise
+                by_policy = False
             except SpecialiseSignal as signal:
                 if not signal.arguments - forced:
                     self.specialise(signal, call, shapes)
@@ -322,7 +316,7 @@ class Dispatcher:
         )
         traced = self.traced_static(values) if explicit else self.traced(values)
         call, program, shapes, _ = traced
-        return Lowered(program, self.settings, call, tuple(shapes))
+        return Lowered(program, self.settings, self.parameters.names, call, tuple(shapes))
 
     def stats(self) -> Stats:
         """The counters."""

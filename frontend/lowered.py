@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from mlc.dialects.dims import Shape
 from mlc.dialects.signature import EntrySignature
-from mlc.frontend.arguments import Call
+from mlc.frontend.arguments import Call, known_sizes
 from mlc.frontend.program import Program
 
 if TYPE_CHECKING:
-    from mlc.dialects.target import GpuTarget
+    from mlc.dialects.target import CpuTarget, GpuTarget
     from mlc.frontend.compile import Settings
+    from mlc.levels import Levels
     from mlc.passes.tensor.multilinear import Multilinearity
     from mlc.pipeline import Options
 
@@ -25,10 +27,16 @@ class Lowered:
     """The program for given argument types."""
 
     def __init__(
-        self, program: Program, settings: Settings, call: Call, shapes: tuple[Shape, ...]
+        self,
+        program: Program,
+        settings: Settings,
+        parameters: Sequence[str],
+        call: Call,
+        shapes: tuple[Shape, ...],
     ) -> None:
         self._program = program
         self._settings = settings
+        self._parameters = parameters
         self.call = call
         self.shapes = shapes
 
@@ -47,17 +55,45 @@ class Lowered:
         """Arguments, results and symbols of the native entry."""
         return self._program.signature
 
+    @cached_property
+    def levels(self) -> Levels:
+        """The program at every level, and what is known of it there; needs no machine to run on."""
+        from mlc.levels import Levels
+
+        module, options = self.module, options_of(self._settings, runs=False)
+        return Levels(str(module), self.name, self.signature, options, self.sizes, fresh=module)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The symbols' values in the call that was traced, as far as they are known."""
+        leaves = zip(self.call.leaves, self.shapes, strict=True)
+        return {
+            symbol: size
+            for leaf, shape in leaves
+            for dim, size in zip(shape, known_sizes(leaf), strict=True)
+            if (symbol := dim.single_symbol) is not None and size is not None
+        }
+
     def text(self, level: Level = "tensor") -> str:
         """The program at the end of a level; "trace": as it was traced."""
         if level not in _LEVELS:
             raise ValueError(f"no level is called {level!r}; expected one of {', '.join(_LEVELS)}")
-        if level == "trace":
-            return str(self._program.module) + "\n"
-        if level == "code":
-            return str(self.compile().text("code"))
-        from mlc.pipeline import run_pipeline
+        return f"{self.levels.traced}\n" if level == "trace" else self.levels.text(level)
 
-        return str(run_pipeline(self.module, options_of(self._settings), until=level)) + "\n"
+    def asm(self) -> str:
+        """The assembly: on a GPU, PTX. Any machine can write it."""
+        return self.levels.asm()
+
+    def check_contract(self) -> None:
+        """ContractError where the program does not keep what `contract=` promises."""
+        if self._settings.contract is not None:
+            from mlc.frontend.contract import Contract, facts_of
+
+            facts = facts_of(
+                self.name, self.levels, self._program, self.call, self._parameters,
+                self.levels.known_sizes({}), compilations=1,
+            )  # fmt: skip
+            Contract.parse(self._settings.contract).check(facts)
 
     def multilinearity(self, *groups: str | Sequence[str]) -> Multilinearity:
         """
@@ -100,29 +136,35 @@ def is_gpu(settings: Settings) -> bool:
     return name.startswith("cuda") or name in {target.name for target in GPUS}
 
 
-def options_of(settings: Settings) -> Options:
-    """The pipeline's options."""
+def options_of(settings: Settings, *, runs: bool = True) -> Options:
+    """The pipeline's options. `runs`: whether "cuda" must be a GPU of this process."""
     from mlc import knobs
-    from mlc.dialects.target.known import named_target
     from mlc.pipeline import Options
-    from mlc.runtime.probe import host_target
 
-    name = settings.target or knobs.current().target or "host"
-    target = named_target(name, host=host_target, cuda=_gpu_target)
-    fusion = settings.fusion or knobs.current().fusion
     return Options(
-        target=target,
+        target=_target_of(settings, runs),
         threads=settings.threads,
         numerics=settings.numerics,
-        fusion=fusion,
+        fusion=settings.fusion or knobs.current().fusion,
         peak_bytes=settings.peak_bytes,
     )
 
 
-def _gpu_target() -> GpuTarget:
-    from mlc.runtime.cuda import gpu_target
+def _target_of(settings: Settings, runs: bool) -> CpuTarget | GpuTarget:
+    """The machine that the function names, else the environment, else this one."""
+    from mlc import knobs
+    from mlc.dialects.target.known import named_target
+    from mlc.runtime.cuda import described_gpu, gpu_target
+    from mlc.runtime.probe import host_target
 
-    return gpu_target()
+    name = settings.target or knobs.current().target or "host"
+    try:
+        return named_target(name, host=host_target, cuda=gpu_target if runs else described_gpu)
+    except ValueError as error:
+        if settings.target is not None:
+            raise
+        remedy = "unset MLC_TARGET to compile for the machine mlc runs on"
+        raise knobs.KnobError(f"MLC_TARGET={name}: {error}; {remedy}") from None
 
 
 def executable_of(program: Program, settings: Settings, *, slow: Callable[..., Any] | None) -> Any:

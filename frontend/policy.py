@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
-from mlc.frontend.arguments import Call, Leaf
+from mlc.frontend.arguments import Call, Leaf, known_sizes
 
 Axis = tuple[int, int]
 """(argument leaf, axis)."""
@@ -52,7 +52,7 @@ class Policy:
         if isinstance(self.dynamic, bool):
             return None
         axes = self.dynamic.get(leaf.name, {})
-        symbol = axes.get(axis, axes.get(axis - len(leaf.shape)))
+        symbol = axes.get(axis, axes.get(axis - len(known_sizes(leaf))))
         return None if symbol is None else Dim.of(symbol)
 
     def family_key(self, call: Call) -> Hashable:
@@ -87,6 +87,41 @@ class Policy:
             )
             for k, leaf in enumerate(call.leaves)
         ]
+
+    def declared(self, call: Call) -> list[Shape]:
+        """
+        The shape of each leaf with the sizes of this call; a size that a `TensorSpec` says is a
+        symbol where `dynamic=` has it vary.
+        """
+        taken = {
+            s
+            for leaf in call.leaves
+            if leaf.kind == "spec"
+            for d in leaf.value.dims
+            for s in d.symbols()
+        }
+        groups: dict[tuple[int, ...], Dim] = {}
+        return [
+            tuple(self._declared(leaf, k, groups, taken) for k in range(len(leaf.value.dims)))
+            if leaf.kind == "spec"
+            else tuple(map(Dim.const, leaf.shape))
+            for leaf in call.leaves
+        ]
+
+    def _declared(
+        self, leaf: Leaf, axis: int, groups: dict[tuple[int, ...], Dim], taken: set[str]
+    ) -> Dim:
+        said: Dim = leaf.value.dims[axis]
+        size = said.constant
+        if size is None:
+            return said
+        if (given := self.explicit(leaf, axis)) is not None:
+            return given
+        if self.dynamic is not True or size == 1 or (leaf.name, axis) in self.pinned:
+            return said
+        if (size,) not in groups:
+            groups[(size,)] = Dim.symbol(_symbol_name(leaf.name, axis, taken))
+        return groups[(size,)]
 
     def _explicit_symbols(self, call: Call) -> set[str]:
         found: set[str] = set()

@@ -51,4 +51,5 @@ def _row(dtype: Any) -> DType:
             return named_dtype(dtype)
         return numpy_dtype(np.dtype(dtype))
     except TypeError as error:
-        raise DTypeError(f"TensorSpec: {error}") from None
+        known = ", ".join(row.name for row in DTYPES)
+        raise DTypeError(f"TensorSpec: {error}; expected one of {known}") from None

@@ -18,7 +18,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.tensor.tiles import TilesOp
-from mlc.lowering.emit import emit_kernel, emit_main
+from mlc.lowering.emit import emit_kernel, emit_main, joined
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.lower import reserved_bytes, scratch_of
 from mlc.lowering.plan_to_loops import lower_plan
@@ -94,7 +94,7 @@ class Levels:
         if level not in LEVELS:
             raise ValueError(f"no level is called {level!r}; expected one of {', '.join(LEVELS)}")
         if level == "code":
-            return "\n".join(f"; module {unit.name}\n{unit.text}" for unit in self.units())
+            return self.llvm()
         return str(self.plan() if level == "plan" else self.at(level)) + "\n"
 
     def units(self) -> list[CodeUnit]:
@@ -103,14 +103,20 @@ class Levels:
             self.code = emit_units(self.at("loops"), self.options.target)
         return self.code
 
-    def asm(self) -> str:
-        """The assembly of every module: on a GPU, PTX."""
-        target = self.options.target
-        if isinstance(target, GpuTarget):
-            from mlc.runtime.ptx import emit_ptx, joined
+    def llvm(self, unit: str | None = None) -> str:
+        """The LLVM modules as one, or the one called `unit`."""
+        units = self.units()
+        if unit is None:
+            return joined([(u.name, u.text) for u in units])
+        for each in units:
+            if each.name == unit:
+                return each.text
+        known = ", ".join(u.name for u in units) or "none"
+        raise MlcError(f"no module is called {unit!r}; expected one of {known}")
 
-            return joined([emit_ptx(u.text, target) for u in self.units()])
-        return "\n".join(f"# {u.name}\n{emit_assembly(u.text, target)}" for u in self.units())
+    def asm(self) -> str:
+        """The assembly of all modules: on a GPU, PTX."""
+        return assembly(self.llvm(), self.options.target)
 
     def report(self, sizes: Mapping[str, int]) -> Plan:
         """The kernels and the buffers between them."""
@@ -148,6 +154,15 @@ class Levels:
             graph=graph_of(self.plan(), known),
             remarks=self.remarks(),
         )
+
+
+def assembly(llvm: str, target: CpuTarget | GpuTarget) -> str:
+    """The assembly of a module of LLVM IR: on a GPU, PTX."""
+    if isinstance(target, GpuTarget):
+        from mlc.runtime.ptx import emit_ptx
+
+        return emit_ptx(llvm, target)
+    return emit_assembly(llvm, target)
 
 
 def memory_of_plan(module: ModuleOp, options: Options, sizes: Mapping[str, int]) -> Memory:

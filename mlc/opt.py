@@ -20,10 +20,9 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, Verify
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from mlc import registry
+from mlc.command_line import UsageError, named
 from mlc.dialects.errors import MlcError
-from mlc.dialects.target import GpuTarget
-from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
-from mlc.dialects.target.known import named_target
+from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.knobs import FUSIONS
 from mlc.passes import wellformed
 from mlc.passes.dominance import verify_dominance
@@ -32,10 +31,6 @@ from mlc.text import context, parse_text, verify_text
 
 PREFIX = "mlc-"
 XDSL_PREFIX = "xdsl-"
-
-
-class UsageError(MlcError):
-    """The command line is at fault; the message says what was found, what was expected."""
 
 
 class MlcOpt(xDSLOptMain):
@@ -256,25 +251,6 @@ class MlcOpt(xDSLOptMain):
 
     def _parsed(self, io: IO[bytes]) -> ModuleOp:
         return parse_text(io.read().decode(), self.name)
-
-
-def named(name: str) -> TargetAttr:
-    """The target called `name`, as the module's attribute."""
-    from mlc.runtime.probe import host_target
-
-    try:
-        return TargetAttr(named_target(name, host=host_target, cuda=_gpu_target))
-    except ValueError as error:
-        raise UsageError(f"--target {name}: {error}") from None
-
-
-def _gpu_target() -> GpuTarget:
-    from mlc.runtime.cuda import GpuError, gpu_target
-
-    try:
-        return gpu_target()
-    except GpuError as error:
-        raise MlcError(str(error)) from None
 
 
 def read_text(path: str | None) -> str:

@@ -218,6 +218,8 @@ def parse_text(
     except ParseError as error:
         at = error.span.get_location()
         message = _with_hint(error.msg.strip() or "this is not MLIR")
+        if not text.strip():
+            message = "found nothing; expected a module, or an op such as func.func"
         line = at.line + line_offset
         raise SourceError(_pointed(name, line, at.col, message, text, line_offset)) from None
     except VerifyException as error:  # an attribute that refuses its parameters

@@ -6,6 +6,7 @@ Nothing here changes the program: what an op means is decided above, how fast it
 the loops it stands in and by LLVM below.
 """
 
+from mlc.lowering.emit.joined import MARK, joined
 from mlc.lowering.emit.module import (
     CPU_RULES,
     ENTRY_ATTRIBUTE,
@@ -21,10 +22,12 @@ from mlc.lowering.emit.types import EmitError
 __all__ = [
     "CPU_RULES",
     "ENTRY_ATTRIBUTE",
+    "MARK",
     "EmitError",
     "Machine",
     "emit_kernel",
     "emit_main",
+    "joined",
     "known_ops",
     "module_text",
     "write_function",

@@ -196,6 +196,14 @@ def device() -> Device:
     return Device(driver, 0)
 
 
+def described_gpu() -> GpuTarget:
+    """The GPU that code is shown for: this process's, else the oldest whose code runs on all."""
+    try:
+        return gpu_target()
+    except GpuError:
+        return min(GPUS, key=lambda target: target.compute_capability)
+
+
 def gpu_target() -> GpuTarget:
     """The target for this process's GPU: the nearest row of the table with the device's figures."""
     found = device()

@@ -1,0 +1,97 @@
+"""Code of a program, or of LLVM IR that mlc wrote, in files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlc.command_line import UsageError, named
+from mlc.dialects.errors import MlcError
+from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target.known import CPUS, GPUS
+from mlc.levels import Levels, assembly
+from mlc.opt import read_text
+from mlc.runtime.llvm import LLVMTextError, compile_object
+from mlc.runtime.probe import host_target
+
+KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx"}
+Target = CpuTarget | GpuTarget
+
+
+def kinds_of(text: str | None, target: Target) -> list[str]:
+    """``ll,asm`` as kinds of code that a target has; UsageError or MlcError where it has not."""
+    if text is None:
+        return ["ptx" if isinstance(target, GpuTarget) else "obj"]
+    kinds = text.split(",")
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"--emit {kind}: expected some of {', '.join(KINDS)}")
+        if kind not in (("ll", "ptx") if isinstance(target, GpuTarget) else ("ll", "asm", "obj")):
+            wanted = "a GPU, such as --target cuda:sm_90a" if kind == "ptx" else "a CPU"
+            raise MlcError(f"--emit {kind} needs {wanted}; found {target.name}")
+    return kinds
+
+
+def build_program(program: Levels, emit: str | None, output: str | None) -> list[Path]:
+    """
+    Writes a program as the kinds of code asked for, and says where: one file of each, of objects
+    one for each kernel too.
+    """
+    target, paths = program.options.target, list[Path]()
+    for kind, path in _places(kinds_of(emit, target), program.name, output):
+        if kind == "obj":
+            *kernels, entry = program.units()
+            for unit in kernels:
+                name = f"{path.stem}.{unit.name}{path.suffix}"
+                paths.append(_written(kind, path.with_name(name), unit.text, target))
+            paths.append(_written(kind, path, entry.text, target))
+        else:
+            paths.append(_written(kind, path, program.llvm(), target))
+    return paths
+
+
+def build_llvm(file: str, emit: str | None, output: str | None, target: str | None) -> list[Path]:
+    """As `build_program` of FILE.ll, for the machine that it names or the one given."""
+    text = read_text(file)
+    machine = named(target).data if target is not None else _machine_of(text, file)
+    try:
+        return [
+            _written(kind, path, text, machine)
+            for kind, path in _places(kinds_of(emit, machine), Path(file).stem, output)
+        ]
+    except LLVMTextError as error:
+        said = str(error.__cause__).partition("<string>:")
+        raise MlcError(f"{file}:{said[2].strip()}" if said[1] else f"{file}: {said[0]}") from None
+
+
+def _places(kinds: Sequence[str], name: str, output: str | None) -> list[tuple[str, Path]]:
+    """Where each kind goes: `output` is a file, or the stem of several."""
+    if len(kinds) == 1 and output is not None:
+        return [(kinds[0], Path(output))]
+    return [(kind, Path(output or name).with_suffix(KINDS[kind])) for kind in kinds]
+
+
+def _written(kind: str, path: Path, llvm: str, target: Target) -> Path:
+    if kind == "ll":
+        path.write_text(llvm, encoding="utf-8")
+    elif isinstance(target, CpuTarget) and kind == "obj":
+        path.write_bytes(compile_object(llvm, target))
+    else:
+        path.write_text(assembly(llvm, target), encoding="utf-8")
+    return path
+
+
+def _machine_of(text: str, file: str) -> Target:
+    """The machine that LLVM IR names, as mlc writes it."""
+    triple = re.search(r'^target triple = "([^"]*)"', text, re.MULTILINE)
+    cpu = re.search(r'"target-cpu"="([^"]*)"', text)
+    if triple is not None and cpu is not None:
+        for target in (host_target(), *CPUS):
+            if (target.triple, target.cpu_name) == (triple[1], cpu[1]):
+                return target
+        for target in GPUS:
+            if triple[1].startswith("nvptx") and target.sm == cpu[1]:
+                return target
+    found = "no machine" if triple is None else " ".join([triple[1], cpu[1] if cpu else ""]).strip()
+    raise MlcError(f"{file} is for {found}; say --target NAME")

@@ -1,0 +1,166 @@
+"""
+The grammar of the `mlc` command: what it accepts, and what `--help` says. Imports nothing of the
+compiler, so that `mlc --help` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+
+from mlc.knobs import FUSIONS
+from mlc.version import __version__
+
+Command = Callable[[argparse.Namespace], int]
+LEVELS = ("trace", "tensor", "plan", "loops", "code")
+NUMERICS = ("strict", "standard", "fast")
+OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes")  # of mlc.compile, as flags
+STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"
+
+
+def parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The whole command line; `command` of what it parses is one of `commands`."""
+    whole = argparse.ArgumentParser(
+        prog="mlc",
+        description="NumPy functions to native CPU and GPU code, every level readable",
+        epilog=STATUS,
+    )
+    whole.add_argument("--version", action="version", version=f"mlc {__version__}")
+    listed = whole.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    listed.add_parser("opt", help="run passes on MLIR text; see mlc opt --help", add_help=False)
+    for name, (said, fill) in _COMMANDS.items():
+        one = listed.add_parser(name, help=said, description=f"{said[0].upper()}{said[1:]}.")
+        fill(one)
+        one.set_defaults(command=commands[name])
+    return whole
+
+
+def call_parser() -> argparse.ArgumentParser:
+    """What stands behind FILE where `mlc run` calls one function."""
+    behind = argparse.ArgumentParser(
+        prog="mlc run FILE.py:function", description="Call one function and print its results."
+    )
+    behind.add_argument(
+        "inputs", nargs="*", metavar="INPUT", help=".npy files, or one .npz, in argument order"
+    )
+    behind.add_argument("--random", action="store_true", help="random inputs of the argument types")
+    behind.add_argument("--seed", type=int, default=0, help="of --random (default: 0)")
+    _add_types(behind)
+    behind.add_argument("-o", "--output", metavar="OUT.npz", help="write the results too")
+    _add_options(behind)
+    return behind
+
+
+def _add_options(to: argparse.ArgumentParser) -> None:
+    """Flags for options of `mlc.compile`; the program's own hold where they are not given."""
+    group = to.add_argument_group(
+        "options of the compiler",
+        "in place of those of @mlc.compile, or of the module; docs/explain.md",
+    )
+    group.add_argument(
+        "--target", metavar="NAME", help="host, avx2, avx512, neon, h200, cuda:sm_90a …"
+    )
+    group.add_argument("--threads", type=int, metavar="N", help="threads of parallel loops")
+    group.add_argument("--numerics", choices=NUMERICS, help="what may be rewritten")
+    group.add_argument("--fusion", choices=FUSIONS, help="how kernels are formed")
+    group.add_argument(
+        "--peak-bytes", metavar="BYTES", help="what a call may allocate: 1000000, 64MiB"
+    )
+
+
+def _add_types(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--spec", metavar="TYPES",
+        help="the arguments: 'f32[64,32], f32[B,16]', by name 'w=f32[3]', in containers"
+        " '{\"w\": f32[3]}', and values such as 2.0; default: annotations and defaults",
+    )  # fmt: skip
+    to.add_argument("--sizes", default="", metavar="SIZES", help="values of symbols: B=64,N=10")
+
+
+def _add_program(to: argparse.ArgumentParser, also: str = "") -> None:
+    to.add_argument("file", metavar="FILE", help=f"FILE.py, FILE.py:function or FILE.mlir{also}")
+
+
+def _run(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "file", metavar="FILE", help="FILE.py: the script; FILE.py:f or FILE.mlir: one function"
+    )
+    to.add_argument(
+        "rest", nargs=argparse.REMAINDER, metavar="…",
+        help="the script's arguments; or a function's inputs: see mlc run FILE.py:f --help",
+    )  # fmt: skip
+    _add_options(to)
+
+
+def _show(to: argparse.ArgumentParser) -> None:
+    _add_program(to)
+    to.add_argument("--at", choices=LEVELS, default="tensor", help="the level (default: tensor)")
+    to.add_argument("--unit", metavar="NAME", help="of --at code: one of its LLVM modules alone")
+    _add_types(to)
+    _add_options(to)
+
+
+def _build(to: argparse.ArgumentParser) -> None:
+    _add_program(to, "; FILE.ll as show prints it")
+    to.add_argument(
+        "--emit", metavar="KINDS",
+        help="of ll, asm, obj, ptx; several with commas (default: obj, and ptx for a GPU)",
+    )  # fmt: skip
+    to.add_argument(
+        "-o", "--output", metavar="PATH",
+        help="file, or stem of the files where there are several kinds",
+    )  # fmt: skip
+    _add_types(to)
+    _add_options(to)
+
+
+def _explain(to: argparse.ArgumentParser) -> None:
+    _add_program(to)
+    forms = to.add_mutually_exclusive_group()
+    forms.add_argument(
+        "--json", dest="form", action="store_const", const="json", help="for programs"
+    )
+    forms.add_argument(
+        "--html", dest="form", action="store_const", const="html", help="one page, with pictures"
+    )
+    to.add_argument("-o", "--output", metavar="PATH", help="a file instead of stdout")
+    to.set_defaults(form="text")
+    _add_types(to)
+    _add_options(to)
+
+
+def _why_not(to: argparse.ArgumentParser) -> None:
+    to.add_argument("producer", metavar="FILE:LINE", help="a line that computes something")
+    to.add_argument("consumer", metavar="FILE:LINE", help="a line that reads it")
+    to.add_argument(
+        "--of", metavar="FILE",
+        help="the program: FILE.py, FILE.py:function or FILE.mlir (default: the function at the"
+        " first line, or the only compiled one of its file)",
+    )  # fmt: skip
+    to.add_argument(
+        "--measure", action="store_true", help="run both plans on random inputs, in turn"
+    )
+    to.add_argument("--json", action="store_true", help="for programs")
+    _add_types(to)
+    _add_options(to)
+
+
+def _machine(to: argparse.ArgumentParser) -> None:
+    to.add_argument(
+        "--measure", action="store_true", help="measure its rates again (about a second)"
+    )
+
+
+def _cache(to: argparse.ArgumentParser) -> None:
+    to.add_argument("action", nargs="?", choices=("info", "clear", "verify"), default="info")
+
+
+_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "run": ("run a script, or one function with given or random inputs", _run),
+    "show": ("print a function's program at a level", _show),
+    "build": ("write LLVM IR, assembly, object code or PTX", _build),
+    "explain": ("print kernels, costs, memory and decisions", _explain),
+    "why-not": ("say why two lines do not share a kernel", _why_not),
+    "machine": ("print what mlc knows of this machine", _machine),
+    "cache": ("look at, check or empty the cache of compiled code", _cache),
+}
