@@ -1,7 +1,7 @@
 """
 Dialect `mlc_math`: functions of floats that upstream's `math` lacks. Scalars and vectors alike;
 the pass mlc-expand-math replaces every one of them, as it does upstream's, by arithmetic and, where
-the target has instructions for them (`CpuTarget.has_lane_tables`), the six ops at the end.
+the target has instructions for them (`MathUnit`), the eight ops at the end.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SignificandOp(UnaryFunction):
 
 @irdl_op_definition
 class ReciprocalEstimateOp(UnaryFunction):
-    """1 / x within a relative 2^-14, as the target's instruction estimates it."""
+    """1 / x within a relative 2^-14, on GPUs 2^-23, as the target's instruction estimates it."""
 
     name = "mlc_math.reciprocal_estimate"
 
@@ -132,6 +132,20 @@ class RootEstimateOp(UnaryFunction):
     """1 / sqrt(x) within a relative 2^-14; inf at 0, 0 at inf, NaN below 0."""
 
     name = "mlc_math.root_estimate"
+
+
+@irdl_op_definition
+class Exp2EstimateOp(UnaryFunction):
+    """2^x within a relative 2^-22, as the target's instruction estimates it; 0 where subnormal."""
+
+    name = "mlc_math.exp2_estimate"
+
+
+@irdl_op_definition
+class SaturateOp(UnaryFunction):
+    """x, at least 0 and at most 1; 0 for NaN."""
+
+    name = "mlc_math.saturate"
 
 
 TABLE_BYTES = 128
@@ -187,7 +201,7 @@ MlcMath = Dialect(
     [
         *(ErfcOp, LgammaOp, SigmoidOp, HypotOp, RemainderOp, NextAfterOp),
         *(ScaleOp, ExponentOp, SignificandOp, ReciprocalEstimateOp, RootEstimateOp),
-        LookupOp,
+        *(Exp2EstimateOp, SaturateOp, LookupOp),
     ],
     [],
 )

@@ -129,6 +129,7 @@ STAGES = (
             "mlc_par.", "mlc_gpu.",
             "mlc_math.scale", "mlc_math.exponent", "mlc_math.significand",
             "mlc_math.reciprocal_estimate", "mlc_math.root_estimate", "mlc_math.lookup",
+            "mlc_math.exp2_estimate", "mlc_math.saturate",
         ),
     ),
 )  # fmt: skip

@@ -134,6 +134,9 @@ class GpuBuilder(LoopBuilder):
     def mul(self, x: Index, y: Index) -> Index:
         return self._note(super().mul(x, y), self.divisor(x) * self.divisor(y))
 
+    def min(self, x: Index, y: Index) -> Index:
+        return self._note(super().min(x, y), math.gcd(self.divisor(x), self.divisor(y)))
+
     def loop(
         self,
         low: Index,

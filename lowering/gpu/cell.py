@@ -1,9 +1,10 @@
-"""Pointwise kernels: each thread computes the elements of one 16-byte access, rows side by side."""
+"""Pointwise kernels: each thread computes the elements of a few 16-byte accesses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
@@ -28,7 +29,8 @@ def walk_grid(b: LoopBuilder, sizes: Sequence[Index], schedule: Schedule) -> Gri
     """
     if not sizes:
         return Grid((1, 1, 1), (1, 1, 1))
-    chunks, rows = b.ceil_div(sizes[-1], schedule.lanes), b.product(sizes[:-1])
+    share = schedule.lanes * schedule.unroll
+    chunks, rows = b.ceil_div(sizes[-1], share), b.product(sizes[:-1])
     width: Index = schedule.threads if rows == 1 else b.max(b.min(chunks, schedule.threads), 1)
     height = b.div(schedule.threads, width)
     across = b.ceil_div(chunks, width)
@@ -39,30 +41,48 @@ def walk_grid(b: LoopBuilder, sizes: Sequence[Index], schedule: Schedule) -> Gri
 def walk(
     b: GpuBuilder,
     sizes: Sequence[Index],
-    lanes: int,
+    schedule: Schedule,
     body: Callable[[int, list[Position]], None],
 ) -> None:
-    """`body(lanes, point)` for this thread's elements: vectors, and single ones at a row's end."""
+    """
+    `body(lanes, point)` for this thread's elements: `unroll` vectors, a block's width apart, and
+    single ones at a row's end.
+    """
     if not sizes:
         body(1, [])
         return
+    lanes, unroll = schedule.lanes, schedule.unroll
     inner, rows = sizes[-1], b.product(sizes[:-1])
-    column = b.mul(b.add(b.mul(b.block_number(), b.block_size()), b.thread()), lanes)
+    width = b.block_size()
+    first = b.add(b.mul(b.mul(b.block_number(), width), unroll), b.thread())
+    columns = [b.mul(b.add(first, b.mul(width, u)), lanes) for u in range(unroll)]
 
     def chunk(row: Index) -> None:
         fixed = [Position(i) for i in b.split(row, sizes[:-1])]
-        whole = b.compare("le", b.add(column, lanes), inner)
 
-        def one(i: Index) -> None:
-            body(1, [*fixed, Position(i, 1)])
+        def at(width: int, i: Index) -> None:
+            body(width, [*fixed, Position(i, 1)])
 
-        def tail() -> None:
-            b.loop(column, inner, 1, one, attributes={"mlc.no_unroll": UnitAttr()})
+        def single(column: Index) -> None:
+            end = b.min(inner, b.add(column, lanes))
+            b.loop(column, end, 1, partial(at, 1), attributes={"mlc.no_unroll": UnitAttr()})
 
-        if lanes == 1:
-            one(column)
+        def vectors() -> None:
+            for column in columns:
+                at(lanes, column)
+
+        def some() -> None:
+            for column in columns:
+                if whole:
+                    b.when(b.compare("lt", column, inner), partial(at, lanes, column))
+                else:
+                    single(column)
+
+        whole = b.divisor(inner) % lanes == 0  # vectors end with the row
+        if whole and unroll == 1:
+            vectors()
         else:
-            b.when(whole, lambda: body(lanes, [*fixed, Position(column, 1)]), tail)
+            b.when(b.compare("le", b.add(columns[-1], lanes), inner), vectors, some)
 
     def every_row() -> None:
         if rows == 1:
@@ -87,7 +107,7 @@ def walk(
 
         b.when(b.compare("eq", remainder, 0), promised, every_row)
 
-    b.when(b.compare("lt", column, inner), aligned_rows)
+    b.when(b.compare("lt", columns[0], inner), aligned_rows)
 
 
 @dataclass(frozen=True)
@@ -115,7 +135,7 @@ class CellPhase:
         def point(lanes: int, at: list[Position]) -> None:
             s.store_results(s.lanes(lanes), axes.point(at))
 
-        walk(b, axes.sizes, self.schedule.lanes, point)
+        walk(b, axes.sizes, self.schedule, point)
 
 
 @dataclass(frozen=True)
@@ -148,7 +168,7 @@ class PiecePhase:
             moved = (Position(b.add(p.base, x), p.step) for p, x in zip(at, starts, strict=True))
             e.store(value, target, tuple(moved))
 
-        walk(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule.lanes, point)
+        walk(b, [b.dim(d) for d in shape_of(self.part.type)], self.schedule, point)
 
     def _line(self, s: KernelScope) -> Buffer:
         """The scratch as a row-major tensor."""

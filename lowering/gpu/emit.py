@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from typing import cast
 
+from xdsl.dialects import arith as arith_dialect
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, ModuleOp
+from xdsl.dialects.builtin import BFloat16Type, IntegerAttr, IntegerType, MemRefType, ModuleOp, f32
 from xdsl.ir import Attribute, Operation
 
-from mlc.dialects import gpu, par
+from mlc.dialects import functions, gpu, par
+from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.dialects.launch import GpuKernel, GpuProgram
 from mlc.dialects.target import GpuTarget
 from mlc.lowering.emit import arith, complex_parts, memref, scf, vector, write_function
 from mlc.lowering.emit import math as emit_math
 from mlc.lowering.emit import par as emit_par
-from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
+from mlc.lowering.emit.function import FunctionText, ModuleText, Rule, Rules
 from mlc.lowering.emit.types import is_float, item_bytes, symbol
 from mlc.lowering.gpu.entry import launch_plan
 
@@ -113,6 +115,40 @@ def _shuffle(e: FunctionText, op: gpu.ShuffleOp) -> None:
         e[result] = found
 
 
+def _by_unit(intrinsic: str) -> Rule:
+    """The special function unit's instruction, for every lane."""
+
+    def rule(e: FunctionText, op: Operation) -> None:
+        value, result = op.operands[0], op.results[0]
+        lanes = lanes_of(result.type)
+        call = f"call float @llvm.nvvm.{intrinsic}(float"
+        if lanes is None:
+            e.define(result, f"{call} {e[value]})")
+            return
+        spelled, found = e.type(result.type), "poison"
+        for k in range(lanes):
+            x = e.put(f"extractelement {spelled} {e[value]}, i32 {k}")
+            y = e.put(f"{call} {x})")
+            found = e.put(f"insertelement {spelled} {found}, float {y}, i32 {k}")
+        e[result] = found
+
+    return rule
+
+
+def _truncf(e: FunctionText, op: arith_dialect.TruncFOp) -> None:
+    """To bf16 by the instruction: to nearest even, subnormal numbers kept."""
+    source, result = op.operands[0], op.results[0]
+    if not isinstance(element_of(result.type), BFloat16Type) or source.type != like(
+        result.type, f32
+    ):
+        arith.RULES[arith_dialect.TruncFOp](e, op)
+        return
+    lanes = lanes_of(result.type)
+    narrow = "bfloat" if lanes is None else f"<{lanes} x bfloat>"
+    rounded = e.put(f"fptrunc {e.type(source.type)} {e[source]} to {narrow}")
+    e.define(result, f"bitcast {narrow} {rounded} to {e.type(result.type)}")
+
+
 def _return(e: FunctionText, op: func.ReturnOp) -> None:
     e.do("ret void")
 
@@ -134,3 +170,7 @@ GPU_RULES.on(gpu.BarrierOp, _barrier)
 GPU_RULES.on(gpu.SharedOp, _shared)
 GPU_RULES.on(gpu.ShuffleOp, _shuffle)
 GPU_RULES.on(func.ReturnOp, _return)
+GPU_RULES.on(arith_dialect.TruncFOp, _truncf)
+GPU_RULES.on(functions.Exp2EstimateOp, _by_unit("ex2.approx.ftz.f"))
+GPU_RULES.on(functions.ReciprocalEstimateOp, _by_unit("rcp.approx.ftz.f"))
+GPU_RULES.on(functions.SaturateOp, _by_unit("saturate.f"))

@@ -31,10 +31,10 @@ from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
+from mlc.lowering.gpu.columns import column_work
 from mlc.lowering.gpu.contract import TilePhase
-from mlc.lowering.gpu.phase import Phase, Repeated, Work
+from mlc.lowering.gpu.phase import Phase, Repeated, Work, mark_unchanging
 from mlc.lowering.gpu.reduce import (
-    ColumnPhase,
     FoldPhase,
     PartialPhase,
     PlainPhase,
@@ -72,7 +72,7 @@ def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:
     if nest is None:
         return _whole(kernel, schedule)
     if nest.reduction is None:
-        return Work((transposed(nest, strided) or CellPhase(nest, schedule, strided),))
+        return Work((transposed(kernel, nest, strided) or CellPhase(nest, schedule, strided),))
     if isinstance(nest.reduction, ContractOp) and schedule.tile_m:
         roles = contraction_roles(nest.reduction)
         assert roles is not None
@@ -84,7 +84,7 @@ def _reduction(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work:
     if len(nest.sizes) == nest.rank:
         return Work((PlainPhase(nest, schedule, strided),))
     if schedule.vector_axis < nest.rank:
-        return Work((ColumnPhase(nest, schedule, strided),))
+        return column_work(nest, schedule, strided)
     if needs_two_phases(nest, schedule):
         first = PartialPhase(nest, schedule, strided)
         return Work((first, FoldPhase(first)), partial_scratch(nest))
@@ -142,6 +142,7 @@ class _GpuEntry(EntryLowering):
                 numbered=isinstance(phase, Repeated),
             )
             kernel.function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(phase.threads, i64)
+            mark_unchanging(kernel.function)
             self.phases[own] = phase
             found.append(kernel)
         self.site_numbers[found[0].name] = sites

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
@@ -55,6 +57,7 @@ def device_builder(s: KernelScope) -> GpuBuilder:
     assert isinstance(s.b, GpuBuilder)
     for buffer in (*s.inputs.values(), *s.outputs):
         s.b.strides[buffer.memref] = buffer.strides
+    s.b.strides.update((memory, (1,)) for memory in s.scratch)
     return s.b
 
 
@@ -66,3 +69,20 @@ def line_of(memref: SSAValue, dtype: DType, count: Index) -> Buffer:
 def shared_line(b: GpuBuilder, dtype: DType, count: int) -> Buffer:
     """Elements that the threads of a block share."""
     return line_of(b.shared(memory_type(dtype), (count,)), dtype, count)
+
+
+def mark_unchanging(kernel: func.FuncOp) -> None:
+    """
+    Where nothing that the kernel writes overlaps what it reads, its inputs do not change while it
+    runs: `mlc.noalias` on them too lets LLVM read them through the cache for that (ld.global.nc).
+    """
+    marks = kernel.arg_attrs
+    if marks is None:
+        return
+    types = kernel.function_type.inputs.data
+    memory = [k for k, kind in enumerate(types) if isinstance(kind, MemRefType)]
+    known = {k: marks.data[k].data for k in memory}
+    if any(not {"mlc.readonly", "mlc.noalias"} & words.keys() for words in known.values()):
+        return
+    both = {k: DictionaryAttr({**words, "mlc.noalias": UnitAttr()}) for k, words in known.items()}
+    kernel.arg_attrs = ArrayAttr([both.get(k, mark) for k, mark in enumerate(marks.data)])

@@ -1,4 +1,4 @@
-"""Reductions: rows by warps or blocks, columns side by side, everything at once in two phases.
+"""Reductions: rows by warps or blocks, everything at once in two phases; columns: columns.py.
 
 Threads combine their states as a fixed tree (shuffles within a warp, shared memory between warps),
 so the order depends on sizes alone and results are the same bits every time (D1).
@@ -16,7 +16,7 @@ from mlc.dialects.dims import Dim, product
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
-from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
+from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
@@ -28,7 +28,6 @@ from mlc.lowering.loops.reduce import ReductionNest
 
 WARP = 32
 MAX_BLOCKS = 512  # of the first phase of a full reduction: about four for each SM of an H200
-COLUMNS = 32  # columns of one block: a line of 128 bytes of f32
 BLOCK_THREADS = 256  # of a block that reduces several rows
 
 
@@ -162,7 +161,7 @@ class BlockReduction(ReductionNest):
         b.when(b.compare("eq", remainder, 0), promised, body)
 
 
-def _kept(nest: Nest, axes: Axes) -> list[int]:
+def kept_groups(nest: Nest, axes: Axes) -> list[int]:
     return [k for k, group in enumerate(axes.groups) if group[0] < nest.rank]
 
 
@@ -187,7 +186,7 @@ class RowPhase:
     def grid(self, b: LoopBuilder) -> Grid:
         """As many blocks as results need."""
         axes = axes_of(b, self.nest, self.strided)
-        rows = b.product([axes.sizes[k] for k in _kept(self.nest, axes)])
+        rows = b.product([axes.sizes[k] for k in kept_groups(self.nest, axes)])
         blocks = b.ceil_div(rows, self.rows_per_block)
         return Grid((blocks, 1, 1), (self.schedule.threads, self.rows_per_block, 1))
 
@@ -326,86 +325,4 @@ class PlainPhase:
             e = s.lanes(lanes)
             r.finish(e, at, r.step(e, at, tuple(r.identity(lanes, 1))))
 
-        walk(r.builder, r.axes.sizes, self.schedule.lanes, point)
-
-
-@dataclass(frozen=True)
-class ColumnPhase:
-    """Threads run along the result's last axis; a block's rows of threads share its columns."""
-
-    nest: Nest
-    schedule: Schedule
-    strided: frozenset[int]
-
-    @property
-    def height(self) -> int:
-        """Threads that share a column."""
-        return self.schedule.threads // COLUMNS
-
-    def _others(self, axes: Axes) -> list[int]:
-        vector = axes.of_axis(self.schedule.vector_axis)
-        return [k for k in _kept(self.nest, axes) if k != vector]
-
-    @property
-    def threads(self) -> int:
-        """The most threads that a block has."""
-        return self.schedule.threads
-
-    def grid(self, b: LoopBuilder) -> Grid:
-        """x along the columns, y along the result's other axes."""
-        axes = axes_of(b, self.nest, self.strided)
-        columns = axes.sizes[axes.of_axis(self.schedule.vector_axis)]
-        rows = b.product([axes.sizes[k] for k in self._others(axes)])
-        blocks = b.ceil_div(columns, COLUMNS)
-        return Grid((blocks, b.min(rows, MAX_GRID_Y), 1), (COLUMNS, self.height, 1))
-
-    def write(self, s: KernelScope) -> None:
-        """One column of this thread; those of threads past the end repeat the last one."""
-        r = BlockReduction(s)
-        b, others = r.builder, self._others(r.axes)
-        x, y = b.thread(), b.thread("y")
-        columns = r.axes.sizes[r.vector]
-        column = b.add(b.mul(b.block_number(), COLUMNS), x)
-        at_column = {r.vector: Position(b.min(column, b.sub(columns, 1)))}
-        cells = [b.shared(memory_type(dtype), (self.height, COLUMNS)) for dtype in r.states]
-        sizes = [r.axes.sizes[k] for k in others]
-
-        def row(number: Index) -> None:
-            at = dict(zip(others, map(Position, b.split(number, sizes)), strict=True)) | at_column
-            state = self._column(r, at, y)
-            for value, dtype, cell in zip(state, r.states, cells, strict=True):
-                b.store(r.to_memory(value, dtype), cell, [y, x])
-            b.barrier()
-            mine = b.both(b.compare("eq", y, 0), b.compare("lt", column, columns))
-            b.when(mine, lambda: self._finish(r, at, cells, x))
-            b.barrier()
-
-        b.loop(b.block_number("y"), b.product(sizes), b.grid_size("y"), row)
-
-    def _column(self, r: BlockReduction, fixed: dict[int, Position], y: Index) -> State:
-        def walk(k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> list[SSAValue]:
-            if k == len(r.reduced):
-                points = [at[g] for g in range(len(r.axes.groups))]
-                return list(r.step(r.s.lanes(1), points, tuple(carried)))
-            group = r.reduced[k]
-
-            def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
-                return walk(k + 1, {**at, group: Position(i)}, c)
-
-            low, step = (y, self.height) if k == 0 else (0, 1)
-            return list(r.b.loop(low, r.axes.sizes[group], step, trip, carried))
-
-        return tuple(walk(0, fixed, r.identity(1, 1)))
-
-    def _finish(
-        self, r: BlockReduction, at: dict[int, Position], cells: Sequence[SSAValue], x: Index
-    ) -> None:
-        def step(i: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            found = tuple(
-                r.from_memory(r.b.load(cell, [i, x]), dtype)
-                for cell, dtype in zip(cells, r.states, strict=True)
-            )
-            return r.monoid.combine(r.s.lanes(1), r.dtype, tuple(carried), found)
-
-        state = r.b.loop(0, self.height, 1, step, r.identity(1, 1))
-        r.finish(r.s.lanes(1), [at[k] for k in r.kept], tuple(state))
+        walk(r.builder, r.axes.sizes, self.schedule, point)

@@ -152,7 +152,7 @@ class MeetPhase:
             chosen = b.both(m.exists(m.slot), m.differs(neighbour))
             b.when(chosen, m.write_last if mode is None else partial(m.combine, mode))
 
-        walk(b, self.sizes(b), 1, point)
+        walk(b, self.sizes(b), Schedule(), point)
 
 
 class _Meeting:

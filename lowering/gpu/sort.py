@@ -87,7 +87,7 @@ class ResultPhase:
             values = [b.load(memory, [place]) for memory in s.scratch]
             _result(self.op, s, row, i, values[0], values[-1])
 
-        walk(b, [rows, length], 1, point)
+        walk(b, [rows, length], Schedule(), point)
 
 
 def sort_work(op: Sorting, schedule: Schedule) -> Work:

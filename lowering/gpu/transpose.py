@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import BOOL
+from mlc.dialects.dtypes import BOOL, dtype_of
+from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.nest import Access, Nest
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
@@ -19,6 +24,9 @@ from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of
 
 TILE = 32  # elements on both sides: a line of 128 bytes of f32 each way
 ROWS = 8  # of threads: each turns four elements
+SQUARES_ACROSS, SQUARES_ALONG = 8, 32  # of a block: a warp reads 128 bytes of each row
+ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
+MOST_LANES = 8  # of a square: 64 elements are 64 registers at most
 SHORT = 8  # sizes below which a tile would be mostly empty
 
 
@@ -121,7 +129,103 @@ class _Tile:
         self.s.store_results(self.s.lanes(1, bound=bound), self.axes.point(at))
 
 
-def transposed(nest: Nest, strided: frozenset[int]) -> TransposePhase | None:
+@dataclass(frozen=True)
+class SquarePhase(TransposePhase):
+    """The same without tiles: a thread reads a square of whole accesses and writes it turned."""
+
+    side: int
+
+    @property
+    def threads(self) -> int:
+        """The most threads that a block has."""
+        return SQUARES_ACROSS * SQUARES_ALONG
+
+    def tiles(self, b: LoopBuilder, axes: Axes) -> list[Index]:
+        """Sizes of the other groups, then blocks along `across` and along the last group."""
+        inner = len(axes.groups) - 1
+        others = [axes.sizes[k] for k in range(inner) if k != self.across]
+        down = b.ceil_div(axes.sizes[self.across], SQUARES_ACROSS * self.side)
+        return [*others, down, b.ceil_div(axes.sizes[inner], SQUARES_ALONG * self.side)]
+
+    def grid(self, b: LoopBuilder) -> Grid:
+        """Threads side by side read side by side; those behind each other write so."""
+        blocks = b.product(self.tiles(b, axes_of(b, self.nest, self.strided)))
+        return Grid((blocks, 1, 1), (SQUARES_ACROSS, SQUARES_ALONG, 1))
+
+    def write(self, s: KernelScope) -> None:
+        """One square."""
+        b, side = device_builder(s), self.side
+        axes = axes_of(b, self.nest, self.strided)
+        *others, down, along = b.split(b.block_number(), self.tiles(b, axes))
+        inner = len(axes.groups) - 1
+        rest = [k for k in range(inner) if k != self.across]
+        fixed = {k: Position(i) for k, i in zip(rest, others, strict=True)}
+        x = b.mul(b.add(b.mul(down, SQUARES_ACROSS), b.thread()), side)
+        y = b.mul(b.add(b.mul(along, SQUARES_ALONG), b.thread("y")), side)
+        inside = b.both(
+            b.compare("lt", x, axes.sizes[self.across]), b.compare("lt", y, axes.sizes[inner])
+        )
+        b.when(inside, lambda: self._square(s, axes, fixed, x, y))
+
+    def _square(
+        self, s: KernelScope, axes: Axes, fixed: dict[int, Position], x: Index, y: Index
+    ) -> None:
+        b, side, inner = s.b, self.side, len(axes.groups) - 1
+        e, columns = s.lanes(side), list[dict[SSAValue, SSAValue]]({} for _ in range(side))
+        for access in self.turned:
+            argument = s.kernel.block.args[access.argument]
+            rows: list[SSAValue] = []
+            for k in range(side):
+                at = {**fixed, self.across: Position(x, 1), inner: Position(b.add(y, k))}
+                point = axes.point([at[g] for g in range(len(axes.groups))])
+                place = tuple(point[affine.terms[0][0]] for affine in access.point)
+                rows.append(e.load(s.inputs[argument], place))
+            for column, value in zip(columns, _turned(b, rows), strict=True):
+                column[argument] = value
+        for k, bound in enumerate(columns):
+            at = {**fixed, self.across: Position(b.add(x, k)), inner: Position(y, 1)}
+            point = axes.point([at[g] for g in range(len(axes.groups))])
+            s.store_results(s.lanes(side, bound=bound), point)
+
+
+def _turned(b: LoopBuilder, rows: list[SSAValue]) -> list[SSAValue]:
+    """The columns of a square of vectors."""
+    return [_joined(b, [_shuffled(b, x, x, [k]) for x in rows]) for k in range(len(rows))]
+
+
+def _joined(b: LoopBuilder, parts: list[SSAValue]) -> SSAValue:
+    """Vectors of one length, one after the other; their number is a power of two."""
+    while len(parts) > 1:
+        lanes = 2 * (lanes_of(parts[0].type) or 1)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [_shuffled(b, low, high, list(range(lanes))) for low, high in pairs]
+    return parts[0]
+
+
+def _shuffled(b: LoopBuilder, low: SSAValue, high: SSAValue, order: list[int]) -> SSAValue:
+    lanes = DenseArrayBase.from_list(i64, order)
+    kind = vector_type(element_of(low.type), len(order))
+    op = vector.ShuffleOp.create(
+        operands=[low, high], result_types=[kind], properties={"mask": lanes}
+    )
+    return b.value(op)
+
+
+def _side(nest: Nest, kernel: KernelOp, across: int, turned: tuple[Access, ...]) -> int | None:
+    """The side of a thread's square: elements of one access, where they divide both sizes."""
+    groups = nest.groups(frozenset())
+    values = [*(kernel.inputs[access.argument] for access in turned), *kernel.outs]
+    dtypes = [dtype_of(tensor_of(x).element_type) for x in values]
+    if any(dtype.kind in ("bool", "complex") for dtype in dtypes):
+        return None
+    side = min(MOST_LANES, ACCESS_BYTES // max(dtype.bytes for dtype in dtypes))
+    lengths = [product(nest.sizes[a] for a in groups[k]).constant for k in (across, -1)]
+    return side if side > 1 and all(n and n % side == 0 for n in lengths) else None
+
+
+def transposed(
+    kernel: KernelOp, nest: Nest, strided: frozenset[int]
+) -> TransposePhase | SquarePhase | None:
     """The phase for a nest with inputs that lie along another axis than its results."""
     groups = nest.groups(strided)
     found: list[tuple[int, Access]] = []
@@ -133,6 +237,9 @@ def transposed(nest: Nest, strided: frozenset[int]) -> TransposePhase | None:
         return None
     across = found[0][0]
     turned = tuple(access for k, access in found if k == across)
+    side = None if strided else _side(nest, kernel, across, turned)
+    if side is not None:
+        return SquarePhase(nest, strided, across, turned, side)
     return TransposePhase(nest, strided, across, turned)
 
 

@@ -43,4 +43,4 @@ class UpdatePhase:
             value = e.fetch(self.update.update, tuple(at))
             e.store(value, s.outputs[0], tuple(moved(s, start, at)))
 
-        walk(b, [b.dim(d) for d in shape_of(self.update.update.type)], 1, point)
+        walk(b, [b.dim(d) for d in shape_of(self.update.update.type)], Schedule(), point)

@@ -15,19 +15,26 @@ from mlc.dialects.tensor.reduce import ContractOp
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
+MOST_LANES = 8  # of a vector: bytes take half an access, so that code stays short
 WARP_ROW = 1024  # elements up to which a warp, or part of it, reduces a row: two vectors a thread
-COLUMN_THREADS = 1024  # 32 columns side by side, 32 rows at a time
+ROW_UNROLL = 4  # vectors that a thread reads at once along a row; half where states are pairs
+COLUMN_WIDTH = 32  # threads side by side that reduce columns
+COLUMN_UNROLL = 4  # rows that such a thread reads at once
+BLOCKS_PER_SM = 2  # from which on columns are not cut into shares of their rows
+CELL_UNROLL = 4  # vectors of a thread, where that leaves enough blocks
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
 
 
 def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Schedule:
     """The schedule of one kernel on a GPU."""
-    lanes = max(1, min(4, ACCESS_BYTES // _widest(kernel)))
+    lanes = max(1, min(MOST_LANES, ACCESS_BYTES // _widest(kernel)))
     if nest is None:
         return Schedule(lanes=lanes, threads=BLOCK_THREADS)
     if nest.reduction is None:
         lanes = _lanes_of_rows(nest, lanes)
-        return Schedule(lanes=lanes, vector_axis=len(nest.sizes) - 1, threads=BLOCK_THREADS)
+        unroll = _cell_unroll(nest, lanes, target)
+        axis = len(nest.sizes) - 1
+        return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, threads=BLOCK_THREADS)
     if isinstance(nest.reduction, ContractOp):
         tiled = choose_tile(nest.reduction)
         if tiled is not None:
@@ -73,15 +80,54 @@ def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
     useful = [axis for axis in candidates if nest.sizes[axis] != one] or candidates
     axis = max(useful, key=lambda axis: (votes[axis], axis))
     if axis < nest.rank:
-        return Schedule(vector_axis=axis, threads=COLUMN_THREADS)
+        return _columns(nest, axis, lanes, target)
     states = len(nest.reduction.combiner().state(nest.reduction.summand()))
-    unroll = 4 if states == 1 else 2
+    unroll = ROW_UNROLL if states == 1 else ROW_UNROLL // 2
     group = next(g for g in nest.groups(frozenset()) if axis in g)
     size = product(nest.sizes[a] for a in group).constant
     threads = BLOCK_THREADS
     if nest.rank and size is not None and size <= WARP_ROW:
         threads = min(target.warp_lanes, _power_of_two(-(-size // (2 * lanes))))
     return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, threads=threads)
+
+
+def _columns(nest: Nest, axis: int, lanes: int, target: GpuTarget) -> Schedule:
+    """Columns side by side; so many shares of the rows that every multiprocessor has work."""
+    assert nest.reduction is not None
+    states = nest.reduction.combiner().state(nest.reduction.summand())
+    groups = nest.groups(frozenset())
+    columns = product(nest.sizes[a] for a in next(g for g in groups if axis in g)).constant
+    if len(states) > 1 or states[0].kind in ("bool", "complex") or columns is None:
+        lanes = 1
+    else:
+        lanes = math.gcd(columns, lanes) or 1
+    rows = product(nest.sizes[a] for a in next(g for g in groups if g[0] >= nest.rank)).constant
+    kept = product(nest.sizes[: nest.rank]).constant
+    block_k = 0
+    if rows and kept:
+        blocks = -(-kept // (COLUMN_WIDTH * lanes))
+        least = BLOCK_THREADS // COLUMN_WIDTH * COLUMN_UNROLL  # rows of a trip
+        shares = min(-(-BLOCKS_PER_SM * target.sm_count // blocks), rows // (4 * least))
+        block_k = -(-rows // shares) if shares > 1 else 0
+    return Schedule(
+        lanes=lanes,
+        vector_axis=axis,
+        unroll=COLUMN_UNROLL,
+        block_k=block_k,
+        threads=BLOCK_THREADS,
+    )
+
+
+def _cell_unroll(nest: Nest, lanes: int, target: GpuTarget) -> int:
+    """Vectors that a thread computes: several where the grid is many times the machine."""
+    sizes = list(group_sizes(nest, nest.groups(frozenset())))
+    row, total = sizes[-1].constant if sizes else None, product(nest.sizes).constant
+    if row is None or total is None:
+        return 1
+    share = CELL_UNROLL * lanes
+    whole = row >= BLOCK_THREADS * share
+    waves = total // share // (target.max_threads_per_sm * target.sm_count)
+    return CELL_UNROLL if whole and waves >= 4 else 1
 
 
 def _lanes_of_rows(nest: Nest, lanes: int) -> int:

@@ -16,9 +16,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import functions
-from mlc.dialects.target import CpuTarget
+from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.passes.loop import (
+    by_unit,
     exponential,
     hyperbolic,
     inverse_trigonometric,
@@ -33,7 +34,7 @@ from mlc.passes.loop import (
     stepping,
     trigonometric,
 )
-from mlc.passes.loop.lane_builder import Constants, LaneBuilder
+from mlc.passes.loop.lane_builder import Constants, LaneBuilder, MathUnit
 
 LaneFunction = Callable[..., SSAValue]
 """(builder, operands…) -> result"""
@@ -96,17 +97,39 @@ BY_TABLE: Mapping[type[Operation], LaneFunction] = {
 }
 """What takes the place of `FUNCTIONS` where the target looks up tables in registers."""
 
+BY_UNIT: Mapping[type[Operation], LaneFunction] = {
+    math.ExpOp: by_unit.exp,
+    math.Exp2Op: by_unit.exp2,
+    math.LogOp: by_unit.log,
+    math.Log1pOp: by_unit.log1p,
+    math.TanhOp: by_unit.tanh,
+}
+"""What takes the place of `FUNCTIONS` where the target estimates 2^x and 1 / x."""
 
-def expand(function: func.FuncOp, *, has_lane_tables: bool = False) -> None:
+CHOSEN: Mapping[MathUnit, Mapping[type[Operation], LaneFunction]] = {
+    MathUnit.NONE: FUNCTIONS,
+    MathUnit.LANE_TABLES: {**FUNCTIONS, **BY_TABLE},
+    MathUnit.SPECIAL: {**FUNCTIONS, **BY_UNIT},
+}
+
+
+def unit_of(target: CpuTarget | GpuTarget) -> MathUnit:
+    """What the target has for functions."""
+    if isinstance(target, GpuTarget):
+        return MathUnit.SPECIAL
+    return MathUnit.LANE_TABLES if target.has_lane_tables else MathUnit.NONE
+
+
+def expand(function: func.FuncOp, unit: MathUnit = MathUnit.NONE) -> None:
     """Replaces every op of `FUNCTIONS` in the function, in place."""
-    chosen = {**FUNCTIONS, **BY_TABLE} if has_lane_tables else FUNCTIONS
+    chosen = CHOSEN[unit]
     found = [op for op in function.walk() if type(op) in FUNCTIONS]
     if not found:
         return
     constants = Constants(function.body.block)
     for op in found:
         result = op.results[0]
-        b = LaneBuilder(result.type, op, constants, has_lane_tables=has_lane_tables)
+        b = LaneBuilder(result.type, op, constants, unit=unit)
         value = chosen[type(op)](b, *(b.widen(x) for x in op.operands))
         result.replace_all_uses_with(b.narrow(value, result.type))
         op.detach()
@@ -124,8 +147,7 @@ class ExpandMathPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands in every function, for the module's target."""
-        target = target_of(op)
-        has_lane_tables = isinstance(target, CpuTarget) and target.has_lane_tables
+        unit = unit_of(target_of(op))
         for function in op.walk():
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                expand(function, has_lane_tables=has_lane_tables)
+                expand(function, unit)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cache
 from typing import cast
 
@@ -31,6 +32,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import functions, vec
 from mlc.dialects.lanes import lanes_of, like
+
+
+class MathUnit(Enum):
+    """What a target has for functions beside arithmetic."""
+
+    NONE = auto()
+    LANE_TABLES = auto()  # exponents and tables in registers: AVX-512
+    SPECIAL = auto()  # estimates of 2^x and 1 / x, and threads enough to hide any latency: GPUs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,13 +123,13 @@ class LaneBuilder:
         before: Operation | Block,
         constants: Constants,
         *,
-        has_lane_tables: bool = False,
+        unit: MathUnit = MathUnit.NONE,
     ) -> None:
         """
         `shape`: a scalar or vector type; ops go in front of `before`, or to a block's end;
-        `has_lane_tables`: the target's property.
+        `unit`: the target's.
         """
-        self.has_lane_tables = has_lane_tables
+        self.unit = unit
         self._shape = shape
         self._before = before
         self._constants = constants
@@ -145,7 +154,7 @@ class LaneBuilder:
         return self._like(like(self._shape, f64), self._before)
 
     def _like(self, shape: Attribute, before: Operation | Block) -> LaneBuilder:
-        return LaneBuilder(shape, before, self._constants, has_lane_tables=self.has_lane_tables)
+        return LaneBuilder(shape, before, self._constants, unit=self.unit)
 
     def _float(self, op_class: type[Operation], *operands: SSAValue) -> SSAValue:
         return self._add(
@@ -217,7 +226,8 @@ class LaneBuilder:
 
         SOURCE: G. Estrin, Proc. Western Joint Computer Conference, 1960.
         """
-        ways = 1 if len(coefficients) < 6 else 2 if len(coefficients) < 11 else 4
+        short = len(coefficients) < 6 or self.unit is MathUnit.SPECIAL
+        ways = 1 if short else 2 if len(coefficients) < 11 else 4
         if ways == 1:
             return self._horner(x, coefficients)
         square = self.mul(x, x)
@@ -286,7 +296,7 @@ class LaneBuilder:
         return self._add(vec.CastOp.of("sitofp", a, self.float_type))
 
     def scale(self, a: SSAValue, n: SSAValue) -> SSAValue:
-        """a 2^floor(n), rounded once; has_lane_tables only, as the next five."""
+        """a 2^floor(n), rounded once; `MathUnit.LANE_TABLES` only, as the next five."""
         return self._float(functions.ScaleOp, a, n)
 
     def exponent(self, a: SSAValue) -> SSAValue:
@@ -304,6 +314,14 @@ class LaneBuilder:
     def root_estimate(self, a: SSAValue) -> SSAValue:
         """1 / sqrt(a) within a relative 2^-14"""
         return self._float(functions.RootEstimateOp, a)
+
+    def exp2_estimate(self, a: SSAValue) -> SSAValue:
+        """2^a within a relative 2^-22, subnormal results 0; `MathUnit.SPECIAL` only."""
+        return self._float(functions.Exp2EstimateOp, a)
+
+    def saturate(self, a: SSAValue) -> SSAValue:
+        """min(max(a, 0), 1), 0 for NaN; `MathUnit.SPECIAL` only."""
+        return self._float(functions.SaturateOp, a)
 
     def lookup(self, index: SSAValue, table: tuple[float, ...]) -> SSAValue:
         """table[index modulo its length]"""

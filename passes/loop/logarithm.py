@@ -60,7 +60,7 @@ def _at_the_ends(b: LaneBuilder, x: SSAValue, result: SSAValue, pole: float = 0.
     return b.select(b.below(x, pole), b.constant(NAN), result)
 
 
-def _rare_ends(
+def rare_ends(
     b: LaneBuilder, x: SSAValue, function: Callable[[LaneBuilder, SSAValue, SSAValue], SSAValue]
 ) -> SSAValue:
     """
@@ -101,7 +101,7 @@ def log(b: LaneBuilder, x: SSAValue) -> SSAValue:
     x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2).
     SOURCE: Muller, Elementary Functions, 2016, chapter 11; P. T. P. Tang, ACM TOMS 16(4), 1990.
     """
-    return _rare_ends(b, x, _natural)
+    return rare_ends(b, x, _natural)
 
 
 def log1p_word2(b: LaneBuilder, x: SSAValue, low: SSAValue | None = None) -> SSAValue:
@@ -155,7 +155,7 @@ def _in_base(b: LaneBuilder, x: SSAValue, of_e: Pair, of_2: Pair) -> SSAValue:
         whole = b.mul(k, b.constant(of_2[0])) if of_2[0] != 1.0 else k
         return b.add(b.fma(high, factor, whole), rest)
 
-    return _rare_ends(b, x, function)
+    return rare_ends(b, x, function)
 
 
 def log2(b: LaneBuilder, x: SSAValue) -> SSAValue:

@@ -178,6 +178,11 @@ def _code(dtype: DType) -> int:
     return _BFLOAT_CODE if dtype.name == "bf16" else _CODES.get(dtype.kind, -1)
 
 
+def dtype_word(dtype: DType) -> int:
+    """A DLDataType as its four bytes."""
+    return _code(dtype) | (8 * dtype.bytes) << 8 | 1 << 16
+
+
 def _from_interface(value: Any, where: str) -> DeviceArray:
     import numpy as np
 

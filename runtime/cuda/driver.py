@@ -18,6 +18,7 @@ from typing import Any
 
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import GPUS
+from mlc.runtime.cuda.native import DriverError, Function, NativeDriver
 from mlc.runtime.fork import RenewedLock
 
 ALIGNMENT_BYTES = 256  # of every block. Source: CUDA C++ Programming Guide, cudaMalloc
@@ -58,9 +59,10 @@ class Pool:
 
     def take(self, size_bytes: int) -> Block:
         """At least so many bytes, aligned; MemoryError with the numbers when there are not."""
+        found = self.kept(size_bytes)
+        if found is not None:
+            return found
         size_bytes = _rounded(max(size_bytes, 1))
-        with suppress(IndexError):
-            return Block(self, self._free[size_bytes].pop(), size_bytes)
         try:
             allocation = self._driver.mem_alloc(size_bytes)
         except self._driver.MemoryError:
@@ -68,6 +70,13 @@ class Pool:
             allocation = self._last_try(size_bytes)
         self.held_bytes += size_bytes
         return Block(self, allocation, size_bytes)
+
+    def kept(self, size_bytes: int) -> Block | None:
+        """A block that was given back, of such a size; asks no driver."""
+        size_bytes = _rounded(max(size_bytes, 1))
+        with suppress(IndexError):
+            return Block(self, self._free[size_bytes].pop(), size_bytes)
+        return None
 
     def _last_try(self, size_bytes: int) -> Any:
         try:
@@ -111,6 +120,9 @@ class Device:
         self._context = self._handle.retain_primary_context()
         self.pool = Pool(driver)
         self.lock = RenewedLock()
+        self.native = NativeDriver()
+        with self.active():
+            self.context = self.native.current_context()
         atexit.register(self._close)
 
     @contextmanager
@@ -129,27 +141,28 @@ class Device:
                 self.pool.trim()
             self._context.detach()
 
-    def load(self, ptx: str, name: str) -> Any:
+    def load(self, ptx: str, name: str) -> Function:
         """The kernel `name` of a module of PTX."""
         try:
-            module = self.driver.module_from_buffer(ptx.encode() + b"\0")
-        except (self.driver.Error, UnicodeDecodeError) as error:
-            # PyCUDA reads a log that the driver has not written when the context is lost
+            return self.native.load(ptx, name)
+        except DriverError as error:
             raise GpuError(
                 f"the driver refuses the code of kernel {name} on {self.name} "
                 f"(compute capability {self.compute_capability}): {error}"
             ) from error
-        return module.get_function(name)
 
     def launch(
         self,
-        function: Any,
+        function: Function,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         arguments: Sequence[int],
     ) -> None:
-        """Starts a prepared kernel on the default stream."""
-        function.prepared_call(grid, block, *arguments)
+        """Starts a kernel on the default stream."""
+        try:
+            self.native.launch(function, grid, block, arguments)
+        except DriverError as error:
+            raise GpuError(f"the driver could not start kernel {function.name}: {error}") from error
 
     def to_device(self, pointer: int, source: Any) -> None:
         """Copies a contiguous array or bytes."""

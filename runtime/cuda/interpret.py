@@ -85,7 +85,8 @@ def run_steps(steps: Sequence[launch.Step], registers: list[int], machine: Machi
         match step:
             case launch.Compute():
                 operands = [registers[r] for r in step.operands]
-                registers[step.result] = int(_OPERATIONS[step.op](*operands))
+                found = _OPERATIONS[step.op](*operands)
+                registers[step.result] = int(found) if isinstance(found, bool) else found
             case launch.Launch():
                 _launch(step, registers, machine)
             case launch.Branch():

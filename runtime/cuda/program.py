@@ -23,6 +23,7 @@ from mlc.runtime.cuda.dlpack import (
 )
 from mlc.runtime.cuda.driver import Block, Device, GpuError, device
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
+from mlc.runtime.cuda.recording import Launched, Made, Recorder, Recording, exchange_api
 from mlc.runtime.cuda.staging import Staging, packed
 from mlc.runtime.ptx import emit_ptx
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 OnError = Callable[[int, int, int], NoReturn]
 """(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
 
+MOST_RECORDINGS = 16  # calls of a program with different shapes
 POINTER_ALIGNMENT = 16  # bytes; what kernels take for granted of every buffer
 _PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
 
@@ -117,6 +119,8 @@ class LoadedProgram:
         self._arena: Block | None = None
         self.calls = 0
         self._staging = Staging(on)
+        self._recordings: list[Recording] = []
+        self._recorder: Recorder | None = None
         with on.active():
             self._functions = {name: on.load(text, name) for name, text in ptx.items()}
             self._error_word = on.pool.take(abi.CTX_BYTES)
@@ -140,6 +144,11 @@ class LoadedProgram:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the program, or the slow callable when it does not take the arguments."""
+        if self._recordings and not kwargs:
+            with self._device.lock:
+                made = self._repeated(args)
+            if made is not None:
+                return made if self._signature.as_tuple else made[0] if made else None
         try:
             arguments, symbols = self._checked(args, kwargs)
         except _NotTakenError:
@@ -147,6 +156,21 @@ class LoadedProgram:
         self.calls += 1
         with self._device.active():
             return self._run(args, arguments, symbols)
+
+    def _repeated(self, args: tuple[object, ...]) -> tuple[object, ...] | None:
+        """The results of a call that was recorded; None where none fits."""
+        for k, recording in enumerate(self._recordings):
+            made = recording.run(args)
+            if made is None:
+                continue
+            self.calls += 1
+            if k:
+                self._recordings.insert(0, self._recordings.pop(k))
+            if self._plan.fails:
+                with self._device.active():
+                    self._check_error_word()
+            return made
+        return None
 
     # arguments --------------------------------------------------------------------------------
 
@@ -208,10 +232,16 @@ class LoadedProgram:
         sizes += [arguments[k].strides[axis] for k, axis in signature.strided]
         registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
         inputs = self._placed(arguments, keep)
-        registers[plan.first_input : plan.first_input + len(inputs)] = inputs
         outs = self._places(symbols, inputs, on_device=any(a.device for a in arguments))
-        for k, out in enumerate(outs):
-            registers[plan.first_output + k] = out.pointer
+        bases = [*inputs, *(out.pointer for out in outs)]
+        recorder = self._recorder = None if keep else _recorder(arguments)
+        if recorder is not None:
+            places = enumerate(bases)
+            registers[plan.first_input : plan.first_input + len(bases)] = [
+                recorder.address(x, k) for k, x in places
+            ]
+        else:
+            registers[plan.first_input : plan.first_input + len(bases)] = bases
         for k, block in enumerate(self._constants):
             registers[plan.first_constant + k] = block.pointer
         registers[ERROR_WORD] = self._error_word.pointer
@@ -221,8 +251,22 @@ class LoadedProgram:
             run_steps(plan.steps, registers, self)
         except ProgramError as error:
             self._on_error(error.site, error.value, error.extent)
+        if recorder is not None and recorder.repeatable:
+            self._record(recorder, arguments, bases, outs)
         self._check_error_word()
         return self._results(args, arguments, outs)
+
+    def _record(
+        self, recorder: Recorder, arguments: list[_Argument], bases: list[int], outs: list[_Out]
+    ) -> None:
+        """Keeps the call for the next with such arguments."""
+        made = [
+            Made(out.dtype, out.shape, out.dtype.bytes * math.prod(out.shape), spec.alias_of)
+            for spec, out in zip(self._signature.results, outs, strict=True)
+        ]
+        arrays = [x.device for x in arguments if x.device is not None]
+        self._recordings.insert(0, Recording(self._device, recorder, arrays, bases, made))
+        del self._recordings[MOST_RECORDINGS:]
 
     def _places(
         self, symbols: dict[str, int], inputs: Sequence[int], *, on_device: bool
@@ -308,6 +352,7 @@ class LoadedProgram:
     def reserve(self, size_bytes: int) -> int:
         """The arena's address, with at least so many bytes."""
         if self._arena is None or self._arena.size_bytes < size_bytes:
+            self._recordings.clear()  # their launches know the old arena
             self._arena = None
             self._arena = self._device.pool.take(size_bytes)
         return self._arena.pointer
@@ -321,12 +366,18 @@ class LoadedProgram:
     ) -> None:
         """Starts a kernel."""
         function = self._functions[kernel]
-        if not hasattr(function, "arg_format"):
-            function.prepare("q" * len(arguments))
         self._device.launch(function, grid, block, arguments)
+        if self._recorder is not None:
+            self._recorder.launch(Launched(function.handle, grid, block, tuple(arguments)))
+
+    def _depends_on_data(self) -> None:
+        """What the host does now may differ at the next call."""
+        if self._recorder is not None:
+            self._recorder.repeatable = False
 
     def read_number(self, address: int, size_bytes: int) -> int:
         """The signed integer at an address on the device."""
+        self._depends_on_data()
         word = (ctypes.c_char * size_bytes)()
         self._device.to_host(word, address)
         return int.from_bytes(word.raw, "little", signed=True)
@@ -338,6 +389,8 @@ class LoadedProgram:
         import numpy as np
 
         from mlc.runtime import library
+
+        self._depends_on_data()
 
         def compute() -> None:
             kind = library.DTYPES[dtype].numpy
@@ -353,8 +406,16 @@ class LoadedProgram:
 
     def write_number(self, address: int, value: int) -> None:
         """Stores an i64 on the device, in order with the launches."""
+        self._depends_on_data()
         self._device.fill_words(address, value & 0xFFFFFFFF, 1)
         self._device.fill_words(address + 4, (value >> 32) & 0xFFFFFFFF, 1)
+
+
+def _recorder(arguments: list[_Argument]) -> Recorder | None:
+    """For a call that may be recorded: all arrays on the device, of a library that shares fast."""
+    arrays = [x.device for x in arguments]
+    shared = arrays and all(x is not None and exchange_api(type(x.origin)) for x in arrays)
+    return Recorder() if shared else None
 
 
 def _argument(spec: ArgSpec, value: object, position: int) -> _Argument:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
+from mlc.passes.loop.by_unit import TANH_POLYNOMIAL
 from mlc.passes.loop.formats import CONSTANTS
 from mlc.passes.loop.lane_angles import TAN_POINTS_PER_RADIAN, TANH_BITS, TANH_OFFSET
 from mlc.passes.loop.lane_builder import BINARY32, BINARY64
@@ -90,6 +91,16 @@ def _exponential() -> Iterator[Row]:
     cosh = _series(lambda z: (mpmath.cosh(root(z)) - 1) / z, lambda k: 1 / factorial(2 * k + 2))
     yield ("sinh_tail", sinh, lambda z: z, mpmath.mpf(0), reach, 2, 5)
     yield ("cosh_tail", cosh, lambda z: z, mpmath.mpf(0), reach, 2, 6)
+    tanh = _series(
+        lambda z: (mpmath.tanh(root(z)) / root(z) - 1) / z,
+        lambda k: (
+            (2 ** (2 * k + 4) - 1)
+            * mpmath.mpf(2) ** (2 * k + 4)
+            * mpmath.bernoulli(2 * k + 4)
+            / factorial(2 * k + 4)
+        ),
+    )
+    yield ("tanh_tail", tanh, lambda z: z, mpmath.mpf(0), mpmath.mpf(TANH_POLYNOMIAL) ** 2, 4, None)
 
 
 def _logarithm() -> Iterator[Row]:

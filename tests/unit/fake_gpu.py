@@ -16,11 +16,10 @@ from mlc.runtime.cuda.driver import Pool
 class FakeFunction:
     """A kernel that has been loaded."""
 
+    handle = 0
+
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def prepare(self, form: str) -> None:
-        self.arg_format = form
 
 
 class FakeDevice:
@@ -68,7 +67,6 @@ class FakeDevice:
         block: tuple[int, int, int],
         arguments: Sequence[int],
     ) -> None:
-        assert len(function.arg_format) == len(arguments)
         self.launches.append((function.name, grid, block, tuple(arguments)))
 
     def to_device(self, pointer: int, source: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import BOOL, F32, F64, I32, I64, DType
+from mlc.dialects.dtypes import BF16, BOOL, F32, F64, I32, I64, DType
 from mlc.dialects.launch import GpuProgram
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
@@ -101,13 +101,25 @@ def test_contiguous_access_is_sixteen_bytes_wide() -> None:
     module = function_module([Argument(F32, (N,))], lambda b, v: [b(AddOp, v[0], v[0])], ("n",))
     (kernel,) = gpu_program(to_plan(module), target).kernels
     ptx = emit_ptx(kernel.llvm, target)
-    assert "ld.global.v4.b32" in ptx
+    assert "ld.global.nc.v4.b32" in ptx
     assert "st.global.v4.b32" in ptx
 
 
-def test_no_kernel_flushes_or_approximates() -> None:
+def test_only_the_special_function_unit_approximates() -> None:
+    """2^x and 1 / x of numbers whose results are normal; divisions, roots and sums are exact."""
     target = _target("sm_90a")
     for kernel in _program(F32, target).kernels:
         ptx = emit_ptx(kernel.llvm, target)
+        for by_unit in ("ex2.approx.ftz.f32", "rcp.approx.ftz.f32"):
+            ptx = ptx.replace(by_unit, "")
         assert ".ftz" not in ptx
         assert ".approx" not in ptx
+
+
+def test_numbers_of_half_width_are_rounded_by_the_instruction() -> None:
+    target = _target("sm_90a")
+    argument = Argument(BF16, (N,))
+    module = function_module([argument], lambda b, v: [b(AddOp, v[0], v[0])], ("n",))
+    (kernel,) = gpu_program(to_plan(module), target).kernels
+    ptx = emit_ptx(kernel.llvm, target)
+    assert "cvt.rn.bf16x2.f32" in ptx

@@ -70,7 +70,23 @@ def test_threads_of_a_row(row: int | str, threads: int) -> None:
 
 def test_columns_run_along_the_kept_axis() -> None:
     found = _schedule(_reduce("mn->n"), (F32, ("m", "n")))
-    assert (found.lanes, found.vector_axis, found.threads) == (1, 0, 1024)
+    assert (found.lanes, found.vector_axis, found.threads, found.block_k) == (1, 0, 256, 0)
+    assert _schedule(_reduce("mn->n"), (F32, (512, 100))).lanes == 4
+    assert _schedule(_reduce("mn->n"), (F32, (512, 99))).lanes == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "share"), [(32768, 8192, 6554), (8192, 768, 187), (100, 64, 0)]
+)
+def test_few_columns_are_cut_into_shares_of_rows(rows: int, columns: int, share: int) -> None:
+    """Until each of the H200's 132 multiprocessors has two blocks."""
+    assert _schedule(_reduce("mn->n"), (F32, (rows, columns))).block_k == share
+
+
+def test_a_thread_takes_several_vectors_of_large_arrays() -> None:
+    assert _schedule(_twice, (F32, (1 << 26,))).unroll == 4
+    assert _schedule(_twice, (F32, (1 << 16,))).unroll == 1
+    assert _schedule(_twice, (F32, ("n",))).unroll == 1
 
 
 def test_positions_cost_registers() -> None:
