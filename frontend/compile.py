@@ -113,7 +113,20 @@ class Compiled(Generic[P, R]):
 
 
 @overload
-def compile(function: Callable[P, R], /) -> Compiled[P, R]: ...  # noqa: A001 - mlc.compile
+def compile(  # noqa: A001 - mlc.compile
+    function: Callable[P, R],
+    /,
+    *,
+    target: str | None = None,
+    threads: int | None = None,
+    numerics: Numerics = "standard",
+    dynamic: Dynamic = False,
+    static: Sequence[str] | str = (),
+    donate: Sequence[str] | str = (),
+    contract: str | None = None,
+    fusion: Fusion | None = None,
+    peak_bytes: int | str | None = None,
+) -> Compiled[P, R]: ...
 
 
 @overload

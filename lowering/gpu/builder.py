@@ -120,6 +120,18 @@ class GpuBuilder(LoopBuilder):
         finally:
             self._divisors[x] = before
 
+    def as_divisible(self, x: Index, by: int, body: Callable[[], None]) -> None:
+        """`body`; where it may be that x is divisible, once more for that case."""
+        if isinstance(x, int) or self.divisor(x) % by == 0:
+            body()
+            return
+
+        def promised() -> None:
+            with self.divisible(x, by):
+                body()
+
+        self.when(self.compare("eq", self.rem(x, by), 0), promised, body)
+
     def _note(self, x: Index, divisor: int) -> Index:
         if not isinstance(x, int) and divisor != 1:
             self._divisors[x] = math.lcm(self._divisors.get(x, 1), divisor or 1)

@@ -93,19 +93,10 @@ def walk(
         b.loop(first, rows, b.mul(b.grid_size("y"), height), chunk)
 
     def aligned_rows() -> None:
-        if rows == 1 or lanes == 1 or b.divisor(inner) % lanes == 0:
+        if rows == 1:
             every_row()
-            return
-        if isinstance(inner, int):
-            every_row()  # rows begin anywhere: single accesses
-            return
-        remainder = b.rem(inner, lanes)
-
-        def promised() -> None:
-            with b.divisible(inner, lanes):
-                every_row()
-
-        b.when(b.compare("eq", remainder, 0), promised, every_row)
+        else:
+            b.as_divisible(inner, lanes, every_row)
 
     b.when(b.compare("lt", columns[0], inner), aligned_rows)
 

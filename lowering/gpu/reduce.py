@@ -145,20 +145,10 @@ class BlockReduction(ReductionNest):
 
     def with_aligned_rows(self, body: Callable[[], None]) -> None:
         """`body`; where rows may begin at aligned places, once more for that case."""
-        b, extent = self.builder, self.axes.sizes[self.vector]
-        if self.lanes == 1 or len(self.axes.groups) == 1 or isinstance(extent, int):
+        if len(self.axes.groups) == 1:
             body()
-            return
-        if b.divisor(extent) % self.lanes == 0:
-            body()
-            return
-        remainder = b.rem(extent, self.lanes)
-
-        def promised() -> None:
-            with b.divisible(extent, self.lanes):
-                body()
-
-        b.when(b.compare("eq", remainder, 0), promised, body)
+        else:
+            self.builder.as_divisible(self.axes.sizes[self.vector], self.lanes, body)
 
 
 def kept_groups(nest: Nest, axes: Axes) -> list[int]:

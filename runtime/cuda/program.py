@@ -145,7 +145,7 @@ class LoadedProgram:
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the program, or the slow callable when it does not take the arguments."""
         if self._recordings and not kwargs:
-            with self._device.lock:
+            with self._device.lock():
                 made = self._repeated(args)
             if made is not None:
                 return made if self._signature.as_tuple else made[0] if made else None

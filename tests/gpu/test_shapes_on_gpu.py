@@ -1,3 +1,7 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportUnknownLambdaType=false, reportMissingTypeArgument=false
+# pyright: reportMissingImports=false
 """Columns in shares, squares of transpositions, several vectors a thread: edges of each."""
 
 from __future__ import annotations

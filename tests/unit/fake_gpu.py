@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlc.runtime.cuda.driver import Pool
+from mlc.runtime.fork import RenewedLock
 
 
 class FakeFunction:
@@ -32,7 +32,7 @@ class FakeDevice:
         self.compute_capability = compute_capability
         self.memory_bytes = memory_bytes
         self.used_bytes = 0
-        self.lock = threading.RLock()
+        self.lock = RenewedLock()
         self.pool = Pool(self)
         self.launches: list[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = []
         self.copies_in = 0
@@ -53,7 +53,7 @@ class FakeDevice:
 
     @contextmanager
     def active(self) -> Generator[None]:
-        with self.lock:
+        with self.lock():
             yield
 
     def load(self, ptx: str, name: str) -> FakeFunction:
