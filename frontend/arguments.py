@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from mlc.dialects.dtypes import DTYPES, DType, numpy_dtype
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.signature import Layout
+from mlc.frontend.captures import bare_function
 from mlc.frontend.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.kinds import class_of, is_array, is_scalar, is_slice
 from mlc.frontend.spec import TensorSpec
@@ -89,6 +91,7 @@ class Parameters:
         *,
         on_gpu: bool = False,
     ) -> None:
+        self._function = function
         self.on_gpu = on_gpu  # arrays on a GPU are taken as they are
         self.signature = _signature(function)
         self.parameters = list(self.signature.parameters.values())
@@ -97,6 +100,8 @@ class Parameters:
         self.count = len(self.names)
         simple = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self.plain = all(p.kind in simple for p in self.parameters)
+        self._bare = bare_function(function)
+        self._seen = _defaults_of(self._bare)
         self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
         self._orders: dict[tuple[int | str, ...], Sequence[str] | Literal[False]] = {}
         self._by_keyword = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
@@ -115,9 +120,21 @@ class Parameters:
         """One value for each parameter, defaults included; TypeError as Python raises it."""
         if not kwargs and len(args) == self.count and self.plain:
             return list(args)
+        self._look_at_defaults()
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return list(bound.arguments.values())
+
+    def _look_at_defaults(self) -> None:
+        """Takes the function's defaults as they are now."""
+        now = _defaults_of(self._bare)
+        if len(now) == len(self._seen) and all(map(operator.is_, now, self._seen)):
+            return
+        self._seen = now
+        self.signature = _signature(self._function)
+        self.parameters = list(self.signature.parameters.values())
+        self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
+        self._orders.clear()
 
     def bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """As `bind`, with the `TensorSpec` annotations of parameters that get no value."""
@@ -129,6 +146,7 @@ class Parameters:
 
     def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """One value for each parameter, quickly; None where `bind` must decide."""
+        self._look_at_defaults()
         key = (len(args), *kwargs)
         names = self._orders.get(key)
         if names is None:
@@ -181,6 +199,14 @@ class Parameters:
                     device_leaf = _device_leaf(part_name, part) if self.on_gpu else None
                     leaves.append(device_leaf or leaf_of(part_name, part))
         return Call(values, structures, leaves)
+
+
+def _defaults_of(function: Any) -> tuple[object, ...]:
+    """The default values of a Python function's parameters."""
+    if not isinstance(function, FunctionType):
+        return ()
+    named = function.__kwdefaults__ or {}
+    return (*(function.__defaults__ or ()), *named, *named.values())
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

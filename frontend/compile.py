@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
+from mlc.frontend.definitions import keep_text
 from mlc.knobs import FUSIONS, Fusion, byte_count
 from mlc.runtime.fork import RenewedLock
 
@@ -192,6 +193,7 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
         function = function.__mlc_function__()
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"mlc.compile expects a function, found {function!r}")
+    keep_text(function)
     own = type(
         "Compiled", (Compiled,), {"__doc__": Compiled.__doc__, "__module__": Compiled.__module__}
     )

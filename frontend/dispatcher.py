@@ -170,11 +170,13 @@ class Dispatcher:
             type(self.owner).__call__ = entry.builtin
             if not any(is_scalar(leaf.given) for leaf in call.leaves):
                 return
-        route = make_route(program, call, ready.shapes, entry.builtin)
-        if route is not None:
-            self.routes = [route, *self.routes][:MAX_ROUTES]
+        made = make_route(program, call, ready.shapes, entry.builtin, self.slow)
+        front = self.slow  # a bound method: no frame of `__call__`
+        if made is not None:
+            self.routes = [made[0], *self.routes][:MAX_ROUTES]
+            front = made[1] if self.parameters.plain else front
         if not self.chain:
-            type(self.owner).__call__ = self.slow  # a bound method: no frame of `__call__`
+            type(self.owner).__call__ = front
 
     def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
         """The program for a call, traced again for what tracing found that it must know."""

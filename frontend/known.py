@@ -9,6 +9,7 @@ contents: when they have changed at a later call, the function is traced again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -55,8 +56,9 @@ def known_dim(value: Any) -> Dim | None:
 def guard_contents(trace: Trace, array: Array, hidden: HiddenInput) -> None:
     """The function is traced again when the array from outside has other contents."""
     path = hidden.path
-    if all(guard.path is not path for guard in trace.guards):
-        trace.guards.append(Guard("value", path, array.copy()))
+    guard = Guard("value", path, array)
+    if guard.key not in trace.guards:
+        trace.guards[guard.key] = replace(guard, value=array.copy())
 
 
 def _computation(value: SSAValue) -> list[Operation] | None:

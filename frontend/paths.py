@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from types import CellType
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from mlc.frontend.containers import children_of
-from mlc.frontend.kinds import is_array
+from mlc.frontend.kinds import class_of, is_array, is_dict
 
 Step = tuple[Literal["attr", "item"], Any]
 
@@ -35,6 +35,15 @@ class Path:
     def item(self, key: Any) -> Path:
         """To an item."""
         return Path(self.kind, self.root, (*self.steps, ("item", key)), f"{self.text}[{key!r}]")
+
+    @property
+    def key(self) -> Hashable:
+        """What two ways have in common where they are one."""
+        root = self.root if self.kind == "argument" else id(self.root)
+        steps = tuple(
+            (kind, step if isinstance(step, str | int) else id(step)) for kind, step in self.steps
+        )
+        return (self.kind, root, steps)
 
     def read(self, values: Sequence[object]) -> Any:
         """The object now, given one value for each parameter."""
@@ -94,8 +103,10 @@ def object_path(value: object, text: str) -> Path:
     return Path("object", value, (), text)
 
 
-GuardKind = Literal["value", "same", "type", "outline", "contents"]
+GuardKind = Literal["value", "same", "type", "outline", "contents", "parts", "module"]
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
+_EQUAL = frozenset({"builtins", "numpy", "numpy.dtypes", "decimal", "fractions", "datetime"})
+"""Modules whose objects that are guarded by value say what equality is."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +115,19 @@ class Guard:
     A Python value that tracing relied on; where it is another, the function is traced anew.
 
     "value": equal and of the same type; "same": the same object; "type": an object of that class;
-    "outline": a container of that class, length and keys; "contents": one with these numbers.
+    "outline": a container of that class, length and keys; "contents": one with these numbers;
+    "parts": one with these elements. "module": a module of a library, which only full dispatch
+    looks at: every function has some.
     """
 
     kind: GuardKind
     path: Path
     value: Any
+
+    @property
+    def key(self) -> Hashable:
+        """One guard of a kind is enough for one way."""
+        return (self.kind, self.path.key)
 
     @property
     def text(self) -> str:
@@ -118,6 +136,7 @@ class Guard:
             "type": "the type of ",
             "outline": "the structure of ",
             "contents": "the contents of ",
+            "parts": "the elements of ",
         }
         return words.get(self.kind, "") + self.path.text
 
@@ -127,7 +146,7 @@ class Guard:
             found = self.path.read(values)
         except (LookupError, AttributeError, ValueError, TypeError):
             return False
-        if self.kind == "same":
+        if self.kind in ("same", "module"):
             return found is self.value
         if self.kind == "type":
             return type(found) is self.value
@@ -135,16 +154,23 @@ class Guard:
             return outline(found) == self.value
         if self.kind == "contents":
             return same_contents(found, self.value)
+        if self.kind == "parts":
+            return same_parts(found, self.value)
         return equal_value(found, self.value)
 
     def source(self, constants: Constants) -> str:
         """The same as a Python expression."""
         found, value = self.path.source(constants), constants.name(self.value)
-        if self.kind == "same":
+        if self.kind in ("same", "module"):
             return f"{found} is {value}"
         if self.kind == "type":
             return f"type({found}) is {value}"
-        function = {"outline": outline, "contents": same_contents, "value": equal_value}[self.kind]
+        function = {
+            "outline": outline,
+            "contents": same_contents,
+            "parts": same_parts,
+            "value": equal_value,
+        }[self.kind]
         if self.kind == "outline":
             return f"{constants.name(function)}({found}) == {value}"
         if type(self.value) in (int, str, bool, float) and self.value == self.value:
@@ -161,8 +187,10 @@ def equal_value(found: object, value: object) -> bool:
         if not is_array(found) or (found.dtype, found.shape) != (value.dtype, value.shape):
             return False
         return bool(found.tobytes() == value.tobytes())
-    if type(found) is not type(value) or not isinstance(found, _PLAIN):
+    if type(found) is not type(value) or is_array(found):
         return False
+    if not isinstance(value, _PLAIN):
+        return type(value).__module__ in _EQUAL and bool(found == value)
     return bool(found == value) or bool(found != found and value != value)
 
 
@@ -170,6 +198,27 @@ def same_contents(found: object, contents: tuple[object, ...]) -> bool:
     """Whether a container of numbers holds what it held."""
     now = contents_of(found)
     return len(now) == len(contents) and all(map(equal_value, now, contents))
+
+
+def same_parts(found: object, parts: tuple[object, ...]) -> bool:
+    """Whether a collection has the elements that it had, of arrays and objects the same ones."""
+    now = parts_of(found)
+    return len(now) == len(parts) and all(map(_same_part, now, parts))
+
+
+def _same_part(found: object, part: object) -> bool:
+    return found is part or (_is_plain(part) and equal_value(found, part))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, _PLAIN)
+
+
+def parts_of(value: Any) -> tuple[object, ...]:
+    """The class and elements of a collection; of a dict, keys and values."""
+    if is_dict(value):
+        return (class_of(value), *value, *value.values())
+    return (class_of(value), *value)
 
 
 def contents_of(value: Any) -> tuple[object, ...]:

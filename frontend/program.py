@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from types import FunctionType
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -16,20 +16,21 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
-from mlc.frontend.access import Paths
+from mlc.frontend import access
 from mlc.frontend.arguments import Call, Parameters, row_of
+from mlc.frontend.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.containers import Leaf as StructureLeaf
-from mlc.frontend.containers import Structure, flatten, leaf_count, unflatten
+from mlc.frontend.containers import Structure, children_of, flatten, leaf_count, unflatten
 from mlc.frontend.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_array, is_scalar
+from mlc.frontend.kinds import is_array, is_scalar, is_tuple
+from mlc.frontend.leaks import check_released, errors_released
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.paths import Guard, HiddenInput, Path
 from mlc.frontend.source import definition_of
 from mlc.frontend.symbolic import SymbolicDim
 from mlc.frontend.trace import Assumption, Trace, tracing
 from mlc.frontend.tracer import Tracer
-from mlc.frontend.transform import transformed
 from mlc.runtime.interpret import entry_function
 
 ResultKind = Literal["array", "number", "constant"]
@@ -70,7 +71,8 @@ class Program:
     @cached_property
     def needs_nothing_from_outside(self) -> bool:
         """Whether the arguments alone decide what the program computes."""
-        return not (self.hidden or self.guards or self.assumptions)
+        guarded = any(guard.kind != "module" for guard in self.guards)
+        return not (self.hidden or guarded or self.assumptions)
 
     def assumptions_hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether the symbols' values are such as tracing relied on."""
@@ -128,29 +130,45 @@ def trace_program(
     """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
-    with tracing(trace):
-        leaves, specs, inputs = _arguments(trace, call, shapes)
-        _remember_objects(trace, call)
-        values = _rebuilt_arguments(call, leaves)
-        body = transformed(function) if isinstance(function, FunctionType) else function
-        outcome = parameters.invoke(body, values)
-        returned, structure = flatten(outcome)
-        results, ssa = _results(trace, returned)
-        groups = donated_leaves(call, donated, parameters.names)
-        given = _donations(call, leaves, groups, structure, results, ssa)
-        written = tuple(
-            k for k in inputs if leaves[k].ndim and leaves[k].version and k not in given.result_of
-        )
-        ssa += [leaves[k].value for k in written]
-        in_place = {number: k for k, number in given.result_of.items()} | {
-            number: k
-            for number, k in enumerate(written, len(ssa) - len(written))
-            if call.leaves[k].layout == "c"
-        }
-        places = {inputs.index(k): number for number, k in in_place.items()}
-        module = trace.finish(ssa, numerics=numerics, donated=places)
-        if (site := definition_of(function)) is not None:
-            entry_function(module).location = site.location
+    made, site = trace.made, definition_of(function)
+    with tracing(trace), errors_released(trace):
+        program = _traced(trace, function, parameters, call, shapes, numerics, donated)
+    del trace
+    check_released(made, site)
+    return replace(program, trace_s=time.perf_counter() - begin)
+
+
+def _traced(
+    trace: Trace,
+    function: Callable[..., Any],
+    parameters: Parameters,
+    call: Call,
+    shapes: Sequence[Shape],
+    numerics: str,
+    donated: Sequence[str],
+) -> Program:
+    """The program, while its trace is the current one."""
+    leaves, specs, inputs = _arguments(trace, call, shapes)
+    values = _rebuilt_arguments(call, leaves)
+    _remember_objects(trace, call, parameters, values)
+    outcome = parameters.invoke(lambda *args, **kwargs: access.call(function, args, kwargs), values)
+    returned, structure = flatten(outcome)
+    results, ssa = _results(trace, returned)
+    groups = donated_leaves(call, donated, parameters.names)
+    given = _donations(call, leaves, groups, structure, results, ssa)
+    written = tuple(
+        k for k in inputs if leaves[k].ndim and leaves[k].version and k not in given.result_of
+    )
+    ssa += [leaves[k].value for k in written]
+    in_place = {number: k for k, number in given.result_of.items()} | {
+        number: k
+        for number, k in enumerate(written, len(ssa) - len(written))
+        if call.leaves[k].layout == "c"
+    }
+    places = {inputs.index(k): number for number, k in in_place.items()}
+    module = trace.finish(ssa, numerics=numerics, donated=places)
+    if (site := definition_of(function)) is not None:
+        entry_function(module).location = site.location
     returns_tuple = None if not written and _is_plain(structure, results) else True
     signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
     return Program(
@@ -160,14 +178,14 @@ def trace_program(
         inputs=tuple(inputs),
         hidden=tuple(trace.hidden),
         hidden_types=tuple(map(_hidden_type, trace.hidden_arrays)),
-        guards=tuple(trace.guards),
+        guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
         structure=structure,
         results=tuple(results),
         written=written,
         in_place=in_place,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
-        trace_s=time.perf_counter() - begin,
+        trace_s=0.0,
     )
 
 
@@ -263,17 +281,35 @@ def _arguments(
     return leaves, specs, inputs
 
 
-def _remember_objects(trace: Trace, call: Call) -> None:
-    """Objects among the arguments are ways to arrays: `self.w`."""
+def _remember_objects(
+    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any]
+) -> None:
+    """Objects and containers among the arguments are ways to arrays, and not the function's own."""
     memory = Paths()
     trace.staging = memory
-    position = 0
-    for k, structure in enumerate(call.structures):
-        if isinstance(structure, StructureLeaf):
-            leaf = call.leaves[position]
-            if leaf.kind == "opaque":
-                memory.remember(leaf.value, Path("argument", k, (), leaf.name))
-        position += leaf_count(structure)
+    for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
+        starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
+        _remember(memory, value, Path("argument", k, (), name), own=starred)
+
+
+def _remember(memory: Paths, value: Any, path: Path, *, own: bool = False) -> None:
+    """`own`: the function gets a container of its own, as `**kwargs` is."""
+    parts = children_of(value)
+    if parts is None:
+        if is_iterator(value):
+            raise used_up(path.text)
+        if not (isinstance(value, Tracer) or is_constant(value)):
+            memory.remember(value, path)
+        return
+    kind, keys, children = parts
+    if not own:
+        memory.remember(value, path)
+    for k, child in enumerate(children):
+        if kind is dict:
+            inner = path.item(keys[k])
+        else:
+            inner = path.attr(str(keys[k])) if keys and not is_tuple(value) else path.item(k)
+        _remember(memory, child, inner)
 
 
 def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:
@@ -294,6 +330,8 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             tracer = lift(value)
             leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
             values.append(tracer.value)
+        elif is_iterator(value):
+            raise used_up("the result")
         elif callable(value) and not is_scalar(value):
             message = (
                 f"{trace.name} returns a function, which may hold traced values; return"

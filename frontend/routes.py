@@ -35,13 +35,25 @@ def missing(*_: object, **__: object) -> object:
 
 
 def make_route(
-    program: Program, call: Call, shapes: Sequence[Shape], entry: Callable[..., Any]
-) -> Route | None:
-    """The route to a program; None where it needs the full dispatch."""
+    program: Program,
+    call: Call,
+    shapes: Sequence[Shape],
+    entry: Callable[..., Any],
+    slow: Callable[..., Any],
+) -> tuple[Route, Callable[..., Any]] | None:
+    """
+    The route to a program, and the same as a `__call__` that gives what it does not take to `slow`;
+    None where it needs the full dispatch.
+    """
     if any(_is_foreign(leaf.given) for leaf in call.leaves):
         return None  # arrays of other libraries: results are converted back
     names = Constants(
-        entry=entry, MISS=MISS, copyto=np.copyto, share=np.may_share_memory, asarray=np.asarray
+        entry=entry,
+        MISS=MISS,
+        slow=slow,
+        copyto=np.copyto,
+        share=np.may_share_memory,
+        asarray=np.asarray,
     )
     writer = _Writer(program, call, names)
     lines = writer.arguments()
@@ -59,19 +71,26 @@ def make_route(
         shared = [f"share(a{k}, {other})" for other in inputs if other != f"a{k}"]
         lines += [f"if {' or '.join(shared)}: return MISS"] if shared else []
     after = [f"r = entry({', '.join(inputs)})", "if r is MISS: return MISS", *writer.result()]
+    body = [
+        "    try:",
+        *(f"        {line}" for line in lines or ["pass"]),
+        "    except (LookupError, AttributeError, TypeError, ValueError):",
+        "        return MISS",
+        *(f"    {line}" for line in after),
+    ]
+    count = len(call.structures)
     source = "\n".join(
         [
             "def route(v):",
-            "    try:",
-            *(f"        {line}" for line in lines or ["pass"]),
-            "    except (LookupError, AttributeError, TypeError):",
-            "        return MISS",
-            *(f"    {line}" for line in after),
+            *body,
+            "def front(self, /, *v, **named):",
+            f"    if named or len(v) != {count}: return slow(*v, **named)",
+            *(line.replace("return MISS", "return slow(*v)") for line in body),
         ]
     )
     space = writer.constants.space
     exec(compile(source, f"<route to {program.name}>", "exec"), space)
-    return space["route"]
+    return space["route"], space["front"]
 
 
 class _Writer:

@@ -92,16 +92,18 @@ def user_frame() -> FrameType | None:
 
 
 def _is_own(frame: FrameType) -> bool:
-    own = _own_codes.get(frame.f_code)
+    key = (frame.f_code, frame.f_code.co_filename)
+    own = _own_codes.get(key)
     if own is None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         own = package in _OWN
         if own:  # users' code objects may come without end: they are not kept
-            _own_codes[frame.f_code] = True
+            _own_codes[key] = True
     return own
 
 
-_own_codes: dict[CodeType, bool] = {}
+_own_codes: dict[tuple[CodeType, str], bool] = {}
+"""By code and file: code objects of one text in two files are equal."""
 
 
 def user_site() -> Site | None:
@@ -110,14 +112,19 @@ def user_site() -> Site | None:
     return None if frame is None else site_at(frame.f_code, frame.f_lasti)
 
 
-@lru_cache(maxsize=4096)
 def site_at(code: CodeType, last_instruction: int) -> Site:
     """The expression at a bytecode offset."""
+    return _site_at(code, code.co_filename, last_instruction)
+
+
+@lru_cache(maxsize=4096)
+def _site_at(code: CodeType, filename: str, last_instruction: int) -> Site:
+    """As `site_at`; code objects of one text in two files are equal, but for the file."""
     line, _, column, end_column = _positions(code)[last_instruction // 2]
     line = code.co_firstlineno if line is None else line
     start = 1 if column is None else column + 1
     return Site(
-        filename=code.co_filename,
+        filename=filename,
         line=line,
         column=start,
         end_column=start + 1 if end_column is None else end_column + 1,

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.frontend.access import call
+from mlc.frontend.definitions import keep_text
 from mlc.frontend.regions import Carry, run_body
 from mlc.frontend.trace import current, here
 from mlc.runtime.fork import RenewedLock
@@ -79,6 +80,7 @@ class Transformed:
     """
 
     def __init__(self, function: Callable[..., Any], run: Callable[..., Any]) -> None:
+        keep_text(function)
         functools.update_wrapper(self, function)
         if not hasattr(self, "__name__"):  # a partial function, or an instance with __call__
             self.__name__ = getattr(getattr(function, "func", None), "__name__", None) or (
@@ -112,8 +114,10 @@ def transformed_once(
 ) -> Transformed:
     """
     `make()`, or what it made before for the same function and key: ``mlc.grad(f)(x)`` in a loop
-    compiles once.
+    compiles once. What a traced function makes is not remembered: it may hold traced values.
     """
+    if current() is not None:
+        return make()
     try:
         made = _MADE.setdefault(function, {})
         found = made.get(key)

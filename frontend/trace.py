@@ -8,6 +8,7 @@ know (`x.T`, `x + y`, `x[1:]`) are in tracer.py, on `Tracer`.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -55,10 +56,11 @@ class Trace:
         self.symbols: list[str] = []
         self.hidden: list[HiddenInput] = []
         self.hidden_arrays: list[Array] = []
-        self.guards: list[Guard] = []
+        self.guards: dict[Hashable, Guard] = {}
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
+        self.made: list[weakref.ref[Value]] = []
         self.staging: object = None
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.rules = 0  # how many rules of the user's are being traced
@@ -146,6 +148,12 @@ class Trace:
         """Whether the value's block is one of those being built."""
         block = value.owner if isinstance(value.owner, Block) else value.owner.parent
         return any(block is scope for scope in self.scopes)
+
+    def release(self) -> None:
+        """Lets go of the traced values, when the program is finished."""
+        self.arrays.clear()
+        self.keep.clear()
+        self.staging = None
 
     def finish(
         self,
@@ -240,7 +248,7 @@ class Value:
     """
 
     __slots__ = (
-        *("_pending", "_seen", "_value", "_version"),
+        *("__weakref__", "_pending", "_seen", "_value", "_version"),
         *("captured", "origins", "part_of", "trace", "weak"),
     )
 
@@ -255,11 +263,12 @@ class Value:
         view: View | None = None,
         pending: tuple[Array, HiddenInput] | None = None,
     ) -> None:
+        trace.made.append(weakref.ref(self))
         self.trace = trace
         self._value = value
         self._pending = pending  # of an array from outside that nothing has used yet
         self._version = 0
-        self._seen = view.base.version if view is not None else 0
+        self._seen: int = view.base.version if view is not None else 0
         self.weak = weak
         self.origins = origins
         self.captured = captured

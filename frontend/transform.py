@@ -8,55 +8,62 @@ name from outside goes through the object `__mlc__`:
     __mlc__.call(__mlc__.attr(__mlc__.name("np", np), "zeros"), n) + __mlc__.attr(self, "w")
 
 so that NumPy's functions are found whatever name leads to them, functions of the user's are traced
-the same way, and arrays and numbers from outside are noticed (access.py). Positions stay, so that
-tracebacks show the user's lines. Without source the function runs as it is, by protocols alone.
+the same way, and arrays and numbers from outside are noticed (access.py). What it stores goes
+through places (stores.py): `p["w"] -= g` is
+
+    __mlc__.element(p, "w").value -= g
+
+Positions stay, so that tracebacks show the user's lines. A function whose text is not known, or is
+another by now, runs as it is (unobserved.py).
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from types import CellType, CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from mlc.frontend.definitions import FUTURE_FLAGS, Definition, definition_of, parameters
+
 Function = Callable[..., Any]
-Definition = ast.FunctionDef | ast.Lambda
 RUNTIME = "__mlc__"
 RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})
 """Calls that look at their caller's frame."""
 
-_transformed: WeakKeyDictionary[FunctionType, FunctionType] = WeakKeyDictionary()
+_transformed: WeakKeyDictionary[FunctionType, tuple[CodeType, FunctionType | None]] = (
+    WeakKeyDictionary()
+)
+"""Functions by what they were made from, while that has the code that it had."""
 
 
-def transformed(function: FunctionType) -> FunctionType:
-    """The function with its loads and calls observed; itself where it has no source."""
+def transformed(function: FunctionType) -> FunctionType | None:
+    """The function with its loads, stores and calls observed; None where its text is not known."""
     if RUNTIME in function.__code__.co_freevars:
         return function  # made inside a transformed function, and so one itself
-    found = _transformed.get(function)
-    if found is None:
-        found = _transformed[function] = _build(function)
-    return found
+    code, made = _transformed.get(function, (None, None))
+    if code is not function.__code__:
+        made = _build(function)
+        _transformed[function] = function.__code__, made
+    if made is not None:
+        made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return made
 
 
-def _build(function: FunctionType) -> FunctionType:
+def _build(function: FunctionType) -> FunctionType | None:
     from mlc.frontend.access import Access
 
     code = _rewritten_code(
         function.__code__, _class_name(function), frozenset(function.__globals__)
     )
     if code is None:
-        return function
+        return None
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells[RUNTIME] = CellType(Access(function, dict(cells)))
     closure = tuple(cells[name] for name in code.co_freevars)
-    made = FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, closure
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
+    made = FunctionType(code, function.__globals__, function.__name__, None, closure)
     made.__qualname__ = function.__qualname__
     return made
 
@@ -84,11 +91,7 @@ def _rewritten_code(
     module = ast.Module([fresh], [])
     ast.copy_location(fresh, node)
     ast.fix_missing_locations(module)
-    import __future__
-
-    future = 0
-    for name in __future__.all_feature_names:
-        future |= getattr(__future__, name).compiler_flag & code.co_flags
+    future = code.co_flags & FUTURE_FLAGS
     compiled = compile(module, code.co_filename, "exec", flags=future, dont_inherit=True)
     return next(
         inner
@@ -102,57 +105,6 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
     return (constant for constant in code.co_consts if isinstance(constant, CodeType))
 
 
-# Finding the definition
-
-
-@lru_cache(maxsize=32)
-def _definitions(filename: str, lines: tuple[str, ...]) -> dict[int, list[Definition]]:
-    """Functions and lambdas of a file, by the line where their code begins."""
-    try:
-        tree = ast.parse("".join(lines), filename)
-    except (SyntaxError, ValueError):
-        return {}
-    found: dict[int, list[Definition]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            found.setdefault(first, []).append(node)
-        elif isinstance(node, ast.Lambda):
-            found.setdefault(node.lineno, []).append(node)
-    return found
-
-
-def definition_of(code: CodeType) -> Definition | None:
-    """The syntax tree of a code object; None without source, or where several could be meant."""
-    lines = tuple(linecache.getlines(code.co_filename))
-    if not lines:
-        return None
-    wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    candidates = [
-        node
-        for node in _definitions(code.co_filename, lines).get(code.co_firstlineno, [])
-        if getattr(node, "name", "<lambda>") == code.co_name and _parameters(node) == wanted
-    ]
-    if len(candidates) > 1:
-        columns = {column for *_, column, _ in code.co_positions() if column is not None}
-        inside = [c for c in candidates if c.col_offset <= max(columns, default=0)]
-        starts = [c for c in inside if _contains(c, code)]
-        candidates = starts if len(starts) == 1 else []
-    return candidates[0] if candidates else None
-
-
-def _contains(node: Definition, code: CodeType) -> bool:
-    """Whether the code's columns are those of the node's body."""
-    body = node.body if isinstance(node.body, ast.expr) else node.body[0]
-    starts = [c for line, _, c, _ in code.co_positions() if c is not None and line == body.lineno]
-    return bool(starts) and min(starts) == body.col_offset
-
-
-def _parameters(node: Definition) -> tuple[str, ...]:
-    a = node.args
-    return tuple(p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs))
-
-
 # Rewriting
 
 
@@ -161,7 +113,7 @@ def _bound_names(node: ast.AST) -> set[str]:
     names: set[str] = set()
     outer: set[str] = set()
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        names |= set(_parameters(node))  # pyright: ignore[reportArgumentType]
+        names |= set(parameters(node))  # pyright: ignore[reportArgumentType]
         names |= {p.arg for p in (node.args.vararg, node.args.kwarg) if p is not None}
         body: list[ast.AST] = [node.body] if isinstance(node.body, ast.expr) else list(node.body)
     elif isinstance(node, ast.ClassDef):
@@ -170,6 +122,22 @@ def _bound_names(node: ast.AST) -> set[str]:
         body = [node]
     _collect(body, names, outer, inside_comprehension=False)
     return names - outer
+
+
+def _stored_names(node: ast.stmt) -> set[str]:
+    """The names that a statement itself binds, not one inside it."""
+    found: set[str] = set()
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.Global() | ast.Nonlocal():
+            return found
+        case ast.Try() | ast.TryStar():
+            return {handler.name for handler in node.handlers if handler.name is not None}
+        case _:
+            parts = [x for x in ast.iter_child_nodes(node) if not isinstance(x, ast.stmt)]
+    _collect(parts, found, set(), inside_comprehension=False)
+    return found
 
 
 def _collect(
@@ -241,8 +209,33 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
         else:
-            node.body = [self.visit(statement) for statement in node.body]
+            node.body = self._statements(node.body)
         self.scopes.pop()
+
+    def _statements(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        visited: list[Any] = [self.visit(statement) for statement in statements]
+        return [x for made in visited for x in (made if isinstance(made, list) else [made])]  # pyright: ignore[reportUnknownVariableType]
+
+    def visit(self, node: ast.AST) -> Any:
+        """Before a statement that binds names which are not the function's own, it is refused."""
+        if not isinstance(node, ast.stmt):
+            return super().visit(node)
+        names = sorted(_stored_names(node))
+        outside = [n for n in names if not any(n in scope for scope in self.scopes)]
+        before = [
+            self._runtime(
+                "rebinds",
+                node,
+                ast.Constant("nonlocal" if name in self.cells else "global"),
+                ast.Constant(name),
+            )
+            for name in outside
+        ]
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and not outside:
+            held = ast.Name(node.target.id, ast.Load())
+            before.append(self._runtime("in_place", node, held))
+        made = super().visit(node)
+        return [*(_at(ast.Expr(call), node) for call in before), made] if before else made
 
     def _nested(self, node: Any) -> Any:
         """A function inside: its defaults and decorators belong to the scope around it."""
@@ -274,7 +267,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_match_case(self, node: ast.match_case) -> Any:
         """Patterns are not expressions."""
         node.guard = None if node.guard is None else self.visit(node.guard)
-        node.body = [self.visit(statement) for statement in node.body]
+        node.body = self._statements(node.body)
         return node
 
     def _comprehension(self, node: Any) -> Any:
@@ -302,18 +295,18 @@ class _Rewriter(ast.NodeTransformer):
         return self._runtime("name", node, ast.Constant(node.id), _copy(node))
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
-        """obj.name, where it is read."""
-        node.value = self.visit(node.value)
-        if not isinstance(node.ctx, ast.Load):
-            return node
-        return self._runtime("attr", node, node.value, ast.Constant(self._mangled(node.attr)))
+        """obj.name"""
+        value, name = self.visit(node.value), ast.Constant(self._mangled(node.attr))
+        if isinstance(node.ctx, ast.Load):
+            return self._runtime("attr", node, value, name)
+        return self._place("attribute", node, value, name)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
-        """obj[key], where it is read."""
-        node.value, node.slice = self.visit(node.value), self.visit(node.slice)
-        if not isinstance(node.ctx, ast.Load):
-            return node
-        return self._runtime("item", node, node.value, _key_expression(node.slice))
+        """obj[key]"""
+        value, key = self.visit(node.value), _key_expression(self.visit(node.slice))
+        if isinstance(node.ctx, ast.Load):
+            return self._runtime("item", node, value, key)
+        return self._place("element", node, value, key)
 
     def visit_Call(self, node: ast.Call) -> Any:
         """f(…)."""
@@ -323,6 +316,8 @@ class _Rewriter(ast.NodeTransformer):
         for keyword in node.keywords:
             keyword.value = self.visit(keyword.value)
         if raw:
+            if ast.unparse(node.func) == "vars" and len(arguments) == 1:
+                return self._runtime("attr", node, arguments[0], ast.Constant("__dict__"))
             node.args = arguments
             return node
         made = self._runtime("call", node, function, *arguments)
@@ -333,6 +328,11 @@ class _Rewriter(ast.NodeTransformer):
         if self.class_name is None or not name.startswith("__") or name.endswith("__"):
             return name
         return f"_{self.class_name.lstrip('_')}{name}"
+
+    def _place(self, method: str, node: Any, *arguments: ast.expr) -> ast.Attribute:
+        """What is written, or deleted, instead of an attribute or an element."""
+        place = self._runtime(method, node, *arguments)
+        return _at(ast.Attribute(place, "value", node.ctx), node)
 
     def _runtime(self, method: str, node: ast.AST, *arguments: ast.expr) -> ast.Call:
         function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
