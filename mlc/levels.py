@@ -62,6 +62,7 @@ class Levels:
         self.sizes = dict(sizes)
         self.fresh = fresh  # the traced module, with source locations, while nobody rewrites it
         self.planned: ModuleOp | None = None
+        self.heard: tuple[Remark, ...] | None = None
         self.code: list[CodeUnit] | None = None
 
     def known_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
@@ -134,16 +135,19 @@ class Levels:
 
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes had to say."""
-        with listening() as heard:
-            self.at("plan")
-        return tuple(dict.fromkeys(heard))
+        if self.heard is None:
+            with listening() as heard:
+                planned = self.at("plan")
+            self.planned = self.planned or planned
+            self.heard = tuple(dict.fromkeys(heard))
+        return self.heard
 
     def explain(self, sizes: Mapping[str, int]) -> Explanation:
         """All that is known of the plan."""
         from mlc.passes.explain.explanation import Explanation
         from mlc.passes.explain.graph import graph_of
 
-        known = self.known_sizes(sizes)
+        known, remarks = self.known_sizes(sizes), self.remarks()
         return Explanation(
             name=self.name,
             target=self.options.target,
@@ -152,7 +156,7 @@ class Levels:
             plan=self.report(sizes),
             memory=self.memory(sizes),
             graph=graph_of(self.plan(), known),
-            remarks=self.remarks(),
+            remarks=remarks,
         )
 
 

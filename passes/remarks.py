@@ -73,3 +73,13 @@ def listening() -> Generator[list[Remark], None, None]:
         yield heard
     finally:
         _listeners.reset(token)
+
+
+@contextmanager
+def unheard() -> Generator[None, None, None]:
+    """Nobody listens inside the block, where a pass tries what may not become the plan."""
+    token = _listeners.set(None)
+    try:
+        yield
+    finally:
+        _listeners.reset(token)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -141,6 +141,9 @@ class Plan:
     def predicted_s(self) -> float:
         """Seconds of one call; kernels that data repeats count once."""
         return sum(k.predicted_s * (1 if k.runs is None else k.runs) for k in self.kernels)
+
+    def __str__(self) -> str:
+        return plan_table(self)
 
     def to_json(self) -> str:
         """The plan as JSON; docs/explain.md has its fields."""
@@ -342,41 +345,69 @@ def _repeated(k: KernelReport) -> str:
     return tiles if k.runs == 1 else f"{tiles}   {k.runs:,} times"
 
 
-def _row(k: KernelReport, name: str) -> str:
-    said = (
-        f"{name:<9}{k.template:<13}{k.flops:>13,}{k.bytes:>13,}{k.intensity:>12.3f}"
-        f"{k.intensity_per_access:>14.3f}{k.predicted_s * 1e6:>9.2f} us"
-        f"  {' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
+HEADS = ("kernel", "template", "flops", "bytes", "flops/byte", "flops/access", "predicted")
+WIDTHS = (8, 12, 13, 12, 11, 13, 11)  # at least, of the columns with these heads
+
+
+def _row(k: KernelReport, name: str) -> tuple[tuple[str, ...], str]:
+    """The cells with a column, and what stands behind them."""
+    behind = f"{' '.join(k.ops) or 'copy'} -> {', '.join(k.results)}"
+    behind += f"   ({', '.join(k.source)})" if k.source else ""
+    return _cells(name, k.template, k, k.predicted_s), behind + _repeated(k)
+
+
+def _cells(
+    name: str, template: str, work: Work | KernelReport, predicted_s: float
+) -> tuple[str, ...]:
+    return (
+        name,
+        template,
+        f"{work.flops:,}",
+        f"{work.bytes:,}",
+        f"{work.intensity:.3f}",
+        f"{work.intensity_per_access:.3f}",
+        f"{predicted_s * 1e6:,.2f} us",
     )
-    return said + (f"   ({', '.join(k.source)})" if k.source else "") + _repeated(k)
 
 
-def table(plan: Plan, memory: Memory) -> str:
-    """The plan as text, for `explain`; the phases of a kernel stand below it, as 3.0, 3.1."""
-    lines = [
-        f"{'kernel':<9}{'template':<13}{'flops':>13}{'bytes':>13}{'flops/byte':>12}"
-        f"{'flops/access':>14}{'predicted':>12}  ops"
-    ]
+def _aligned(rows: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:
+    """The rows, each cell under its head: names on the left, numbers on the right."""
+    widths = [max(least, *(len(cells[k]) for cells, _ in rows)) for k, least in enumerate(WIDTHS)]
+    lines: list[str] = []
+    for cells, behind in rows:
+        padded = [
+            cell.ljust(width) if k < 2 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        lines.append(f"{' '.join(padded)}  {behind}".rstrip())
+    return lines
+
+
+def plan_table(plan: Plan) -> str:
+    """
+    The plan as text: a row for each kernel, below it as 3.0, 3.1 its phases; buffers and copies.
+    """
+    rows: list[tuple[tuple[str, ...], str]] = [(HEADS, "ops")]
     for k in plan.kernels:
-        lines.append(_row(k, str(k.number)))
-        lines += [_row(phase, f"  {k.number}.{phase.number}") for phase in k.phases]
-    work = total(plan)
-    lines.append(
-        f"{'total':<22}{work.flops:>13,}{work.bytes:>13,}{work.intensity:>12.3f}"
-        f"{work.intensity_per_access:>14.3f}{plan.predicted_s * 1e6:>9.2f} us"
-    )
+        rows.append(_row(k, str(k.number)))
+        rows += [_row(phase, f"  {k.number}.{phase.number}") for phase in k.phases]
+    rows.append((_cells("total", "", total(plan), plan.predicted_s), ""))
+    lines = _aligned(rows)
     for x in plan.intermediates:
         lines.append(
             f"buffer {_between(x)}: written by kernel {written_by(x)}, read by {read_by(x)}"
         )
     for x in plan.tiles:
         lines.append(f"tile {_between(x)}: written by phase {written_by(x)}, read by {read_by(x)}")
-    lines += map(str, plan.copies)
-    lines.append(
-        f"memory beside the arguments: {memory.peak_bytes:,} bytes ="
+    return "\n".join([*lines, *map(str, plan.copies)])
+
+
+def table(plan: Plan, memory: Memory) -> str:
+    """The plan as text, and what it takes beside the arguments."""
+    return (
+        f"{plan}\nmemory beside the arguments: {memory.peak_bytes:,} bytes ="
         f" results {memory.results_bytes:,} + arena {memory.arena_bytes:,}"
     )
-    return "\n".join(lines)
 
 
 def _between(x: Intermediate | Tile) -> str:

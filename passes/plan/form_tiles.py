@@ -8,7 +8,7 @@ from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -65,7 +65,7 @@ class FormTilesPass(ModulePass):
         target = target_of(op)
         if self.fusion == "none" or not isinstance(target, CpuTarget):
             return
-        planner = Planner(fusion="greedy", target=target)
+        planner = Planner(fusion="greedy", target=target, says=False)
         for function in op.body.block.ops:
             if isinstance(function, FuncOp) and any(
                 isinstance(inner, Reduction) for inner in function.walk()
@@ -170,6 +170,9 @@ class _Loop:
             Region(self.body),
         )
         loop.location = last.location
+        for op in loop.walk():  # what merging made
+            if isinstance(op.location, UnknownLoc):
+                op.location = last.location
         self.outer.insert_op_before(loop, last)
         self._replace(loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)])
 

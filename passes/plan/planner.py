@@ -48,6 +48,7 @@ class Planner:
     target: CpuTarget | GpuTarget = field(default_factory=lambda: named_target("avx2"))
     forced: Mapping[SSAValue, State] = field(default_factory=dict[SSAValue, State])
     budget_ms: float = BUDGET_MS
+    says: bool = True  # whether decisions are remarks: not where the plan is a guess
     counts: Counts = field(default_factory=Counts)
     cost: int = 0
     bound: int = 0
@@ -73,9 +74,9 @@ class Planner:
                 state = found.choices.get(entry.number)
                 if state is not None and entry.kind in ("cell", "reduction"):
                     states[entry.op.results[0]] = state
-            if is_heard():
+            if self.says and is_heard():
                 _say(table, part, found, cost - found.cost)
-        if is_heard() and bound < cost:
+        if self.says and is_heard() and bound < cost:
             _say_gap(block, cost, bound)
         return states
 

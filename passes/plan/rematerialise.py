@@ -34,7 +34,7 @@ from mlc.passes.plan.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.plan_cost import Rates
 from mlc.passes.plan.recompute import Model
 from mlc.passes.plan.schedule import SchedulePass
-from mlc.passes.remarks import listening, place, remark
+from mlc.passes.remarks import place, remark, unheard
 from mlc.passes.timeline import Memory, memory_of
 
 PRICES = 24  # tried at most, of those at which a choice changes
@@ -82,7 +82,7 @@ def rematerialise(module: ModuleOp, fusion: str, measure: Measure) -> None:
             f" {', '.join(sorted(symbols))} is a symbol: leave it out of dynamic="
         )
     search = _Search(module, fusion, measure, limit.value.data)
-    with listening():  # plans that are tried have nothing to say
+    with unheard():
         if search.keeps():
             return
         found = search.run()
