@@ -9,6 +9,7 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    IntegerAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
@@ -39,7 +40,12 @@ from mlc.passes.plan.legality import (
     through_reshapes,
 )
 from mlc.passes.plan.ownership import Ownership
+from mlc.passes.plan.plan_cost import stored_bytes
 from mlc.passes.plan.planner import BUDGET_MS, Planner
+
+
+ABOVE = "mlc.inline_above"
+"""Module attribute: values of more bytes are computed where they are read, if that is legal."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ class FormKernelsPass(ModulePass):
                     fusion=fusion,
                     target=target,
                     budget_ms=self.budget_ms,
-                    forced=forced_values(function, self.forced),
+                    forced=_large_values(op, function) | forced_values(function, self.forced),
                 )
                 _form(function, planner)
 
@@ -79,6 +85,18 @@ def _fusion(name: str) -> Fusion:
             return known
     expected = ", ".join(f'"{known}"' for known in FUSIONS)
     raise ValueError(f'mlc-form-kernels: fusion="{name}"; expected one of {expected}')
+
+
+def _large_values(module: ModuleOp, function: FuncOp) -> dict[SSAValue, State]:
+    """The values that a module wants computed where they are read."""
+    limit = module.attributes.get(ABOVE)
+    if not isinstance(limit, IntegerAttr):
+        return {}
+    return {
+        op.results[0]: "inline"
+        for op in function.walk()
+        if isinstance(op, TensorOp) and stored_bytes(op.results[0].type) > limit.value.data
+    }
 
 
 def forced_values(function: FuncOp, forced: Sequence[str]) -> dict[SSAValue, State]:

@@ -26,6 +26,7 @@ from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.plan.grouping import Grouping
+from mlc.passes.plan.large_values import Columns, choose, has_large, large_bytes
 from mlc.passes.plan.legality import is_splat, is_view
 from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.plan_cost import stored_bytes
@@ -34,7 +35,7 @@ from mlc.passes.plan.stream import COMBINE, Stream
 from mlc.passes.plan.tile_axes import AxisMaps, operands_of
 from mlc.passes.plan.tile_groups import Group, fold_of
 from mlc.passes.plan.tile_scope import TileScope
-from mlc.passes.plan.tile_search import tile_groups
+from mlc.passes.plan.tile_search import Wanted, tile_groups
 
 LIMIT = "mlc.peak_bytes"
 """Module attribute: the bytes that a call may allocate for results and between kernels."""
@@ -65,28 +66,43 @@ class FormTilesPass(ModulePass):
         target = target_of(op)
         if self.fusion == "none" or not isinstance(target, CpuTarget):
             return
+        functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
+        columns: Columns = "large" if DEAR in op.attributes else "paying"
+        if len(functions) == 1 and columns == "paying" and not self.tile:
+            (function,) = functions
+            if has_large(function, target):
+                columns = choose(op, function, target, self.fusion, self._form)
+        self._form(op, columns)
+
+    def _form(self, module: ModuleOp, columns: Columns) -> None:
+        """Forms the loops of a module, of those with columns these."""
+        target = target_of(module)
+        assert isinstance(target, CpuTarget)
         planner = Planner(fusion="greedy", target=target, says=False)
-        for function in op.body.block.ops:
+        for function in module.body.block.ops:
             if isinstance(function, FuncOp) and any(
                 isinstance(inner, Reduction) for inner in function.walk()
             ):  # loops begin with one
                 block = function.body.block
                 grouping = Grouping(block, Ownership(function), planner).run()
-                small = DEAR in op.attributes
-                limited = LIMIT in op.attributes and not small
-                _Function(target, self.tile, limited=limited, small=small).visit(block, grouping)
+                wanted = Wanted(
+                    columns=columns,
+                    above=0.0 if DEAR in module.attributes else large_bytes(function, target),
+                    tile=self.tile,
+                )
+                limited = LIMIT in module.attributes and DEAR not in module.attributes
+                _Function(target, wanted, limited=limited).visit(block, grouping)
 
 
 class _Function:
     """The rewriting of one function."""
 
     def __init__(
-        self, target: CpuTarget, tile: Sequence[int], *, limited: bool, small: bool
+        self, target: CpuTarget, wanted: Wanted, *, limited: bool
     ) -> None:
         self.target = target
-        self.tile = tile
+        self.wanted = wanted
         self.limited = limited
-        self.small = small
         self.maps = AxisMaps()
         self.names = 0
 
@@ -96,9 +112,7 @@ class _Function:
             if isinstance(op, ControlOp):
                 for inner in op.blocks:
                     self.visit(inner, grouping.inner[inner])
-        for group in tile_groups(
-            block, self.maps, grouping, self.target, self.tile, less_memory=self.small
-        ):
+        for group in tile_groups(block, self.maps, grouping, self.target, self.wanted):
             loop = _Loop(block, group, self)
             if not (self.limited and loop.stores_twice()):
                 loop.form()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation
 
@@ -11,6 +12,8 @@ from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.window import Windowed
 from mlc.passes.plan.block_graph import BlockGraph
 from mlc.passes.plan.grouping import Grouping
+from mlc.passes.plan.large_values import Columns
+from mlc.passes.plan.plan_cost import stored_bytes
 from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_costs import gain
 from mlc.passes.plan.tile_groups import MIN_COLUMNS, Group, Growth, starts_of
@@ -18,31 +21,39 @@ from mlc.passes.plan.tile_groups import MIN_COLUMNS, Group, Growth, starts_of
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which loops are formed: `tile` of rows and columns for all that are legal, or by cost."""
+
+    columns: Columns = "paying"
+    above: float = 0.0  # bytes of a large value
+    tile: Sequence[int] = ()
+
+
 def tile_groups(
-    block: Block,
-    maps: AxisMaps,
-    grouping: Grouping,
-    target: CpuTarget,
-    tile: Sequence[int] = (),
-    *,
-    less_memory: bool = False,
+    block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget, wanted: Wanted
 ) -> Iterator[Group]:
     """
-    The groups of a block one by one, each legal and by estimate cheaper than its kernels: whoever
-    takes one forms its loop before asking for the next. With a `tile` of rows and columns, whatever
-    they cost. With `less_memory`, loops whose columns are never stored may cost more than kernels.
+    The groups of a block one by one, each legal and by estimate cheaper than its kernels, or wanted
+    all the same: whoever takes one forms its loop before asking for the next.
     """
+    tile = wanted.tile
 
     def worth(group: Group) -> float:
         if not tile:
             seconds = gain(group, maps, grouping, target)
-            if less_memory and group.column is not None and group.steps and group.column_step:
+            if wanted.columns == "large" and group.column_step and keeps_small(group, wanted.above):
                 return max(seconds, LEAST_S)
             return seconds
         group.steps, group.column_step = (*[1] * (len(group.rows) - 1), tile[0]), tile[1]
         return len(group.ops) - 1.0
 
-    for with_columns in (True, False):  # rows alone would store what columns need not
+    def keeps_small(group: Group, above: float) -> bool:
+        wide = (op for op in group.ops if group.is_wide(op))
+        return any(stored_bytes(op.results[0].type) > above for op in wide)
+
+    # rows alone would store what columns need not
+    for with_columns in (False,) if wanted.columns == "none" else (True, False):
         tried: set[Operation] = set()
         columns = (tile[1] if tile else MIN_COLUMNS) if with_columns else None
         while found := _next(BlockGraph(block, maps), tried, worth, maps, columns):
