@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.plans import TARGETS
+
 # derandomize: the same examples in every run; deadline: a first call compiles
 settings.register_profile("mlc", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.load_profile("mlc")
@@ -22,6 +24,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` accepts the messages as they are now; `--programs=N` runs more of them."""
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
     parser.addoption("--programs", default=5000, type=int, help="random programs to compare")
+
+
+@pytest.fixture(params=TARGETS)
+def cpu(request: pytest.FixtureRequest) -> str:
+    """Each processor for which a plan must be what a test says, whatever runs the test."""
+    name: str = request.param
+    return name
 
 
 @pytest.hookimpl(tryfirst=True)

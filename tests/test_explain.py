@@ -16,6 +16,7 @@ from mlc.dialects.errors import MlcError
 from mlc.driver import main
 from mlc.passes.explain.layout import MAX_IN_ROW, Size, positions, rows_of
 from mlc.profile import Profiler
+from tests.plans import RUNNABLE
 
 GOLDEN = Path(__file__).parent / "golden" / "explain.txt"
 PROGRAM = """
@@ -210,7 +211,7 @@ def softmax(x: Any) -> Any:
 
 def test_a_tile_loop_is_one_kernel_with_phases() -> None:
     """In every format, with what it moves from and to outside; its last tile is smaller."""
-    exe = mlc.compile(softmax).lower(mlc.TensorSpec("B", 1000)).compile()
+    exe = mlc.compile(target=RUNNABLE)(softmax).lower(mlc.TensorSpec("B", 1000)).compile()
     plan = exe.plan(B=301)
     (kernel,) = plan.kernels
     assert kernel.template == "row"
@@ -283,7 +284,7 @@ def test_page_of_many_kernels_starts_closed() -> None:
             x = np.sort(x, axis=k % 2) * 1.5 + x
         return x
 
-    exe = mlc.compile(f).lower(np.ones((8, 8), np.float32)).compile()
+    exe = mlc.compile(target=RUNNABLE)(f).lower(np.ones((8, 8), np.float32)).compile()
     text = exe.explain("html")
     check_page(text, len(exe.plan().kernels))
     boxes = [g for g in page_of(text).iter("g") if (g.get("id") or "").startswith("box")]

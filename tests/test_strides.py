@@ -21,6 +21,7 @@ import mlc
 from mlc.executable import Executable
 from mlc.passes.copies import Copy
 from mlc.runtime.cuda.dlpack import row_major
+from tests.plans import planned
 
 Array = NDArray[Any]
 
@@ -269,16 +270,21 @@ def test_bytes_of_copies_follow_the_sizes() -> None:
 # Packing
 
 
-def test_large_products_pack_one_factor_and_say_so() -> None:
+def test_large_products_pack_one_factor_and_say_so(cpu: str) -> None:
+    """More columns than the four vectors that are read where they lie, on every processor."""
     x = np.ones((96, 160), np.float32)
-    y = np.ones((64, 160), np.float32)
-    exe = executable(lambda a, b: a @ b.T, x, y)
-    (pack,) = exe.plan().copies
+    y = np.ones((80, 160), np.float32)
+    levels = planned(lambda a, b: a @ b.T, x, y, target=cpu)
+    (pack,) = levels.report({}).copies
     assert pack.kind == "pack"
-    assert pack.bytes == 64 * 160 * 4
+    assert pack.bytes == 80 * 160 * 4
     assert "every tile of rows reads this factor again" in pack.reason
-    assert exe.plan().copied_bytes == 0
-    assert exe.memory().arena_bytes >= 64 * 160 * 4, "where the packed blocks lie"
+    assert levels.report({}).copied_bytes == 0
+    assert levels.memory({}).arena_bytes >= 80 * 160 * 4, "where the packed blocks lie"
+
+
+def test_large_products_are_numpys() -> None:
+    executable(lambda a, b: a @ b.T, np.ones((96, 160), np.float32), np.ones((80, 160), np.float32))
 
 
 def test_small_products_pack_nothing() -> None:

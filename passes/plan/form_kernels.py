@@ -43,7 +43,6 @@ from mlc.passes.plan.ownership import Ownership
 from mlc.passes.plan.plan_cost import stored_bytes
 from mlc.passes.plan.planner import BUDGET_MS, Planner
 
-
 ABOVE = "mlc.inline_above"
 """Module attribute: values of more bytes are computed where they are read, if that is legal."""
 

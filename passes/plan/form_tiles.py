@@ -74,10 +74,11 @@ class FormTilesPass(ModulePass):
                 columns = choose(op, function, target, self.fusion, self._form)
         self._form(op, columns)
 
-    def _form(self, module: ModuleOp, columns: Columns) -> None:
-        """Forms the loops of a module, of those with columns these."""
+    def _form(self, module: ModuleOp, columns: Columns) -> float:
+        """Forms the loops of a module, of those with columns these, and what these save."""
         target = target_of(module)
         assert isinstance(target, CpuTarget)
+        saved_s = 0.0
         planner = Planner(fusion="greedy", target=target, says=False)
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and any(
@@ -91,18 +92,20 @@ class FormTilesPass(ModulePass):
                     tile=self.tile,
                 )
                 limited = LIMIT in module.attributes and DEAR not in module.attributes
-                _Function(target, wanted, limited=limited).visit(block, grouping)
+                visitor = _Function(target, wanted, limited=limited)
+                visitor.visit(block, grouping)
+                saved_s += visitor.saved_s
+        return saved_s
 
 
 class _Function:
     """The rewriting of one function."""
 
-    def __init__(
-        self, target: CpuTarget, wanted: Wanted, *, limited: bool
-    ) -> None:
+    def __init__(self, target: CpuTarget, wanted: Wanted, *, limited: bool) -> None:
         self.target = target
         self.wanted = wanted
         self.limited = limited
+        self.saved_s = 0.0  # by loops whose columns are never stored, by estimate
         self.maps = AxisMaps()
         self.names = 0
 
@@ -116,6 +119,7 @@ class _Function:
             loop = _Loop(block, group, self)
             if not (self.limited and loop.stores_twice()):
                 loop.form()
+                self.saved_s += group.saved_s if group.column is not None else 0.0
 
     def symbol(self, extent: Dim, step: int) -> str:
         """The name of a tile's size where the last tile may be smaller."""

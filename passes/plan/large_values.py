@@ -3,24 +3,25 @@ Memory is part of a plan's cost: a value larger than the last-level cache, and t
 and results together, is stored only if every other plan should take much longer.
 
 The plans are those of tile loops formed in several ways, and of such values computed where they are
-read. Each is planned to its end and costs what its report predicts, on one thread.
+read. Each is planned to its end, and its seconds are those that its report predicts, on one thread.
+Loops whose columns are never stored have an estimate besides, by which the search forms them: a
+plan without the value is taken where either says that it is not much longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
-from mlc.dialects.dims import shape_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp
 from mlc.passes.plan.donate_arguments import DonateArgumentsPass
-from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass
+from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass, symbols_of
 from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.plan_cost import ASSUMED, stored_bytes
@@ -37,16 +38,18 @@ Which loops over columns that are never stored: those that pay by estimate, none
 that keep a large value from being stored.
 """
 
-Form = Callable[[ModuleOp, Columns], None]
+Form = Callable[[ModuleOp, Columns], float]
+"""Forms the loops of a module; the seconds that those over columns save, by estimate."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class _Choice:
     """A plan: how its loops are formed, what it takes and which large values it stores."""
 
     columns: Columns
     inline: bool  # whether large values are computed where they are read
-    seconds: float
+    seconds: float  # predicted
+    saved_s: float  # by estimate, against the plan without loops over columns
     large: tuple[Intermediate, ...]
 
     @property
@@ -63,7 +66,7 @@ def large_bytes(function: FuncOp, target: CpuTarget) -> float:
 
 
 def has_large(function: FuncOp, target: CpuTarget) -> bool:
-    """Whether the function computes a value that may have to be stored and is large."""
+    """Whether the function computes a large value, which a plan may store."""
     limit = large_bytes(function, target)
     return any(
         isinstance(op, TensorOp) and not is_view(op) and stored_bytes(op.results[0].type) > limit
@@ -75,29 +78,30 @@ def choose(
     module: ModuleOp, function: FuncOp, target: CpuTarget, fusion: str, form: Form
 ) -> Columns:
     """
-    How to form the tile loops of a module with one function: of the plans that take no longer than
-    the fastest by a factor, the one that stores the fewest bytes of large values. Where it needs
-    them computed where they are read, the module says so.
+    How to form the tile loops of a module with one function: as they pay, where that stores no
+    large value; else as in the plan that stores the fewest bytes of them, of those that are not
+    much longer than the fastest. Where it needs them computed where they are read, the module says
+    so.
     """
+    limit = large_bytes(function, target)
     with listening():  # plans that are tried have nothing to say
-        tried = list(_tried(module, target, fusion, form, large_bytes(function, target)))
-    fastest = min(choice.seconds for choice in tried)
-    near = [choice for choice in tried if choice.seconds <= SLOWER * fastest]
-    chosen = min(near, key=lambda c: (c.bytes, c.seconds))
+        tried = list(_tried(module, target, fusion, form, limit))
+    chosen = min(_near(tried), key=lambda choice: (choice.bytes, choice.seconds))
     _say(function, chosen, tried)
     if chosen.inline:
-        module.attributes[ABOVE] = IntegerAttr(int(large_bytes(function, target)), i64)
+        module.attributes[ABOVE] = IntegerAttr(int(limit), i64)
     return chosen.columns
 
 
 def _tried(
     module: ModuleOp, target: CpuTarget, fusion: str, form: Form, limit: float
-) -> Iterator[Choice]:
-    """The plans of all ways to form the loops that differ, without and with large values inline."""
+) -> Iterator[_Choice]:
+    """The plans until one stores no large value although its loops are formed as they pay."""
     seen: set[str] = set()
-    for columns in get_args(Columns):
+    ways: tuple[Columns, ...] = ("paying", "none", "large")
+    for columns in ways:
         formed = module.clone()
-        form(formed, columns)
+        saved_s = form(formed, columns)
         if (text := str(formed)) in seen:
             continue
         seen.add(text)
@@ -107,44 +111,62 @@ def _tried(
                 trial.attributes[ABOVE] = IntegerAttr(int(limit), i64)
             plan = _planned(trial, target, fusion)
             large = tuple(x for x in plan.intermediates if x.bytes > limit)
-            yield Choice(columns, inline, plan.predicted_s, large)
+            yield _Choice(columns, inline, plan.predicted_s, saved_s, large)
             if not large:
                 break
+        if columns == "paying" and not large:
+            return
 
 
 def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:
     """The plan of a module whose tile loops are formed."""
     for each in (FormKernelsPass(fusion), DonateArgumentsPass(), SchedulePass(), PlanBuffersPass()):
         each.apply(Context(), module)
-    symbols = {
-        name
-        for op in module.walk()
-        for x in op.operands
-        if isinstance(x.type, TensorType)
-        for dim in shape_of(x.type)
-        for name in dim.symbols()
-    }
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
+    symbols = [name for function in functions for name in symbols_of(function)]
     return plan_of(module, target, dict.fromkeys(symbols, ASSUMED))
 
 
-def _say(function: FuncOp, chosen: Choice, tried: Sequence[Choice]) -> None:
+def _near(tried: Sequence[_Choice]) -> list[_Choice]:
+    """The plans that are not much longer than the fastest, as predicted or by estimate."""
+    fastest = min(choice.seconds for choice in tried)
+    stored = min((c.seconds for c in tried if c.columns == "none"), default=fastest)
+    return [
+        choice
+        for choice in tried
+        if choice.seconds <= SLOWER * fastest or stored - choice.saved_s <= SLOWER * stored
+    ]
+
+
+def _say(function: FuncOp, chosen: _Choice, tried: Sequence[_Choice]) -> None:
     """A remark on what is stored though it is large, or is not though that would be faster."""
     fastest = min(tried, key=lambda choice: choice.seconds)
     least = min(tried, key=lambda choice: (choice.bytes, choice.seconds))
     for value in chosen.large:
-        text = f"{value.result} ({value.bytes:,} bytes) is larger than the last-level cache and than"
-        text += " all arguments and results, and stored: "
+        text = (
+            f"{value.result} ({value.bytes:,} bytes) is stored, though larger than the last-level"
+        )
+        text += " cache and than all arguments and results: "
         if least.bytes < chosen.bytes:
-            text += f"a plan with less takes {_ms(least)}, this one {_ms(chosen)}"
-            text += f" (limit {SLOWER} times)"
+            text += f"{_seconds(chosen)}, and {_seconds(least)} where less is stored"
+            text += f" (limit: {SLOWER} times)"
         else:
             text += "no plan without it is known"
         remark(function, text)
     if not chosen.large and fastest.bytes:
-        names = ", ".join(x.result for x in fastest.large)
-        text = f"not stored, since no cache holds it: {names}; the plan takes {_ms(chosen)},"
-        remark(function, f"{text} and {_ms(fastest)} with it (limit {SLOWER} times)")
+        names = ", ".join(dict.fromkeys(x.result for x in fastest.large))
+        text = (
+            f"larger than the last-level cache and all arguments and results, not stored: {names}:"
+        )
+        text += f" {_seconds(chosen)}, and {_seconds(fastest)} with it (limit: {SLOWER} times)"
+        remark(function, text)
 
 
-def _ms(choice: Choice) -> str:
-    return f"{1e3 * choice.seconds:.4g} ms"
+def _seconds(choice: _Choice) -> str:
+    text = f"the plan takes {1e3 * choice.seconds:.4g} ms"
+    if not choice.saved_s:
+        return text
+    more = "less" if choice.saved_s > 0 else "more"
+    return (
+        f"{text} ({1e3 * abs(choice.saved_s):.4g} ms {more} than storing, by the search's estimate)"
+    )

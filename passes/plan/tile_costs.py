@@ -102,11 +102,12 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     )
     sizes = [estimate(size) for size in group.rows]
     column = estimate(group.column)
-    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], COLUMN_TILE_ROWS))
     # bytes of the largest value at one row and column: it may have further axes
     each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
-    each //= math.prod(sizes) * column
-    column_step = target.l2_bytes // (4 * steps[-1] * max(each, 1))
+    each = max(each // (math.prod(sizes) * column), 1)
+    rows = min(COLUMN_TILE_ROWS, max(target.l2_bytes // (4 * LEAST_COLUMNS * each), 1))
+    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
+    column_step = target.l2_bytes // (4 * steps[-1] * each)
     if not saved or column_step < LEAST_COLUMNS:
         return 0.0
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])

@@ -46,6 +46,7 @@ class Group:
     column: Dim | None = None  # the extent of the column axis, which is the last of `axes`
     steps: tuple[int, ...] = ()  # rows in a tile, for the first row axes; the others are whole
     column_step: int = 0
+    saved_s: float = 0.0  # by estimate, against its kernels one by one
 
     def is_fold(self, op: TensorOp) -> bool:
         """Whether the op reduces over the rows, so that each tile adds to its result."""

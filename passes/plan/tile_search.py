@@ -41,7 +41,7 @@ def tile_groups(
 
     def worth(group: Group) -> float:
         if not tile:
-            seconds = gain(group, maps, grouping, target)
+            seconds = group.saved_s = gain(group, maps, grouping, target)
             if wanted.columns == "large" and group.column_step and keeps_small(group, wanted.above):
                 return max(seconds, LEAST_S)
             return seconds
