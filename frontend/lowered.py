@@ -122,13 +122,6 @@ class Lowered:
         inputs = [self.call.leaves[k].value for k in self._program.inputs]
         return inputs + (self._program.read_hidden(self.call.values) or [])
 
-    def levels(self) -> Any:
-        """The program at every level, for any target: nothing is made that runs."""
-        from mlc.levels import Levels
-
-        options, module = options_of(self._settings), self.module
-        return Levels(str(module), self.name, self.signature, options, {}, fresh=module)
-
     def compile(self) -> Any:
         """The compiled program."""
         return executable_of(self._program, self._settings, slow=None)
