@@ -6,6 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
+import numpy as np
+
 from mlc.dialects.errors import MlcError
 from mlc.frontend.source import Site, site_of, user_site
 
@@ -37,7 +39,7 @@ class OutOfBoundsError(MlcError, IndexError):
     """
 
 
-class AxisError(MlcError, ValueError, IndexError):
+class AxisError(MlcError, np.exceptions.AxisError):
     """An axis that the array does not have: ``x.sum(axis=2)`` of a matrix."""
 
 

@@ -249,7 +249,7 @@ class Value:
 
     __slots__ = (
         *("__weakref__", "_pending", "_seen", "_value", "_version"),
-        *("captured", "origins", "part_of", "trace", "weak"),
+        *("captured", "origins", "owner", "part_of", "weak"),
     )
 
     def __init__(
@@ -264,7 +264,7 @@ class Value:
         pending: tuple[Array, HiddenInput] | None = None,
     ) -> None:
         trace.made.append(weakref.ref(self))
-        self.trace = trace
+        self.owner = trace
         self._value = value
         self._pending = pending  # of an array from outside that nothing has used yet
         self._version = 0
@@ -284,7 +284,7 @@ class Value:
     @property
     def value(self) -> SSAValue:
         """The SSA value now; a view is read again after its base was written."""
-        if self.trace is not here():
+        if self.owner is not here():
             raise located(
                 LeakError,
                 "a traced value of another call is used here; a compiled function must return its"
@@ -295,7 +295,7 @@ class Value:
             self._value = view.get(view.base.value)
             self._seen = view.base.version
         value = self._known()
-        if not self.trace.visible(value):
+        if not self.owner.visible(value):
             raise located(
                 LeakError,
                 "a value from inside a loop body is used outside it; return it in the loop's carry",
@@ -306,14 +306,14 @@ class Value:
         """The SSA value, of whose type no write changes anything."""
         if self._value is None:
             assert self._pending is not None
-            self._value = self.trace.read_hidden(*self._pending)
+            self._value = self.owner.read_hidden(*self._pending)
         return self._value
 
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
         old = self.value
         scope = old.owner if not isinstance(old.owner, Operation) else old.owner.parent
-        if scope is not self.trace.scopes[-1]:
+        if scope is not self.owner.scopes[-1]:
             raise located(
                 LeakError,
                 "an array from outside a loop body is written inside it; make it part of the carry",

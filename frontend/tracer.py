@@ -138,7 +138,7 @@ class Tracer(Value):
         """The value, where constants alone give it."""
         from mlc.frontend.known import known_array
 
-        return None if self.origins else known_array(self.trace, self.value)
+        return None if self.origins else known_array(self.owner, self.value)
 
     def __bool__(self) -> bool:
         if (known := self._from_constants()) is not None:
@@ -224,17 +224,17 @@ class Tracer(Value):
 
     # operators
 
-    def __neg__(self) -> Tracer:
-        return _names().negative(self)
+    def __neg__(self) -> object:
+        return _applied("negative", self)
 
-    def __pos__(self) -> Tracer:
-        return _names().positive(self)
+    def __pos__(self) -> object:
+        return _applied("positive", self)
 
-    def __abs__(self) -> Tracer:
-        return _names().abs(self)
+    def __abs__(self) -> object:
+        return _applied("abs", self)
 
-    def __invert__(self) -> Tracer:
-        return _names().invert(self)
+    def __invert__(self) -> object:
+        return _applied("invert", self)
 
     def __round__(self, digits: int | None = None) -> Tracer:
         return _names().round(self, digits or 0)
@@ -283,6 +283,12 @@ def _operate(function: str, lhs: object, rhs: object) -> object:
     if function == "power" and isinstance(rhs, int) and rhs == 2:
         return _names().square(lhs)  # as NumPy's operator does: of bool, int8 and not int64
     return operator_result(getattr(_names(), function), lhs, rhs)
+
+
+def _applied(function: str, operand: Tracer) -> object:
+    from mlc.frontend.numpy.values import operator_result
+
+    return operator_result(getattr(_names(), function), operand)
 
 
 for _method, _function in {
@@ -357,11 +363,21 @@ for _name in [
     "take",
     "astype",
     "copy",
-    "conj",
-    "conjugate",
+    "repeat",
+    "round",
+    "cumsum",
+    "cumprod",
+    "argsort",
+    "argpartition",
+    "searchsorted",
+    "diagonal",
+    "trace",
+    "nonzero",
 ]:
     _method_of(_name, _name)
 _method_of("flatten", "ravel_copy")
+_method_of("conj", "own_conjugate")
+_method_of("conjugate", "own_conjugate")
 
 
 def _view(self: Tracer, dtype: Any = None, type: Any = None) -> Tracer:  # noqa: A002 - NumPy's

@@ -192,15 +192,7 @@ class ConvertOp(Elementwise):
         return dtype_of(tensor_of(self.x).element_type)
 
     def reference(self, *operands: Array) -> Array:
-        x, target = same_array(operands[0], self.source), self.dtype
-        if self.source.kind == "complex" and target.kind not in ("complex", "bool"):
-            x = np.real(x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if x.dtype.itemsize < 4 and x.dtype.kind not in "biu":
-                x = x.astype(np.float32)  # exact
-            if x.dtype.kind == "f" and target.is_integer:
-                return _saturated(x, target)
-            return _through_f32(x, target) if target.name in _IN_F32 else x.astype(target.numpy)
+        return cast(same_array(operands[0], self.source), self.dtype)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.convert(operands[0], self.source, self.dtype)
@@ -214,6 +206,18 @@ class ConvertOp(Elementwise):
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         both_float = self.source.kind == self.dtype.kind == "float"
         return (full(b, 1.0, self.source, self.shape) if both_float else None,)
+
+
+def cast(x: Array, target: DType) -> Array:
+    """An array in another dtype, as `mlc.convert` defines it: also of constants."""
+    if x.dtype.kind == "c" and target.kind not in ("complex", "bool"):
+        x = np.real(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if x.dtype.itemsize < 4 and x.dtype.kind not in "biu":
+            x = x.astype(np.float32)  # exact
+        if x.dtype.kind == "f" and target.is_integer:
+            return _saturated(x, target)
+        return _through_f32(x, target) if target.name in _IN_F32 else x.astype(target.numpy)
 
 
 _IN_F32 = ("bf16", "f8e4m3fn", "f8e5m2")

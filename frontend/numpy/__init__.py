@@ -30,6 +30,7 @@ from numpy import (
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy import elementwise_math, elementwise_whole, fft, linalg
 from mlc.frontend.numpy.complexes import conj, conjugate, imag, iscomplexobj, isrealobj, real
+from mlc.frontend.numpy.complexes import own_conjugate as own_conjugate  # for Tracer
 from mlc.frontend.numpy.contraction import (
     dot,
     einsum,
@@ -44,6 +45,7 @@ from mlc.frontend.numpy.creation import (
     arange,
     array,
     asarray,
+    ascontiguousarray,
     copy,
     empty,
     empty_like,
@@ -70,6 +72,7 @@ from mlc.frontend.numpy.elementwise import (
     divide,
     equal,
     exp,
+    fabs,
     greater,
     greater_equal,
     isfinite,
@@ -284,6 +287,7 @@ __all__ = [
     "argwhere",
     "array",
     "asarray",
+    "ascontiguousarray",
     "astype",
     "atleast_1d",
     "average",
@@ -324,6 +328,7 @@ __all__ = [
     "exp",
     "expand_dims",
     "eye",
+    "fabs",
     "fft",
     "finfo",
     "flatnonzero",

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import BOOL, I8
 from mlc.dialects.tensor.complex_parts import ComplexOp, ImagOp, MagnitudeOp, RealOp
 from mlc.dialects.tensor.elementwise import NegOp
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.values import lift, number, result
+from mlc.frontend.numpy.values import convert, lift, number, result
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
@@ -34,16 +35,36 @@ def imag(val: Operand) -> Tracer:
 
 @public(np.conjugate, numbers=True)
 def conjugate(x: Operand) -> Tracer:
-    """The complex conjugate; real numbers are their own."""
+    """The complex conjugate; real numbers are their own, bools as int8."""
     source = lift(x, "conjugate")
     if source.row.kind != "complex":
-        return result(source.value)
+        return result(convert(source.value, I8) if source.row is BOOL else source.value)
     b = here().emit
     value = source.value
     return result(b(ComplexOp, b(RealOp, value), b(NegOp, b(ImagOp, value))))
 
 
 conj = conjugate
+
+
+def own_conjugate(x: Operand) -> Tracer:
+    """`x.conj()`: the complex conjugate; other arrays, bools too, are their own."""
+    source = lift(x, "conjugate")
+    return conjugate(source) if source.row.kind == "complex" else source
+
+
+def inverse(x: Tracer) -> Tracer:
+    """1 / x of complex numbers, divided by the larger part first as NumPy does."""
+    from mlc.frontend.numpy.elementwise import abs as absolute
+    from mlc.frontend.numpy.elementwise import where
+
+    re, im = real(x), imag(x)
+    wide = absolute(im) <= absolute(re)
+    large, small = where(wide, re, im), where(wide, im, re)
+    ratio = small / large
+    whole = large + small * ratio
+    found = where(wide, 1, ratio) / whole, where(wide, ratio, 1) / -whole
+    return result(here().emit(ComplexOp, *(part.value for part in found)))
 
 
 def magnitude(x: Tracer) -> Tracer:

@@ -14,6 +14,7 @@ from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.complexes import own_conjugate
 from mlc.frontend.numpy.elementwise import multiply
 from mlc.frontend.numpy.padding import diagonal
 from mlc.frontend.numpy.registry import public
@@ -26,6 +27,7 @@ from mlc.frontend.numpy.values import (
     dtype_row,
     lift,
     result,
+    strong,
 )
 from mlc.frontend.source import name_of
 from mlc.frontend.trace import here
@@ -35,7 +37,7 @@ Operand = Any
 
 
 def _pair(function: str, a: Operand, b: Operand) -> tuple[Tracer, Tracer, DType]:
-    x, y = (lift(np.asarray(v)[()] if isinstance(v, int | float) else v, function) for v in (a, b))
+    x, y = strong(a, function), strong(b, function)
     return x, y, common_dtype(function, (x, y))
 
 
@@ -135,8 +137,9 @@ def dot(a: Operand, b: Operand) -> Tracer:
 
 @public(np.vdot)
 def vdot(a: Operand, b: Operand) -> Tracer:
-    """The dot product of all elements."""
-    return dot(ravel(a), ravel(b))
+    """The dot product of all elements; those of the first are conjugated."""
+    x, y = ravel(a), ravel(b)
+    return dot(own_conjugate(x), y)
 
 
 @public(np.inner)

@@ -9,26 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlc.dialects.dims import Dim, Shape, tensor_type
-from mlc.dialects.dtypes import BOOL, F64, I32, I64, DType
+from mlc.dialects.dtypes import BOOL, I32, I64, DType
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
+from mlc.dialects.tensor.comparison import cast
 from mlc.dialects.tensor.create import IotaOp
 from mlc.frontend.errors import located
 from mlc.frontend.kinds import is_array, is_number, is_series
 from mlc.frontend.known import known_dim
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
+    ONE,
     constant,
     convert,
     dtype_row,
+    float_dtype,
     is_integer,
     lift,
     number,
     result,
     spread,
+    strong,
 )
 from mlc.frontend.symbolic import SymbolicDim, as_dim
-from mlc.frontend.trace import here
+from mlc.frontend.trace import here, lift_size
 from mlc.frontend.tracer import Tracer
 
 Operand = Any
@@ -89,28 +93,32 @@ def ones(shape: object, dtype: Any = None, **_: object) -> Tracer:
 
 
 @public(np.full_like)
-def full_like(a: Operand, fill_value: Operand, dtype: Any = None, **_: object) -> Tracer:
+def full_like(
+    a: Operand, fill_value: Operand, dtype: Any = None, *, shape: Any = None, **_: object
+) -> Tracer:
     """An array of one repeated value, with the shape and dtype of `a`."""
-    like = lift(a)
-    return full(like.shape, fill_value, like.dtype if dtype is None else dtype)
+    like = strong(a)
+    return full(
+        like.shape if shape is None else shape, fill_value, like.dtype if dtype is None else dtype
+    )
 
 
 @public(np.zeros_like)
-def zeros_like(a: Operand, dtype: Any = None, **_: object) -> Tracer:
+def zeros_like(a: Operand, dtype: Any = None, *, shape: Any = None, **_: object) -> Tracer:
     """Zeros with the shape and dtype of `a`."""
-    return full_like(a, 0, dtype)
+    return full_like(a, 0, dtype, shape=shape)
 
 
 @public(np.empty_like)
-def empty_like(prototype: Operand, dtype: Any = None, **_: object) -> Tracer:
+def empty_like(prototype: Operand, dtype: Any = None, *, shape: Any = None, **_: object) -> Tracer:
     """Zeros with the shape and dtype of `prototype`."""
-    return full_like(prototype, 0, dtype)
+    return full_like(prototype, 0, dtype, shape=shape)
 
 
 @public(np.ones_like)
-def ones_like(a: Operand, dtype: Any = None, **_: object) -> Tracer:
+def ones_like(a: Operand, dtype: Any = None, *, shape: Any = None, **_: object) -> Tracer:
     """Ones with the shape and dtype of `a`."""
-    return full_like(a, 1, dtype)
+    return full_like(a, 1, dtype, shape=shape)
 
 
 def iota(dtype: DType, shape: Shape, axis: int) -> Any:
@@ -129,8 +137,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, **_: 
     values = _numpy_arange(*bounds)
     row = dtype_row(values.dtype if dtype is None else dtype, "arange")
     shape = (Dim.const(values.size),)
+    if row is BOOL and values.size > 2:
+        message = f"arange: {values.size} elements of bool; NumPy makes at most two."
+        raise located(DTypeError, message, remedy="Use np.ones(n, bool), or np.arange(n) != 0.")
     if values.dtype.kind != "i":
-        return result(constant(values.astype(row.numpy), row))
+        return result(constant(cast(values, row), row))
     return _line(bounds[0], bounds[2], row, shape)
 
 
@@ -167,8 +178,6 @@ def _line(start: int | Dim, step: int, row: DType, shape: Shape) -> Tracer:
     if step != 1:
         line = result(b(ops.MulOp, line.value, number(step, counted, shape)))
     if start != 0:
-        from mlc.frontend.trace import lift_size
-
         first = Dim.of(start)
         offset = (
             number(first.constant, counted, shape)
@@ -185,23 +194,35 @@ def linspace(
 ) -> Tracer:
     """`num` evenly spaced numbers from start to stop."""
     count = _size_argument(num, "linspace")
-    row = F64 if dtype is None else dtype_row(dtype, "linspace")
-    if (
-        isinstance(start, int | float)
-        and isinstance(stop, int | float)
-        and count.constant is not None
-    ):
-        return result(
-            constant(np.linspace(start, stop, count.constant, endpoint, dtype=row.numpy), row)
-        )
-    from mlc.frontend.numpy.elementwise import astype, maximum
+    wide = float_dtype("linspace", (start, stop, 1.0))
+    row = wide if dtype is None else dtype_row(dtype, "linspace")
+    known = isinstance(start, int | float) and isinstance(stop, int | float)
+    if known and count.constant is not None:
+        values = np.linspace(start, stop, count.constant, endpoint)
+        return result(constant(cast(np.floor(values) if row.is_integer else values, row), row))
+    return _even_steps(lift(start), lift(stop), count, endpoint, wide, row)
 
-    intervals: Any = SymbolicDim(count - 1) if endpoint else SymbolicDim(count)
-    if endpoint and count.constant in (None, 1):
-        intervals = maximum(intervals, 1)  # of one number, which is the start
-    position = result(iota(F64, (count,), 0))
-    first = lift(start)
-    return astype(position * ((lift(stop) - first) / intervals) + first, row.numpy)
+
+def _even_steps(
+    start: Tracer, stop: Tracer, count: Dim, endpoint: bool, wide: DType, row: DType
+) -> Tracer:
+    """`linspace` between values that only exist when the program runs, along a new first axis."""
+    from mlc.frontend.numpy.elementwise import astype, equal, logical_and, subtract, where
+    from mlc.frontend.numpy.elementwise_math import floor
+    from mlc.frontend.numpy.shaping import reshaped
+
+    first, last = astype(start, wide.numpy), astype(stop, wide.numpy)
+    span = subtract(last, first)
+    line = result(reshaped(iota(I64, (count,), 0), (count, *(ONE for _ in span.dims))))
+    intervals = count - 1 if endpoint else count
+    if intervals.constant is not None:
+        step = span / max(intervals.constant, 1)
+    else:
+        step = span / where(lift_size(intervals) > 0, lift_size(intervals), 1)
+    values = astype(line, wide.part.numpy) * step + first
+    if endpoint:
+        values = where(logical_and(equal(line, lift_size(intervals)), line > 0), last, values)
+    return astype(floor(values) if row.is_integer else values, row.numpy)
 
 
 @public(np.eye)
@@ -236,13 +257,9 @@ def _triangle(m: Operand, k: int, *, lower: bool) -> Tracer:
     from mlc.frontend.numpy.elementwise import where
 
     x = lift(m)
-    if x.ndim < 2:
-        raise located(
-            ShapeError,
-            f"{'tril' if lower else 'triu'}: the array has {x.ndim} axes; expected two or more.",
-        )
-    rows, columns = x.shape[-2:]
-    mask = tri(rows, columns, k if lower else k - 1, dtype=bool)
+    if not x.ndim:
+        raise located(DTypeError, f"{'tril' if lower else 'triu'}: the operand is a number.")
+    mask = tri(*x.shape[-2:], k=k if lower else k - 1, dtype=bool)  # one axis: as rows of a square
     zero = result(number(0, x.row))
     return where(mask, x, zero) if lower else where(mask, zero, x)
 
@@ -304,10 +321,18 @@ def _holds_arrays(value: Any) -> bool:
     return isinstance(value, Tracer | SymbolicDim) or (is_array(value) and value.ndim > 0)
 
 
-@public(np.asarray, np.asanyarray, np.ascontiguousarray)
+@public(np.ascontiguousarray)
+def ascontiguousarray(a: Any, dtype: Any = None, **_: Any) -> Tracer:
+    """The value as an array with at least one axis."""
+    from mlc.frontend.numpy.shaping import atleast_1d
+
+    return atleast_1d(asarray(a, dtype))
+
+
+@public(np.asarray, np.asanyarray)
 def asarray(a: Any, dtype: Any = None, **_: Any) -> Tracer:
     """The value as an array; an array as it is."""
-    if isinstance(a, Tracer) and (dtype is None or dtype_row(dtype) is a.row):
+    if isinstance(a, Tracer) and not a.weak and (dtype is None or dtype_row(dtype) is a.row):
         return a
     return array(a, dtype)
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dtypes import BOOL, F64, I64, DType
+from mlc.dialects.dtypes import BOOL, F64, I32, I64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rounding import AbsOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.complexes import magnitude
-from mlc.frontend.numpy.registry import public, refuse_bool
+from mlc.frontend.numpy.complexes import inverse, magnitude
+from mlc.frontend.numpy.registry import public, refuse_bool, refuse_complex
 from mlc.frontend.numpy.values import (
     broadcast_shapes,
     common_dtype,
@@ -29,6 +29,7 @@ from mlc.frontend.numpy.values import (
     number,
     result,
     spread,
+    strong,
 )
 from mlc.frontend.source import name_of
 from mlc.frontend.trace import here
@@ -121,15 +122,24 @@ class NegativePowerError(DTypeError, ValueError):
 
 @public(np.square, numbers=True)
 def square(x: Operand) -> Tracer:
-    """x * x."""
-    return multiply(x, x)
+    """x * x; of bool in int8."""
+    source = lift(x, "square")
+    return multiply(*[astype(source, np.int8) if source.row is BOOL else source] * 2)
 
 
 @public(np.reciprocal, numbers=True)
 def reciprocal(x: Operand) -> Tracer:
-    """1 / x of floats."""
-    dtype = float_dtype("reciprocal", (x,))
-    return _binary("reciprocal", ops.DivOp, 1.0, x, dtype)
+    """1 / x; of integers the whole part, and NumPy's value for 0; of bool in int8."""
+    source = lift(x, "reciprocal")
+    if source.row.kind == "complex":
+        return inverse(source)
+    if is_inexact(source.row):
+        return _binary("reciprocal", ops.DivOp, 1.0, source, source.row)
+    source = astype(source, np.int8) if source.row is BOOL else source
+    row = source.row
+    of_zero = row.lowest if row in (I32, I64) else 0  # what C gives for (int)(1.0 / 0)
+    known = where(equal(source, 0), lift(row.numpy.type(of_zero)), row.numpy.type(0))
+    return where(logical_or(equal(source, 1), equal(source, -1)), source, known)
 
 
 @public(np.negative, numbers=True)
@@ -137,29 +147,34 @@ def negative(x: Operand) -> Tracer:
     """-x."""
     source = lift(x)
     refuse_bool("negative", source.row, "Use np.logical_not(x), or ~x.")
-    made = result(here().emit(ops.NegOp, source.value))
-    made.weak, made.origins = source.weak, source.origins
-    return made
+    return result(here().emit(ops.NegOp, source.value))
 
 
 @public(np.positive, numbers=True)
 def positive(x: Operand) -> Tracer:
     """A copy of x."""
     source = lift(x)
-    made = result(source.value)
-    made.weak, made.origins = source.weak, source.origins
-    return made
+    refuse_bool("positive", source.row, "Use x.copy(), or convert with .astype(np.int64).")
+    return result(source.value)
 
 
-@public(np.abs, np.fabs, numbers=True)
+@public(np.abs, numbers=True)
 def abs(x: Operand) -> Tracer:  # noqa: A001 - NumPy's name
     """|x|; of complex numbers their magnitude."""
     source = lift(x)
     if source.row.kind in ("bool", "uint"):
-        return source
+        return result(source.value)
     if source.row.kind == "complex":
         return magnitude(source)
     return result(here().emit(AbsOp, source.value))
+
+
+@public(np.fabs, numbers=True)
+def fabs(x: Operand) -> Tracer:
+    """|x| as a float; not of complex numbers."""
+    source = lift(x, "fabs")
+    refuse_complex("fabs", source.row, "Use np.abs(x), the magnitude.")
+    return _unary("fabs", AbsOp, source)
 
 
 absolute = abs
@@ -212,10 +227,17 @@ def clip(
 ) -> Tracer:
     """`a` limited to [a_min, a_max]."""
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    limited = lift(a)
+    x = strong(a, "clip")
+    if is_integer(x.row):  # a Python int beyond the dtype limits nothing
+        low = None if type(low) is int and low <= x.row.lowest else low
+        high = None if type(high) is int and high >= x.row.highest else high
+    if low is None and high is None:
+        return positive(x)
+    dtype = common_dtype("clip", [v for v in (x, low, high) if v is not None])
+    limited = x
     if low is not None:
-        limited = maximum(limited, low)
-    return limited if high is None else minimum(limited, high)
+        limited = _binary("clip", MaxOp, limited, low, dtype)
+    return limited if high is None else _binary("clip", MinOp, limited, high, dtype)
 
 
 # Comparisons

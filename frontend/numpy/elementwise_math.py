@@ -26,13 +26,14 @@ from mlc.frontend.numpy.elementwise import (
     subtract,
     where,
 )
-from mlc.frontend.numpy.registry import public, refuse_bool
+from mlc.frontend.numpy.registry import public, refuse_bool, refuse_complex
 from mlc.frontend.numpy.values import (
     common_dtype,
     common_operands,
     convert,
     dtype_row,
     float_dtype,
+    is_inexact,
     is_integer,
     lift,
     result,
@@ -233,16 +234,24 @@ fmin = _smaller_or_larger("fmin", rounding.FminOp, np.fmin)
 # Compositions
 
 
+def _floats(name: str, x1: Operand, x2: Operand) -> tuple[Tracer, Tracer]:
+    """The operands in the floating dtype of both, each in its own shape."""
+    dtype = float_dtype(name, (x1, x2))
+    refuse_complex(name, dtype, "Take the real parts first, or write it with np.exp and np.log.")
+    first, second = (astype(lift(x, name), dtype.numpy) for x in (x1, x2))
+    return first, second
+
+
 @public(np.logaddexp, numbers=True)
 def logaddexp(x1: Operand, x2: Operand) -> Tracer:
     """ln(e^x1 + e^x2), without overflow."""
-    return _added_powers(x1, x2, exp, 1.0)
+    return _added_powers(*_floats("logaddexp", x1, x2), exp, 1.0)
 
 
 @public(np.logaddexp2, numbers=True)
 def logaddexp2(x1: Operand, x2: Operand) -> Tracer:
     """log2(2^x1 + 2^x2), without overflow."""
-    return _added_powers(x1, x2, exp2, 1 / math.log(2))
+    return _added_powers(*_floats("logaddexp2", x1, x2), exp2, 1 / math.log(2))
 
 
 def _added_powers(x1: Operand, x2: Operand, base: Unary, scale: float) -> Tracer:
@@ -258,16 +267,22 @@ def _added_powers(x1: Operand, x2: Operand, base: Unary, scale: float) -> Tracer
     return where(endless, multiply(0.5, add(x1, x2)), found)
 
 
+def _scaled(name: str, x: Operand, factor: float) -> Tracer:
+    dtype = float_dtype(name, (x,))
+    refuse_complex(name, dtype, "Take the real part first.")
+    return multiply(astype(x, dtype.numpy), factor)
+
+
 @public(np.degrees, np.rad2deg, numbers=True)
 def degrees(x: Operand) -> Tracer:
     """An angle in degrees."""
-    return multiply(astype(x, float_dtype("degrees", (x,)).numpy), 180 / math.pi)
+    return _scaled("degrees", x, 180 / math.pi)
 
 
 @public(np.radians, np.deg2rad, numbers=True)
 def radians(x: Operand) -> Tracer:
     """An angle in radians."""
-    return multiply(astype(x, float_dtype("radians", (x,)).numpy), math.pi / 180)
+    return _scaled("radians", x, math.pi / 180)
 
 
 rad2deg, deg2rad = degrees, radians
@@ -275,16 +290,16 @@ rad2deg, deg2rad = degrees, radians
 
 @public(np.sinc)
 def sinc(x: Operand) -> Tracer:
-    """sin(pi x) / (pi x); 1 at 0."""
-    angle = multiply(astype(x, float_dtype("sinc", (x,)).numpy), math.pi)
+    """sin(pi x) / (pi x); 1 at 0. Integers and bools are computed in float64."""
+    source = lift(x, "sinc")
+    angle = multiply(source if is_inexact(source.row) else astype(source, np.float64), math.pi)
     return result(here().emit(trigonometry.SincOp, angle.value))
 
 
 @public(np.heaviside, numbers=True)
 def heaviside(x1: Operand, x2: Operand) -> Tracer:
     """0 below 0, x2 at 0, 1 above; NaN of NaN."""
-    dtype = float_dtype("heaviside", (x1, x2))
-    x, middle = (astype(v, dtype.numpy) for v in (x1, x2))
+    x, middle = _floats("heaviside", x1, x2)
     half = multiply(add(sign(x), 1.0), 0.5)
     return where(not_equal(x, 0), half, middle)
 

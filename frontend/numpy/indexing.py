@@ -16,17 +16,19 @@ from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
-from mlc.frontend.kinds import is_slice, is_tuple
+from mlc.frontend.kinds import is_series, is_slice, is_tuple
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.shaping import normal_axis, ravel, reshaped, view_of
+from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
+    constant,
     convert,
     is_integer,
     lift,
     result,
     spread,
+    strong,
 )
 from mlc.frontend.source import name_of
 from mlc.frontend.symbolic import as_dim, bounds
@@ -98,7 +100,7 @@ def _entry(part: Any, size: Dim, axis: int) -> Entry:
             " integers."
         )
         raise located(OutOfBoundsError, message)
-    index = lift(part)
+    index = index_array(part)
     if index.row is BOOL:
         message = "a boolean mask gives a result whose size depends on the data; not supported yet."
         raise located(
@@ -108,6 +110,19 @@ def _entry(part: Any, size: Dim, axis: int) -> Entry:
         message = f"an index array is {index.row.numpy}; expected integers."
         raise located(IndexDTypeError, message, remedy="Convert it with .astype(np.int64).")
     return Picked(index)
+
+
+def index_array(part: object) -> Tracer:
+    """Positions as an array; an empty list is one of integers, as in NumPy."""
+    if isinstance(part, str):
+        raise located(OutOfBoundsError, f"an index is {part!r}; expected integers or slices.")
+    if is_series(part) and not _holds_values(part):
+        return result(constant(np.zeros(np.shape(part), np.int64), I64))
+    return lift(part)
+
+
+def _holds_values(part: object) -> bool:
+    return any(map(_holds_values, part)) if is_series(part) else True
 
 
 class IndexDTypeError(DTypeError, IndexError):
@@ -309,16 +324,25 @@ def _thin_index(index: Tracer, common: Shape, word: str) -> tuple[SSAValue, str]
     return value, "".join(letters[k] for k in kept)
 
 
+def _kept_inside(index: Tracer, size: Any, mode: str) -> Tracer:
+    """Positions beyond an axis as `take` reads them: counted on from the start, or the nearest."""
+    from mlc.frontend.numpy.elementwise import clip
+    from mlc.frontend.numpy.elementwise_whole import mod
+
+    wide = result(convert(index.value, I64))
+    return mod(wide, size) if mode == "wrap" else clip(wide, 0, size - 1)
+
+
 @public(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tracer:
     """The elements at positions along an axis."""
-    if mode != "raise" or out is not None:
-        raise located(
-            NotSupportedError, "take: out= and modes other than 'raise' are not supported yet."
-        )
-    x = ravel(a) if axis is None else lift(a)
-    place = normal_axis(axis or 0, x.ndim, "take")
-    index = lift(indices)
+    if mode not in ("raise", "wrap", "clip") or out is not None:
+        raise located(NotSupportedError, f"take: out= and mode={mode!r} are not supported.")
+    x = as_line(strong(a, "take"), axis)
+    place = normal_axis(0 if axis is None else axis, x.ndim, "take")
+    index = index_array(indices)
+    if mode != "raise":
+        index = _kept_inside(index, x.shape[place], mode)
     return getitem(x, (*(slice(None),) * place, index))
 
 

@@ -24,9 +24,26 @@ from mlc.frontend.numpy.elementwise_whole import mod
 from mlc.frontend.numpy.indexing import take
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.scans import cumsum
-from mlc.frontend.numpy.shaping import concatenate, flip, normal_axes, normal_axis, ravel, reshape
+from mlc.frontend.numpy.shaping import (
+    as_line,
+    concatenate,
+    flip,
+    normal_axes,
+    normal_axis,
+    ravel,
+    reshape,
+)
 from mlc.frontend.numpy.sorting import searchsorted
-from mlc.frontend.numpy.values import constant, convert, dtype_at, lift, number, result, spread
+from mlc.frontend.numpy.values import (
+    constant,
+    convert,
+    dtype_at,
+    lift,
+    number,
+    result,
+    spread,
+    strong,
+)
 from mlc.frontend.symbolic import as_dim, as_size
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
@@ -292,7 +309,7 @@ def roll(a: Operand, shift: Any, axis: Any = None) -> Tracer:
         return take(x, mod(arange(n) - shift, n), axis=place)
     cut = (-by.constant) % max(size.constant, 1)
     if cut == 0:
-        return x
+        return result(x.value)
     return concatenate([_at(x, place, slice(cut, None)), _at(x, place, slice(0, cut))], place)
 
 
@@ -387,10 +404,13 @@ def repeat(
 ) -> Tracer:
     """Each element as many times as one number says for all, or an array for each."""
     if (is_array(repeats) and repeats.ndim) or is_series(repeats):
-        x = ravel(a) if axis is None else lift(a)
-        place = normal_axis(axis or 0, x.ndim, "repeat")
+        x = as_line(strong(a), axis)
+        place = normal_axis(0 if axis is None else axis, x.ndim, "repeat")
         size = x.dims[place].constant
         counts = np.asarray(repeats)
+        if size is not None and counts.size not in (1, size):
+            message = f"repeat: {counts.size} counts for an axis with {size} elements."
+            raise located(ShapeError, message)
         if size is not None and counts.size in (1, size):
             return take(x, _known(np.repeat(np.arange(size), counts)), axis=place)
     if not isinstance(repeats, Tracer) or repeats.ndim == 0:
@@ -398,8 +418,8 @@ def repeat(
     if total_repeat_length is None:
         message = "repeat: the size of the result depends on the data; give total_repeat_length=."
         raise located(NotSupportedError, message)
-    x = ravel(a) if axis is None else lift(a)
-    place = normal_axis(axis or 0, x.ndim, "repeat")
+    x = as_line(strong(a), axis)
+    place = normal_axis(0 if axis is None else axis, x.ndim, "repeat")
     (total,) = shape_argument(total_repeat_length, "repeat")
     ends = cumsum(repeats)
     source = searchsorted(ends, arange(as_size(total)), "right")

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from mlc.dialects.dtypes import I64
+from mlc.dialects.errors import ShapeError
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.known import known_array
 from mlc.frontend.numpy.registry import public
@@ -22,6 +23,9 @@ R = TypeVar("R")
 def _positions(a: Any, function: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The positions, one row for each; how many there are must be known."""
     x = lift(a)
+    if not x.ndim and function == "nonzero":
+        message = "nonzero: the operand is a number; expected at least one axis."
+        raise located(ShapeError, message, remedy="Use np.atleast_1d(x).")
     known = None if x.origins else known_array(here(), x.value)
     if known is None:
         _refuse(function)

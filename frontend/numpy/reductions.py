@@ -10,14 +10,22 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import product
 from mlc.dialects.dtypes import F64, DType, numpy_dtype
-from mlc.dialects.errors import ShapeError
+from mlc.dialects.errors import MlcError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.elementwise import astype, multiply, root, subtract, truth
+from mlc.frontend.numpy.complexes import imag, real
+from mlc.frontend.numpy.elementwise import add, astype, multiply, root, square, subtract, truth
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.shaping import normal_axes, ravel, reshape, reshaped
+from mlc.frontend.numpy.shaping import (
+    as_line,
+    normal_axes,
+    normal_axis,
+    reduced_axes,
+    reshape,
+    reshaped,
+)
 from mlc.frontend.numpy.values import (
     ONE,
     convert,
@@ -88,7 +96,7 @@ def sum(  # noqa: A001 - NumPy's name
     _plain(where, initial, out, "sum")
     x = lift(a)
     value = convert(x.value, _accumulator(x.row, dtype))
-    return _reduced(value, "sum", normal_axes(axis, x.ndim, "sum"), keepdims)
+    return _reduced(value, "sum", reduced_axes(axis, x.ndim, "sum"), keepdims)
 
 
 @public(np.prod)
@@ -105,12 +113,12 @@ def prod(
     _plain(where, initial, out, "prod")
     x = lift(a)
     value = convert(x.value, _accumulator(x.row, dtype))
-    return _reduced(value, "prod", normal_axes(axis, x.ndim, "prod"), keepdims)
+    return _reduced(value, "prod", reduced_axes(axis, x.ndim, "prod"), keepdims)
 
 
 def _extreme(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
     x = lift(a)
-    axes = normal_axes(axis, x.ndim, function)
+    axes = reduced_axes(axis, x.ndim, function)
     if any(x.dims[k].constant == 0 for k in axes):
         message = (
             f"{function}: zero-size array {name_of(x) or ''}{spell(x.dims)} to reduction"
@@ -160,7 +168,7 @@ def any_(
     """Whether some element along the axes is true."""
     _plain(where, None, out, "any")
     x = truth(a)
-    return _reduced(x.value, "sum", normal_axes(axis, x.ndim, "any"), keepdims)
+    return _reduced(x.value, "sum", reduced_axes(axis, x.ndim, "any"), keepdims)
 
 
 @public(np.all)
@@ -170,16 +178,16 @@ def all_(
     """Whether every element along the axes is true."""
     _plain(where, None, out, "all")
     x = truth(a)
-    return _reduced(x.value, "prod", normal_axes(axis, x.ndim, "all"), keepdims)
+    return _reduced(x.value, "prod", reduced_axes(axis, x.ndim, "all"), keepdims)
 
 
 def _position(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
     x = lift(a)
-    if axis is None:
-        rank = x.ndim
-        found = _position(function, ravel(x), 0, False)
+    if axis is None or not x.ndim:
+        line, rank = as_line(x, axis), x.ndim
+        found = _position(function, line, 0 if axis is None else axis, False)
         return reshape(found, (1,) * rank) if keepdims else found
-    (place,) = normal_axes(axis, x.ndim, function)
+    place = normal_axis(axis, x.ndim, function)
     if x.dims[place].constant == 0:
         raise located(ShapeError, f"attempt to get {function} of an empty sequence")
     here().assume(x.dims[place] - 1, f"{function} needs an element")
@@ -229,13 +237,20 @@ def mean(
     return result(here().emit(ops.DivOp, total.value, count))
 
 
+class AverageError(MlcError, ZeroDivisionError):
+    """An average whose weights sum to nothing."""
+
+
 @public(np.average)
 def average(
     a: Operand, axis: Any = None, weights: Operand = None, *, keepdims: bool = False
 ) -> Tracer:
     """The mean, weighted where weights of the same shape are given."""
     if weights is None:
-        return mean(a, axis, keepdims=keepdims)
+        found = mean(a, axis, keepdims=keepdims)
+        if found.size == 0:
+            raise located(AverageError, "average: the result has no elements; NumPy divides by 0.")
+        return found
     x, w = lift(a), lift(weights)
     if x.dims != w.dims:
         raise located(
@@ -265,9 +280,14 @@ def var(
     x = lift(a)
     row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "var")
-    x = astype(x, row.numpy)
-    away = subtract(x, mean(x, axes, keepdims=True))
-    total = _reduced(multiply(away, away).value, "sum", axes, keepdims)
+    if x.row.kind == "complex":  # the squared distance is |x - mean|**2
+        away = subtract(x, mean(x, axes, row.numpy, keepdims=True))
+        squares = add(square(real(away)), square(imag(away)))
+        row = row.part if dtype is None else row
+    else:
+        x = astype(x, row.numpy)
+        squares = square(subtract(x, mean(x, axes, keepdims=True)))
+    total = _reduced(convert(squares.value, row), "sum", axes, keepdims)
     count = spread(_count(x, axes, ddof, row), total.dims)
     return result(here().emit(ops.DivOp, total.value, count))
 

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import BOOL
+from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import LeakError, NotSupportedError, located
 from mlc.frontend.kinds import is_array, is_tuple
@@ -29,6 +29,9 @@ BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 
 ON_NUMBERS: set[Any] = set()
 """Functions that NumPy itself computes while tracing when all arguments are numbers."""
+
+UFUNC_OPTIONS = {"dtype", "out", "where", "casting", "order", "subok"}
+"""Keyword arguments that every ufunc takes."""
 
 RANDOM_REMEDY = (
     "A compiled function gives the same results for the same arguments. Draw the numbers before the"
@@ -50,6 +53,10 @@ def public(
                 return eager(implementation, args, kwargs)
             if numbers and all(map(_is_number, (*args, *kwargs.values()))):
                 return numpy_functions[0](*args, **kwargs)
+            if kwargs and not UFUNC_OPTIONS.isdisjoint(kwargs):
+                ufunc = next((f for f in known if isinstance(f, np.ufunc)), None)
+                if ufunc is not None:
+                    return call_ufunc(ufunc, "__call__", args, dict(kwargs))
             return implementation(*args, **kwargs)
 
         for function in known:
@@ -190,17 +197,36 @@ def _into(out: object, result: object, function: str) -> object:
 
 def call_with_conditions(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A ufunc call with the options dtype= and where= taken care of."""
-    dtype = kwargs.pop("dtype", None)
+    dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "same_kind")
     if kwargs.pop("where", True) is not True:
         message = f"{ufunc.__name__}: where= is not supported yet."
         raise located(NotSupportedError, message, remedy="Use np.where(condition, result, other).")
     if dtype is not None:
-        from mlc.frontend.numpy.creation import asarray
-
-        inputs = [asarray(x, dtype=dtype) for x in inputs]
-    for name in ("casting", "order", "subok"):
+        inputs = _converted(ufunc, inputs, dtype, casting)
+    for name in ("order", "subok"):
         kwargs.pop(name, None)
     return call_function(ufunc, inputs, kwargs)
+
+
+def _converted(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any, casting: str) -> list[Any]:
+    """The operands in the dtype that the loop of a ufunc shall have."""
+    from mlc.frontend.numpy.creation import asarray
+    from mlc.frontend.numpy.values import check_casting, dtype_row, lift
+
+    row, name = dtype_row(dtype, ufunc.__name__), ufunc.__name__
+    operands = [lift(x, name) for x in inputs]
+    loop = (*(None for _ in operands), *(row.numpy for _ in range(ufunc.nout)))
+    try:
+        ufunc.resolve_dtypes(
+            (*(x.row.numpy for x in operands), *(None for _ in range(ufunc.nout))),
+            signature=loop,
+            casting="unsafe",
+        )
+    except TypeError:
+        message = f"{name}: there is no loop with results of dtype {row.numpy}."
+        raise located(DTypeError, message) from None
+    check_casting(name, [x for x in operands if not x.weak], row, casting)
+    return [asarray(x, dtype=row.numpy) for x in operands]
 
 
 _REDUCERS: dict[Any, Any] = {
@@ -211,6 +237,12 @@ _REDUCERS: dict[Any, Any] = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
+
+
+def refuse_complex(function: str, dtype: DType, remedy: str) -> None:
+    """Raises what NumPy raises for functions that complex numbers do not have."""
+    if dtype.kind == "complex":
+        raise located(DTypeError, f"{function} is not defined for {dtype.numpy}.", remedy=remedy)
 
 
 def refuse_bool(function: str, dtype: object, remedy: str) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dtypes import BOOL, DType, numpy_dtype
-from mlc.dialects.errors import DTypeError
+from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.elementwise import not_equal, subtract
 from mlc.frontend.numpy.registry import public
-from mlc.frontend.numpy.shaping import concatenate, normal_axis, ravel
-from mlc.frontend.numpy.values import convert, dtype_row, lift, result
+from mlc.frontend.numpy.shaping import as_line, broadcast_to, concatenate, normal_axis
+from mlc.frontend.numpy.values import convert, dtype_row, lift, result, strong
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
@@ -30,7 +30,7 @@ def scanned(
     reverse: bool = False,
 ) -> Tracer:
     """The running reduction along an axis; of all elements in one row where the axis is None."""
-    x = ravel(x) if axis is None else x
+    x = as_line(x, axis)
     place = normal_axis(0 if axis is None else axis, x.ndim, function)
     value = x.value if row is None else convert(x.value, row)
     direction = "backward" if reverse else "forward"
@@ -70,10 +70,10 @@ def cumprod(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) ->
 def _cumulative(
     function: str, monoid: str, x: Operand, axis: Any, dtype: Any, include_initial: bool
 ) -> Tracer:
-    source = lift(x)
+    source = as_line(lift(x), 0)
     if axis is None and source.ndim != 1:
-        raise located(DTypeError, f"{function}: axis= is required for arrays that are not 1-d.")
-    place = normal_axis(axis or 0, source.ndim, function)
+        raise located(ShapeError, f"{function}: axis= is required for arrays that are not 1-d.")
+    place = normal_axis(0 if axis is None else axis, source.ndim, function)
     found = scanned(source, monoid, place, function, row=_accumulator(source, dtype))
     if not include_initial:
         return found
@@ -144,13 +144,27 @@ def accumulate(ufunc: np.ufunc, array: Operand, axis: Any = 0, dtype: Any = None
     return scanned(x, monoid, axis, f"{ufunc.__name__}.accumulate", row=row)
 
 
+def _ends(x: Tracer, value: Operand, axis: int) -> list[Tracer]:
+    """What `diff` puts before or behind an array: a number is repeated along the other axes."""
+    if value is None:
+        return []
+    end = strong(value)
+    if end.ndim:
+        return [end]
+    return [broadcast_to(end, tuple(1 if k == axis else d for k, d in enumerate(x.shape)))]
+
+
 @public(np.diff)
 def diff(a: Operand, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Tracer:
     """The differences of neighbours along an axis, `n` times."""
-    if prepend is not None or append is not None:
-        raise located(NotSupportedError, "diff: prepend= and append= are not supported yet.")
     x = lift(a)
+    if not x.ndim:
+        raise located(ShapeError, "diff: the operand is a number; expected at least one axis.")
+    if n < 0:
+        raise located(ShapeError, f"diff: the order is {n}; expected 0 or more.")
     place = normal_axis(axis, x.ndim, "diff")
+    if n and (prepend is not None or append is not None):
+        x = concatenate([*_ends(x, prepend, place), x, *_ends(x, append, place)], place)
     lead = (slice(None),) * place
     is_bool = x.row is BOOL
     for _ in range(n):

@@ -22,12 +22,15 @@ from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
+    check_casting,
     common_dtype,
     convert,
     dtype_at,
+    dtype_row,
     lift,
     result,
     spread,
+    strong,
 )
 from mlc.frontend.source import name_of
 from mlc.frontend.symbolic import as_dim, as_size
@@ -50,6 +53,18 @@ def normal_axis(axis: Any, rank: int, function: str) -> int:
         message = f"{function}: axis {found} is out of bounds for an array of dimension {rank}."
         raise located(AxisError, message)
     return found % rank
+
+
+def reduced_axes(axes: Any, rank: int, function: str) -> tuple[int, ...]:
+    """The axes that a reduction runs over; NumPy takes axis 0 or -1 of a number for none."""
+    if rank == 0 and isinstance(axes, int) and axes in (0, -1):
+        return ()
+    return normal_axes(axes, rank, function)
+
+
+def as_line(x: Tracer, axis: Any) -> Tracer:
+    """The elements in one row where the axis is None; a number as one element."""
+    return ravel(x) if axis is None or not x.ndim else x
 
 
 def normal_axes(axes: Any, rank: int, function: str) -> tuple[int, ...]:
@@ -85,8 +100,8 @@ def view_of(
     key: object = None,
 ) -> Tracer:
     """A view of another array, as NumPy makes one."""
-    made = Tracer(base.trace, get(base.value), view=View(base, get, put, key))
-    made.weak, made.origins, made.captured = base.weak, base.origins, base.captured
+    made = Tracer(base.owner, get(base.value), view=View(base, get, put, key))
+    made.origins, made.captured = base.origins, base.captured
     return made
 
 
@@ -220,7 +235,7 @@ def squeeze(a: Operand, axis: Any = None) -> Tracer:
     if axis is None:
         removed = tuple(k for k, dim in enumerate(x.dims) if dim == ONE)
     else:
-        removed = normal_axes(axis, x.ndim, "squeeze")
+        removed = reduced_axes(axis, x.ndim, "squeeze")
         for k in removed:
             if x.dims[k] != ONE:
                 raise located(ShapeError, f"squeeze: axis {k} has size {x.dims[k]}; expected 1.")
@@ -256,18 +271,25 @@ def broadcast_arrays(*arrays: Operand) -> tuple[Tracer, ...]:
 # Joining and splitting
 
 
-def _parts(function: str, arrays: Any) -> list[Tracer]:
-    parts = [lift(x, function) for x in arrays]
+def _parts(function: str, arrays: Any, wanted: Any, casting: str) -> list[Tracer]:
+    """The operands in one dtype, as arrays; NumPy refuses an unsafe one that is asked for."""
+    parts = [strong(x, function) for x in arrays]
     if not parts:
         raise located(ShapeError, f"{function}: need at least one array.")
-    dtype = common_dtype(function, parts)
+    if wanted is None:
+        dtype = common_dtype(function, parts)
+    else:
+        dtype = dtype_row(wanted, function)
+        check_casting(function, parts, dtype, casting)
     return [x if x.row is dtype else result(convert(x.value, dtype)) for x in parts]
 
 
 @public(np.concatenate, getattr(np, "concat", None))
-def concatenate(arrays: Any, axis: Any = 0, *, dtype: Any = None, **_: Any) -> Tracer:
+def concatenate(
+    arrays: Any, axis: Any = 0, *, dtype: Any = None, casting: str = "same_kind"
+) -> Tracer:
     """The arrays one after another along an axis."""
-    parts = _parts("concatenate", arrays)
+    parts = _parts("concatenate", arrays, dtype, casting)
     if axis is None:
         parts, axis = [ravel(x) for x in parts], 0
     if parts[0].ndim == 0:
@@ -278,10 +300,9 @@ def concatenate(arrays: Any, axis: Any = 0, *, dtype: Any = None, **_: Any) -> T
     for k, x in enumerate(parts):
         _check_joinable(parts[0], x, k, place)
     values = [x.value for x in parts]
-    joined = (
+    return (
         result(values[0]) if len(parts) == 1 else result(here().emit(ConcatOp, *values, axis=place))
     )
-    return joined if dtype is None else joined.astype(dtype)
 
 
 concat = concatenate
@@ -301,9 +322,9 @@ def _check_joinable(first: Tracer, other: Tracer, position: int, axis: int) -> N
 
 
 @public(np.stack)
-def stack(arrays: Any, axis: Any = 0, **_: Any) -> Tracer:
+def stack(arrays: Any, axis: Any = 0, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
     """The arrays along a new axis."""
-    parts = _parts("stack", arrays)
+    parts = _parts("stack", arrays, dtype, casting)
     for k, x in enumerate(parts):
         if x.dims != parts[0].dims:
             message = (
@@ -316,17 +337,18 @@ def stack(arrays: Any, axis: Any = 0, **_: Any) -> Tracer:
 
 
 @public(np.vstack)
-def vstack(tup: Any, **_: Any) -> Tracer:
+def vstack(tup: Any, **options: Any) -> Tracer:
     """The arrays as rows."""
     parts = [lift(x) for x in tup]
-    return concatenate([reshape(x, (1, -1)) if x.ndim < 2 else x for x in parts], 0)
+    rows = [reshape(x, (1, -1)) if x.ndim < 2 else x for x in parts]
+    return concatenate(rows, 0, **options)
 
 
 @public(np.hstack)
-def hstack(tup: Any, **_: Any) -> Tracer:
+def hstack(tup: Any, **options: Any) -> Tracer:
     """The arrays side by side."""
     parts = [atleast_1d(x) for x in tup]
-    return concatenate(parts, 0 if parts[0].ndim == 1 else 1)
+    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, **options)
 
 
 @public(np.column_stack)
@@ -379,8 +401,8 @@ def flip(m: Operand, axis: Any = None) -> Tracer:
 @public(np.repeat)
 def repeat(a: Operand, repeats: Any, axis: Any = None) -> Tracer:
     """Each element `repeats` times, one number for all."""
-    x = ravel(a) if axis is None else lift(a)
-    place = normal_axis(axis or 0, x.ndim, "repeat")
+    x = as_line(strong(a), axis)
+    place = normal_axis(0 if axis is None else axis, x.ndim, "repeat")
     (count,) = shape_argument(repeats, "repeat")
     wide = (*x.dims[: place + 1], count, *x.dims[place + 1 :])
     value = spread(reshaped(x.value, (*x.dims[: place + 1], ONE, *x.dims[place + 1 :])), wide)

@@ -13,6 +13,7 @@ from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, Sorting, SortOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import is_number
+from mlc.frontend.known import known_array
 from mlc.frontend.numpy.creation import arange, shape_argument
 from mlc.frontend.numpy.elementwise import (
     absolute,
@@ -36,8 +37,9 @@ from mlc.frontend.numpy.placement import placed_bins
 from mlc.frontend.numpy.reductions import max as largest
 from mlc.frontend.numpy.reductions import min as smallest
 from mlc.frontend.numpy.reductions import sum as total
-from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.registry import public, refuse_complex
 from mlc.frontend.numpy.shaping import (
+    as_line,
     concatenate,
     moveaxis,
     normal_axes,
@@ -58,6 +60,7 @@ def _ordered(
 ) -> Tracer:
     """sort or argsort along an axis, which is moved to the end and back."""
     x = ravel(a) if axis is None else lift(a)
+    x = as_line(x, axis) if function in ("argsort", "argpartition") else x
     place = normal_axis(-1 if axis is None else axis, x.ndim, function)
     last = place == x.ndim - 1
     moved = x if last else moveaxis(x, place, -1)
@@ -106,6 +109,7 @@ def _partitioned(
     function: str,
 ) -> Tracer:
     x = lift(a) if axis is not None else ravel(a)
+    x = as_line(x, axis) if function == "argpartition" else x
     place = normal_axis(-1 if axis is None else axis, x.ndim, function)
     length = x.dims[place].constant
     known = as_dim(kth)
@@ -355,12 +359,14 @@ def quantile(
     """The value below which the share q of the elements lies; NaN if one is NaN."""
     if method not in ("linear", "lower", "higher", "midpoint", "nearest") or out is not None:
         raise located(NotSupportedError, f"quantile: method={method!r} is not supported yet.")
+    refuse_complex("quantile", lift(a).row, "Take x.real, x.imag or abs(x).")
     x, _, axes = _rows(a, axis, "quantile")
     row = x.row if x.row.kind == "float" else F64
     if method in ("linear", "midpoint"):
         x = astype(x, row.numpy)
     in_order = moveaxis(sort(x), -1, 0)
     share = lift(q)
+    _check_shares(share)
     last = number_of(x.dims[-1] - 1)
     place = astype(share, np.float64) * last
     low = minimum(astype(place, np.int64), last)
@@ -374,6 +380,13 @@ def quantile(
         worst = in_order[-1]
         found = where(isnan(worst), worst, found)
     return _kept_axes(found, a, axes, share.ndim) if keepdims else found
+
+
+def _check_shares(share: Tracer) -> None:
+    known = None if share.origins else known_array(here(), share.value)
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        message = "quantile: quantiles must be in the range [0, 1], percentiles in [0, 100]."
+        raise located(ShapeError, message)
 
 
 def _between(below: Tracer, above: Tracer, part: Tracer, low: Tracer, method: str) -> Tracer:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import BF16, DTYPES, F32, DType, dtype_of, named_dtype, numpy_dtype
+from mlc.dialects.dtypes import BF16, BOOL, DTYPES, F32, DType, dtype_of, named_dtype, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
-from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.comparison import ConvertOp, cast
 from mlc.dialects.tensor.create import ConstantOp, dense, full
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
@@ -31,6 +31,12 @@ ONE = Dim.const(1)
 
 class OverflowDTypeError(DTypeError, OverflowError):
     """A Python int that the array's dtype cannot hold: ``np.int32 array + 2**40``."""
+
+
+def strong(value: object, function: str = "mlc") -> Tracer:
+    """Any operand as an array with a dtype of its own, as NumPy's asarray makes it."""
+    found = lift(value, function)
+    return Tracer(found.owner, found.value) if found.weak else found
 
 
 def is_operand(value: object) -> TypeGuard[Any]:
@@ -102,8 +108,7 @@ def number(value: Number, dtype: DType, shape: Shape = ()) -> SSAValue:
         message = f"the complex number {value} does not fit into {dtype.numpy}"
         raise located(DTypeError, message, remedy="Take its .real, or convert x.astype(complex).")
     trace = here()
-    with np.errstate(over="ignore"):
-        exact: NDArray[Any] = np.asarray(value).astype(dtype.numpy)
+    exact = cast(np.asarray(value), dtype)
     key = (trace.scopes[-1], dtype.name, exact.tobytes(), shape)
     found = trace.numbers.get(key)
     if found is None:
@@ -294,6 +299,20 @@ def _broadcast_named(
         return broadcast_shapes(function, known, names)
 
 
+def check_casting(
+    function: str, operands: Sequence[Tracer], target: DType, casting: str = "same_kind"
+) -> None:
+    """Raises what NumPy raises for a dtype= that the operands are not converted to unasked."""
+    for x in operands:
+        if not np.can_cast(x.row.numpy, target.numpy, casting):  # pyright: ignore[reportArgumentType]
+            message = (
+                f"{function}: {x.row.numpy} is not converted to {target.numpy} by the rule"
+                f" {casting!r}."
+            )
+            remedy = f"Convert it first: x.astype(np.{target.numpy})."
+            raise located(DTypeError, message, remedy=remedy)
+
+
 def result(value: SSAValue) -> Tracer:
     """An SSA value as a traced array."""
     return Tracer(here(), value)
@@ -302,7 +321,12 @@ def result(value: SSAValue) -> Tracer:
 def float_dtype(function: str, operands: Sequence[object]) -> DType:
     """The dtype in which NumPy computes a floating function of the operands."""
     dtype = common_dtype(function, operands)
-    return dtype if is_inexact(dtype) else dtype_row(_floating(dtype.name), function)
+    if is_inexact(dtype):
+        return dtype
+    # each integer asks for its own floating dtype: int8 and uint8 for float16 together
+    own = [common_dtype(function, (x,)) for x in operands if not is_weak(x)]
+    own = own if any(row is not BOOL for row in own) else [dtype]
+    return dtype_row(np.result_type(*(_floating(row.name) for row in own)), function)
 
 
 @lru_cache(maxsize=64)

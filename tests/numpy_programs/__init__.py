@@ -1,0 +1,1 @@
+"""NumPy expressions and random programs that compiled functions must answer as NumPy does."""
