@@ -69,12 +69,14 @@ class BlockGraph:
 
 def all_readers(value: SSAValue) -> Iterator[Operation]:
     """Whatever reads a value, directly or through views."""
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, TensorOp) and is_view(user):
-            yield from all_readers(user.results[0])
-        else:
-            yield user
+    pending = [value.uses]
+    while pending:
+        for use in pending.pop():
+            user = use.operation
+            if isinstance(user, TensorOp) and is_view(user):
+                pending.append(user.results[0].uses)
+            else:
+                yield user
 
 
 def readers_of(value: SSAValue) -> Iterator[TensorOp]:

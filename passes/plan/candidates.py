@@ -47,6 +47,8 @@ from mlc.passes.plan.placed import is_own, is_placed, is_shared, is_written_ther
 from mlc.passes.plan.plan_cost import Rates, elements_of, stored_bytes
 from mlc.passes.plan.points import HERE, Points
 
+MANY_SOURCES = 32  # of an entry, on average, beyond which all over one space count as made of one
+
 
 class _TypeFact(NamedTuple):
     kind: Attribute  # holds the identity
@@ -86,7 +88,7 @@ class Table:
         self.of: dict[Operation, Entry] = {}
         self.points = Points()
         self.streams: list[int] = []  # time of reading each
-        self.pairs: list[tuple[Entry, Entry]] = []
+        self.pairs: list[tuple[Entry, Entry]] = []  # from each to the next that it may stand beside
         self._stream_of: dict[tuple[object, object], int] = {}
         self._spaces: dict[Shape, int] = {}
         self._facts: dict[int, _TypeFact] = {}  # by identity: types are slow to compare
@@ -386,19 +388,30 @@ class Table:
 
     def _pair(self) -> None:
         """Values over one space, made of the same, that one kernel may write side by side."""
-        groups: dict[tuple[int, int], list[Entry]] = {}
+        spaces: dict[int, list[Entry]] = {}
         for entry in self.entries[::-1]:
             if entry.may_begin():
-                for bit in bits_of(entry.mask):
-                    groups.setdefault((entry.space, bit), []).append(entry)
-        for group in groups.values():
-            for k, entry in enumerate(group):
-                if entry.kind != "cell":
-                    continue
-                for other in group[k + 1 :]:
-                    if other.index >= entry.before:
-                        break
-                    self.pairs.append((entry, other))
+                spaces.setdefault(entry.space, []).append(entry)
+        for entries in spaces.values():
+            groups: dict[int, list[Entry]] = {}
+            sources = sum(entry.mask.bit_count() for entry in entries)
+            for entry in entries:
+                few = sources <= MANY_SOURCES * len(entries)
+                for bit in bits_of(entry.mask) if few else (0,):
+                    groups.setdefault(bit, []).append(entry)
+            for group in groups.values():
+                self._pair_side_by_side(group)
+
+    def _pair_side_by_side(self, group: list[Entry]) -> None:
+        """Each entry with those that follow it and stand before its readers, linked in a row."""
+        done = 0
+        for k, entry in enumerate(group):
+            if entry.kind == "cell":
+                end = max(done, k)
+                while end + 1 < len(group) and group[end + 1].index < entry.before:
+                    self.pairs.append((group[end], group[end + 1]))
+                    end += 1
+                done = end
 
     def _cut(self) -> None:
         """What has a kernel of its own in every plan is memory for those who read it."""

@@ -216,19 +216,21 @@ class _Loop:
 
     def _leaves(self, op: TensorOp) -> bool:
         """Whether somebody outside of the group reads the result."""
-        pending = list(op.results[0].uses)
+        pending, seen = [op.results[0]], set[Operation]()
         while pending:
-            user = pending.pop().operation
-            if user in self.members and not self.group.is_wide(cast("TensorOp", user)):
-                continue
-            if user in self.members:
+            for use in pending.pop().uses:
+                user = use.operation
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user in self.members and not self.group.is_wide(cast("TensorOp", user)):
+                    continue
                 # columns are computed here; who else wants them computes them from the rows
-                if self._leaves(cast("TensorOp", user)):
+                if user not in self.members and not (
+                    isinstance(user, TensorOp) and is_view(user) and user.parent is self.outer
+                ):
                     return True
-                continue
-            if not isinstance(user, TensorOp) or not is_view(user) or user.parent is not self.outer:
-                return True
-            pending += user.results[0].uses
+                pending.append(user.results[0])
         return False
 
     # In the block -------------------------------------------------------------------------------

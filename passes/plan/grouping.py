@@ -237,7 +237,7 @@ class Grouping:
         self.overwritten[old] = index
         self._need(target, Demand(index))
         for k, x in enumerate(others):
-            reads_old = any(root_of(s) is old for s in self._facts.sources.get(x, (x,)))
+            reads_old = bool(self._facts.mask(x) & self._facts.roots.get(old, 0))
             (point,) = self._points.alone(op, k + 1, len(shape_of(x.type)))
             part = Demand(index, kernel, "piece", SAME if k == 0 else AGAIN, point)
             self._need(x, Demand(index) if reads_old else part)
@@ -246,8 +246,13 @@ class Grouping:
         """Whether something the op reads is written over before that position."""
         if not self.overwritten:
             return False
-        sources = (s for x in op.operands for s in self._facts.sources.get(x, (x,)))
-        return any(self.overwritten.get(root_of(s), position) < position for s in sources)
+        below = 0
+        for x in op.operands:
+            below |= self._facts.mask(x)
+        return any(
+            index < position and below & self._facts.roots.get(root, 0)
+            for root, index in self.overwritten.items()
+        )
 
     def _decide_view(self, op: TensorOp, index: int, demands: list[Demand]) -> None:
         if any(d.kernel is None for d in demands):
@@ -320,30 +325,33 @@ class Grouping:
         """An existing kernel over the same points that can write the value on its way."""
         if self._is_apart:
             return None
+        over = self._over.get(op.shape, [])
         readers = {d.kernel for d in demands}
-        mine = self._facts.sources[op.results[0]]
+        joined = self._first(op, [kernel for kernel in over if kernel in readers], demands)
+        if joined is not None:
+            return joined
+        mine, before = self._facts.mask(op.results[0]), min(d.position for d in demands)
+        others: list[Kernel] = []
+        for kernel in reversed(over):  # the last ones made stand first in the program
+            if kernel.position >= before:
+                break
+            if kernel.reduction is None and any(mine & self._facts.mask(v) for v in kernel.outputs):
+                others.append(kernel)
+        return self._first(op, others[::-1], demands)
+
+    def _first(
+        self, op: TensorOp, kernels: Sequence[Kernel], demands: Sequence[Demand]
+    ) -> Kernel | None:
+        """The kernel that runs first of those that may write the value on their way."""
         best: Kernel | None = None
-        for kernel in self._over.get(op.shape, ()):
-            if kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS:
+        for kernel in kernels:
+            if kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS or kernel.ops >= MAX_OPS:
                 continue
-            if kernel.ops >= MAX_OPS or not _fits(kernel, demands):
+            if not _fits(kernel, demands) or self._is_late(op, kernel.position):
                 continue
-            if self._is_late(op, kernel.position):
-                continue
-            if kernel not in readers and (
-                kernel.reduction is not None or not self._shares(kernel, mine)
-            ):
-                continue
-            if best is None or (kernel in readers, -kernel.position) > (
-                best in readers,
-                -best.position,
-            ):
+            if best is None or kernel.position < best.position:
                 best = kernel
         return best
-
-    def _shares(self, kernel: Kernel, sources: frozenset[SSAValue]) -> bool:
-        """Whether the kernel reads one of these sources."""
-        return any(sources & self._facts.sources.get(v, frozenset()) for v in kernel.outputs)
 
     # Kernels ------------------------------------------------------------------------------------
 
@@ -381,11 +389,16 @@ class Grouping:
 
 
 class _Facts:
-    """Of each value of a block: what it is made of, back to reductions and to memory."""
+    """
+    Of each value of a block: what it is made of, back to reductions and to memory, as bits.
+    `roots`: the bits of the values that lie in some memory.
+    """
 
     def __init__(self, ops: Iterable[Operation], ownership: Ownership) -> None:
         self.stored = ownership.in_place
-        self.sources: dict[SSAValue, frozenset[SSAValue]] = {}
+        self.roots: dict[SSAValue, int] = {}
+        self._masks: dict[SSAValue, int] = {}
+        self._count = 0
         for op in ops:
             for value in op.results:
                 self._value(op, value)
@@ -394,11 +407,22 @@ class _Facts:
         stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | Whole)
         stops = stops or op in self.stored or (isinstance(op, TileOp) and op.looks_at_memory)
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
-            self.sources[value] = frozenset((value,))
+            self.mask(value)
             return
-        self.sources[value] = frozenset[SSAValue]().union(
-            *(self.sources.get(x, frozenset((x,))) for x in op.operands)
-        )
+        mask = 0
+        for x in op.operands:
+            mask |= self.mask(x)
+        self._masks[value] = mask
+
+    def mask(self, value: SSAValue) -> int:
+        """What the value is made of; what is made elsewhere is made of itself."""
+        found = self._masks.get(value)
+        if found is None:
+            found = self._masks[value] = 1 << self._count
+            self._count += 1
+            root = root_of(value)
+            self.roots[root] = self.roots.get(root, 0) | found
+        return found
 
 
 def _is_identity(op: Operation, k: int) -> bool:

@@ -7,6 +7,7 @@ the search found; tests/unit/test_plan_search.py holds the two together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mlc.passes.plan.candidates import Table
@@ -227,20 +228,17 @@ class Partial:
         """A kernel over the same points that can write the value on its way."""
         if self.apart:
             return None
-        readers = {d.kernel for d in demands}
-        best: Kernel | None = None
-        rank = (False, 0)
-        for kernel in self.kernels.values():
-            if kernel.space != entry.space or kernel.is_whole or kernel.outputs >= MAX_OUTPUTS:
-                continue
-            if kernel.ops >= MAX_OPS or entry.deadline < kernel.position:
-                continue
-            reads = kernel.key in readers
-            if not reads and (kernel.is_reduction or not kernel.mask & entry.mask):
-                continue
-            mine = (reads, -kernel.position)
-            if (best is None or mine > rank) and _fits(kernel, demands):
-                best, rank = kernel, mine
+        readers = sorted({d.kernel for d in demands if d.kernel >= 0})
+        best = _first(entry, (self.kernels[key] for key in readers), demands)
+        if best is None:
+            before = min(d.position for d in demands)
+            others: list[Kernel] = []
+            for kernel in reversed(self.kernels.values()):
+                if kernel.position >= before:
+                    break  # the last ones made stand first in the program
+                if kernel.mask & entry.mask and not kernel.is_reduction:
+                    others.append(kernel)
+            best = _first(entry, reversed(others), demands)
         return None if best is None else self._own(best.key)
 
     def _new(self, entry: Entry) -> Kernel:
@@ -336,6 +334,19 @@ class Partial:
 def is_repeated(demands: tuple[Demand, ...]) -> bool:
     """Whether some kernel reads elements several times."""
     return any(d.again == AGAIN for d in demands)
+
+
+def _first(entry: Entry, kernels: Iterable[Kernel], demands: tuple[Demand, ...]) -> Kernel | None:
+    """The kernel that runs first of those that may write the value on their way."""
+    best: Kernel | None = None
+    for kernel in kernels:
+        if kernel.space != entry.space or kernel.is_whole or kernel.outputs >= MAX_OUTPUTS:
+            continue
+        if kernel.ops >= MAX_OPS or entry.deadline < kernel.position:
+            continue
+        if (best is None or kernel.position < best.position) and _fits(kernel, demands):
+            best = kernel
+    return best
 
 
 def _fits(kernel: Kernel, demands: tuple[Demand, ...]) -> bool:

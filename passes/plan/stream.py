@@ -11,7 +11,6 @@ et al., FlashAttention, arXiv 2205.14135, 2022.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import StringAttr
@@ -150,7 +149,7 @@ class Walks:
             return None
         if self.group.is_wide(runner) or self.of(op.lhs) >= known:
             return None
-        tops = set(self._tops(runner, known))
+        tops = self._tops(runner, known)
         if len(tops) != 1:
             return None
         (top,) = tops
@@ -158,17 +157,23 @@ class Walks:
             return None
         return Shifted(op, runner, top)
 
-    def _tops(self, op: TensorOp, known: int) -> Iterator[TensorOp]:
+    def _tops(self, op: TensorOp, known: int) -> set[TensorOp]:
         """The reductions of the walk that a row value is made of."""
-        if self.number[op] < known:
-            return
-        if self.group.sums_columns(op):
-            yield op
-            return
-        for read in self.maps.sources_of(op):
-            owner = read.value.owner
-            if isinstance(owner, TensorOp) and owner in self.members:
-                yield from self._tops(owner, known)
+        found: set[TensorOp] = set()
+        pending, seen = [op], {op}
+        while pending:
+            op = pending.pop()
+            if self.number[op] < known:
+                continue
+            if self.group.sums_columns(op):
+                found.add(op)
+                continue
+            for read in self.maps.sources_of(op):
+                owner = read.value.owner
+                if isinstance(owner, TensorOp) and owner in self.members and owner not in seen:
+                    seen.add(owner)
+                    pending.append(owner)
+        return found
 
 
 class Stream:

@@ -15,11 +15,14 @@ from mlc.dialects.nest import Affine, Reads, reads_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, Whole, int_property
+from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.sort import Sorting
 from mlc.passes.plan.legality import is_view
 
+NARROW = 16  # columns of a factor up to which a contraction reads its other factor once
+MADE_UP = 64  # ops of a value that each tile computes anew
 BLOCKED = -1
 """In place of an operand's axis: a tile of the result does not need a tile of the operand."""
 
@@ -46,9 +49,10 @@ class AxisMaps:
         self._moves: dict[TensorOp, Moves] = {}
         self._sources: dict[TensorOp, tuple[Read, ...]] = {}
         self._places: dict[TensorOp, dict[SSAValue, Mapping[int, int]]] = {}
-        self._made_up: dict[SSAValue, bool] = {}
+        self._made_up: dict[SSAValue, int] = {}  # from how many ops
         self._views: dict[Operation, bool] = {}
         self._producers: dict[Operation, tuple[Operation, ...]] = {}
+        self._narrow: dict[ContractOp, bool] = {}
         self._spaces: dict[TensorOp, tuple[Shape, int]] = {}
 
     def moves_of(self, op: TensorOp) -> Moves:
@@ -107,6 +111,19 @@ class AxisMaps:
             found = self._sources[op] = tuple(dict.fromkeys(reads))
         return found
 
+    def is_narrow(self, op: ContractOp) -> bool:
+        """A contraction that reads one factor about once: the other has few columns."""
+        found = self._narrow.get(op)
+        if found is None:
+            words, _, _ = op.words()
+            sizes = op.sizes()
+            columns = [
+                product(sizes[c] for c in other if c not in mine).constant
+                for mine, other in (words, words[::-1])
+            ]
+            found = self._narrow[op] = any(n is not None and n <= NARROW for n in columns)
+        return found
+
     def places_in(self, user: TensorOp, value: SSAValue) -> Mapping[int, int]:
         """For axes of a value that an op reads where they are in its space, if in one place."""
         known = self._places.setdefault(user, {})
@@ -127,29 +144,43 @@ class AxisMaps:
 
     def is_made_up(self, value: SSAValue) -> bool:
         """Whether a value is computed from positions and constants alone: anew in each tile."""
-        found = self._made_up.get(value)
-        if found is None:
-            owner = value.owner
-            found = False
-            if isinstance(owner, TensorOp) and (is_view(owner) or isinstance(owner, Elementwise)):
-                found = all(map(self.is_made_up, owner.operands))
-            self._made_up[value] = found
-        return found
+        pending = [value]
+        while pending:
+            x = pending[-1]
+            owner = x.owner
+            if x in self._made_up:
+                pending.pop()
+            elif isinstance(owner, TensorOp) and (is_view(owner) or isinstance(owner, Elementwise)):
+                unknown = [below for below in owner.operands if below not in self._made_up]
+                pending += unknown
+                if not unknown:
+                    self._made_up[x] = 1 + sum(self._made_up[below] for below in owner.operands)
+            else:
+                self._made_up[x] = MADE_UP + 1
+        return self._made_up[value] <= MADE_UP
 
     def _through(self, value: SSAValue, axes: tuple[int | None, ...]) -> Iterator[Read]:
-        owner = value.owner
-        if (
-            not isinstance(owner, TensorOp)
-            or not (self.is_view(owner) or self.is_made_up(value))
-            or (BLOCKED in axes and not owner.operands)
-        ):
-            yield Read(value, axes)
-            return
-        moves = self.moves_of(owner)
-        for k, x in enumerate(owner.operands):
-            yield from self._through(
-                x, tuple(a if a is None or a == BLOCKED else moves[a][k] for a in axes)
+        pending = [Read(value, axes)]
+        seen: set[Read] = set()
+        while pending:
+            read = pending.pop()
+            if read in seen:
+                continue
+            seen.add(read)
+            owner, axes = read.value.owner, read.axes
+            if (
+                not isinstance(owner, TensorOp)
+                or not (self.is_view(owner) or self.is_made_up(read.value))
+                or (BLOCKED in axes and not owner.operands)
+            ):
+                yield read
+                continue
+            moves = self.moves_of(owner)
+            inner = (
+                Read(x, tuple(a if a is None or a == BLOCKED else moves[a][k] for a in axes))
+                for k, x in enumerate(owner.operands)
             )
+            pending += reversed(list(inner))
 
 
 def _moves(op: TensorOp) -> Moves:

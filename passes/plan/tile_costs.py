@@ -155,11 +155,18 @@ def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
 
 def _dissolves_further(user: TensorOp) -> bool:
     """Whether an elementwise reader of a wide value is itself read by reductions alone."""
-    readers = list(all_readers(user.results[0]))
-    return bool(readers) and all(
-        isinstance(r, Reduction) or (isinstance(r, Elementwise) and _dissolves_further(r))
-        for r in readers
-    )
+    pending, seen = [user], {user}
+    while pending:
+        readers = set(all_readers(pending.pop().results[0]))
+        if not readers:
+            return False
+        for reader in readers - seen:
+            if isinstance(reader, Elementwise):
+                seen.add(reader)
+                pending.append(reader)
+            elif not isinstance(reader, Reduction):
+                return False
+    return True
 
 
 def _outside(group: Group, maps: AxisMaps) -> list[SSAValue]:

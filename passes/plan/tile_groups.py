@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.dims import Dim, Shape, product
+from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
@@ -22,7 +22,6 @@ from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.plan_cost import estimate
 from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
 
-NARROW = 16  # columns of a factor up to which a contraction reads its other factor once
 MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile
 OPS = 96  # per group; bounds the compile time of one loop
 
@@ -64,7 +63,9 @@ class Group:
         return axis is not None and axis >= len(op.shape)
 
 
-def starts_of(seed: Reduction, least: int | None) -> Iterator[tuple[tuple[int, ...], int | None]]:
+def starts_of(
+    seed: Reduction, least: int | None, maps: AxisMaps
+) -> Iterator[tuple[tuple[int, ...], int | None]]:
     """
     The row axes and the column axis to begin with: those of the reduction's own space. `least`: the
     fewest columns there may be; None: no columns are wanted.
@@ -85,7 +86,7 @@ def starts_of(seed: Reduction, least: int | None) -> Iterator[tuple[tuple[int, .
         seen.add(rows)
         if least is not None:
             yield from ((rows, axis) for axis in many if axis not in rows)
-        elif not isinstance(seed, ContractOp) or _is_narrow(seed):
+        elif not isinstance(seed, ContractOp) or maps.is_narrow(seed):
             yield rows, None
 
 
@@ -94,17 +95,6 @@ def _may_join(op: Operation) -> bool:
     if not isinstance(op, TensorOp) or is_view(op) or is_stored_constant(op):
         return False
     return not isinstance(op, Whole | ReshapeOp | Windowed)
-
-
-def _is_narrow(op: ContractOp) -> bool:
-    """A contraction that reads one factor about once: the other has few columns."""
-    words, _, _ = op.words()
-    sizes = op.sizes()
-    columns = [
-        product(sizes[c] for c in other if c not in mine).constant
-        for mine, other in (words, words[::-1])
-    ]
-    return any(n is not None and n <= NARROW for n in columns)
 
 
 class Growth:
@@ -125,6 +115,8 @@ class Growth:
         self.rows = tuple(space[axis] for axis in rows)
         self.column = None if column is None else space[column]
         self.axes: dict[TensorOp, Axes] = {seed: (*rows, column)}
+        self._shaped: dict[tuple[TensorOp, Axes], bool] = {}
+        self._read: set[tuple[SSAValue, tuple[int | None, ...]]] = set()
 
     def run(self) -> Group | None:
         """The group, if the seed itself is in it."""
@@ -162,9 +154,12 @@ class Growth:
         """Who else reads what the op reads along the rows: both find it in a cache."""
         for read in self.maps.sources_of(op):
             owner = read.value.owner
-            rows = [None if a is None else read.axes[a] for a in self.axes[op][:-1]]
+            rows = tuple(None if a is None else read.axes[a] for a in self.axes[op][:-1])
             if owner in self.axes or any(a is None or a == BLOCKED for a in rows):
                 continue
+            if (read.value, rows) in self._read:
+                continue  # its readers are known
+            self._read.add((read.value, rows))
             for user in readers_of(read.value):
                 places = self.maps.places_in(user, read.value)
                 found = [places.get(row) for row in rows if row is not None]
@@ -221,6 +216,13 @@ class Growth:
 
     def _fits(self, op: TensorOp, wanted: Axes) -> bool:
         """Whether the op can be computed for a tile of rows, given what is known to be."""
+        found = self._shaped.get((op, wanted))
+        if found is None:
+            found = self._shaped[op, wanted] = self._has_shape(op, wanted)
+        return found and self._agrees(op, wanted, self.axes)
+
+    def _has_shape(self, op: TensorOp, wanted: Axes) -> bool:
+        """Whether there are tiles of these axes."""
         space, rank = self.maps.space_of(op)
         *rows, column = wanted
         given = [a for a in wanted if a is not None]
@@ -238,9 +240,7 @@ class Growth:
         summed = column is not None and column >= rank
         if summed and not _may_fold(op):
             return False
-        if isinstance(op, ContractOp) and column is None and not _is_narrow(op):
-            return False
-        return self._agrees(op, wanted, self.axes)
+        return not isinstance(op, ContractOp) or column is not None or self.maps.is_narrow(op)
 
     def _agrees(self, op: TensorOp, wanted: Axes, members: Collection[TensorOp]) -> bool:
         """Whether what the op reads of other members is the tile that they have."""

@@ -77,7 +77,7 @@ def _next(
             continue
         tried.add(seed)
         best: tuple[float, Group] | None = None
-        for rows, column in starts_of(seed, columns):
+        for rows, column in starts_of(seed, columns, maps):
             wanted = rows if columns is None else (*rows, column)
             if any(group.axes.get(seed) == wanted for group in refused):
                 continue  # it would grow to the same ops
