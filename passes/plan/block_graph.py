@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
@@ -24,7 +25,7 @@ class BlockGraph:
             [k for p in maps.producers_of(op) if (k := self._numbers.get(id(p))) is not None]
             for op in self.ops
         ]
-        self._readers: dict[TensorOp, tuple[TensorOp, ...]] = {}
+        self._readers: dict[SSAValue, list[tuple[int, TensorOp]]] = {}
 
     def number(self, op: Operation) -> int | None:
         """The op's place in the block; None where it stands elsewhere."""
@@ -55,12 +56,19 @@ class BlockGraph:
                 found[producer] |= bits
         return found
 
-    def readers_of(self, op: TensorOp) -> tuple[TensorOp, ...]:
-        """The ops that read an op's result, directly or through views, each once."""
-        found = self._readers.get(op)
+    def readers_near(self, value: SSAValue, op: Operation, count: int) -> Iterator[TensorOp]:
+        """The ops of the block that read a value, through views too: at most so many around one."""
+        found = self._readers.get(value)
         if found is None:
-            found = self._readers[op] = tuple(dict.fromkeys(readers_of(op.results[0])))
-        return found
+            numbered = {self.number(reader): reader for reader in readers_of(value)}
+            found = [(k, reader) for k, reader in numbered.items() if k is not None]
+            found.sort(key=lambda reader: reader[0])
+            self._readers[value] = found
+        if len(found) > count:
+            place = bisect_left(found, self._numbers[id(op)], key=lambda reader: reader[0])
+            start = min(max(place - count // 2, 0), len(found) - count)
+            found = found[start : start + count]
+        return (reader for _, reader in found)
 
     def ordered(self, members: Collection[TensorOp]) -> list[TensorOp]:
         """Ops as they stand in the block."""

@@ -5,6 +5,7 @@ What a tile loop costs beside its kernels one by one: by estimate, from bytes, c
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 
@@ -211,7 +212,7 @@ def _kernel_of(op: TensorOp, homes: Mapping[TensorOp, object]) -> int:
         found = pending.pop()
         if found in homes:
             return id(homes[found])
-        pending += list(readers_of(found.results[0]))[:1]
+        pending += itertools.islice(readers_of(found.results[0]), 1)
     return id(op)
 
 

@@ -17,7 +17,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
-from mlc.passes.plan.block_graph import BlockGraph, ConvexSet, all_readers, readers_of
+from mlc.passes.plan.block_graph import BlockGraph, ConvexSet, all_readers
 from mlc.passes.plan.legality import is_stored_constant, is_view
 from mlc.passes.plan.plan_cost import estimate
 from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
@@ -160,7 +160,7 @@ class Growth:
             if (read.value, rows) in self._read:
                 continue  # its readers are known
             self._read.add((read.value, rows))
-            for user in readers_of(read.value):
+            for user in self.graph.readers_near(read.value, op, OPS):
                 places = self.maps.places_in(user, read.value)
                 found = [places.get(row) for row in rows if row is not None]
                 if user is not op and None not in found:
@@ -177,7 +177,7 @@ class Growth:
     def _consumers(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
         if self._is_fold(op, self.axes[op]):
             return  # complete only when all tiles are done
-        for user in self.graph.readers_of(op):
+        for user in self.graph.readers_near(op.results[0], op, OPS):
             *rows, _ = self._found(user, op)
             if all(axis is not None for axis in rows):
                 column = self._column_of(user)

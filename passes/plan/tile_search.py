@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation
 
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.window import Windowed
 from mlc.passes.plan.block_graph import BlockGraph
@@ -16,7 +17,7 @@ from mlc.passes.plan.large_values import Columns
 from mlc.passes.plan.plan_cost import stored_bytes
 from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_costs import gain
-from mlc.passes.plan.tile_groups import MIN_COLUMNS, Group, Growth, starts_of
+from mlc.passes.plan.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
 
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
 
@@ -71,7 +72,7 @@ def _next(
     The first group that is worth it, of those that begin with a reduction not tried before.
     `columns`: the least number of those that are not stored; None: all values are.
     """
-    refused: list[Group] = []
+    refused: set[tuple[TensorOp, Axes]] = set()
     for seed in graph.ops:
         if not isinstance(seed, Reduction) or isinstance(seed, Windowed) or seed in tried:
             continue
@@ -79,14 +80,14 @@ def _next(
         best: tuple[float, Group] | None = None
         for rows, column in starts_of(seed, columns, maps):
             wanted = rows if columns is None else (*rows, column)
-            if any(group.axes.get(seed) == wanted for group in refused):
+            if (seed, wanted) in refused:
                 continue  # it would grow to the same ops
             group = Growth(seed, rows, column, maps, graph).run()
             if group is None:
                 continue
             seconds = worth(group)
             if seconds <= 0:
-                refused.append(group)
+                refused.update(group.axes.items())
             elif best is None or seconds > best[0]:
                 best = seconds, group
         if best is not None:
