@@ -13,6 +13,9 @@ from dataclasses import dataclass
 SWEEPS = 4  # over all layers; more change little in graphs of hundreds of kernels
 MAX_IN_ROW = 8  # boxes beside one another; a wider layer goes on in the next row
 GAP_X, GAP_Y = 18, 34  # pixels between boxes
+TIP = 7  # pixels of an arrowhead
+FAR = 12  # rows that an edge passes in lanes; of longer ones both ends are drawn
+STUB = 12  # pixels of an end
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,34 @@ def rows_of(
         layers[layer[k]].append(k)
     _order(layers, makers, readers)
     return [found[k : k + MAX_IN_ROW] for found in layers for k in range(0, len(found), MAX_IN_ROW)]
+
+
+def with_lanes(
+    rows: Sequence[Sequence[int]], edges: Iterable[tuple[int, int]]
+) -> tuple[list[list[int]], dict[tuple[int, int], int]]:
+    """
+    The rows with room for edges that pass by: in each row between a producer and the last reader
+    that is not `far` an item stands for what leads on, numbered after all others, by (producer,
+    row).
+    """
+    row_of = {k: r for r, row in enumerate(rows) for k in row}
+    across = {k: (i + 0.5) / len(row) for row in rows for i, k in enumerate(row)}
+    readers: dict[int, list[int]] = {}
+    for producer, consumer in edges:
+        if 0 < row_of[consumer] - row_of[producer] <= FAR:
+            readers.setdefault(producer, []).append(consumer)
+    whole = [list(row) for row in rows]
+    lanes: dict[tuple[int, int], int] = {}
+    first = len(row_of)
+    for producer, found in readers.items():
+        start, end = row_of[producer], max(row_of[k] for k in found)
+        for row in range(start + 1, end):
+            below = [across[k] for k in found if row_of[k] > row]
+            part = (row - start) / (end - start)
+            lanes[producer, row] = number = first + len(lanes)
+            across[number] = (1 - part) * across[producer] + part * sum(below) / len(below)
+            whole[row].append(number)
+    return [sorted(row, key=across.__getitem__) for row in whole], lanes
 
 
 def _order(

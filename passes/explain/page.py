@@ -33,8 +33,9 @@ def page(about: Explanation) -> str:
         _summary(about),
         _section(
             "graph", "Graph", _legend(about.plan), _box(graph_view(about.graph, about.plan)),
-            hint="A box is a kernel, an arrow a value that is read; click a box to open or close"
-            " it. Point at an op for its line, bytes and operations.",
+            hint="A box is a kernel, an arrow a value that is read; point at a box for its arrows,"
+            " click to open or close it. Dotted ends belong to one long arrow. Point at an op for"
+            " its line, bytes and operations.",
         ),
         _section("kernels", "Kernels", _kernels(about.plan), _intermediates(about.plan)),
         _section(
@@ -105,8 +106,11 @@ def _colours(memory: Memory) -> str:
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[tuple[str, object]]]) -> str:
     """Cells are (markup, what to sort by)."""
+    rows = list(rows)
+    kinds = [_class(key) for _, key in rows[0]] if rows else [None] * len(heads)
     head = "".join(
-        tag("th", tag("button", text(name), type="button"), scope="col") for name in heads
+        tag("th", tag("button", text(name), type="button"), scope="col", class_=kind)
+        for name, kind in zip(heads, kinds, strict=True)
     )
     body = lines(
         tag("tr", "".join(tag("td", shown, data_key=_key(key), class_=_class(key))

@@ -3,7 +3,7 @@ The page's style and script. Colours follow the reader's light or dark preferenc
 `<` or an `&`, so that the page is XML too.
 """
 
-from mlc.passes.explain.layout import GAP_X, GAP_Y
+from mlc.passes.explain.layout import GAP_X, GAP_Y, STUB, TIP
 from mlc.passes.explain.memory_view import HUES
 
 TEMPLATE_HUES = {
@@ -36,6 +36,7 @@ table {{ border-collapse: collapse; font-size: 12.5px; width: 100%; }}
 caption {{ padding: 6px 8px; }}
 th, td {{ padding: 3px 8px; border-top: 1px solid var(--faint); text-align: left;
   vertical-align: top; }}
+th.number {{ text-align: right; }}
 td.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
 th button {{ all: unset; cursor: pointer; font-weight: 600; }}
 th button:focus-visible, g.head:focus-visible {{ outline: 2px solid var(--hot); }}
@@ -57,12 +58,21 @@ svg {{ display: block; margin: 0 auto; }} svg text {{ fill: var(--ink); }}
 .inside {{ fill: none; stroke: var(--faint); }}
 .op {{ fill: var(--paper); stroke: var(--faint); }}
 .argument {{ fill: var(--paper); stroke: var(--soft); stroke-dasharray: 3 2; }}
-.edge, .inner {{ fill: none; stroke: var(--soft); stroke-opacity: .45; }}
-.again {{ stroke-dasharray: 5 3; }}
-.edge.lit {{ stroke: var(--hot); stroke-opacity: 1; stroke-width: 2; }}
+.edge path, .inner {{ fill: none; stroke: var(--soft); stroke-opacity: .7; }}
+.inner {{ pointer-events: none; }}
+.edge .tip, .inner.tip {{ fill: var(--soft); stroke: none; }}
+.again path {{ stroke-dasharray: 5 3; }}
+.far path:first-of-type {{ visibility: hidden; }}
+.far.lit path:first-of-type, .far:hover path:first-of-type {{ visibility: visible; }}
+.far .stub {{ stroke-dasharray: 2 2; }}
+.pointing .edge {{ opacity: .15; }}
+.pointing .edge.lit, .edge:hover {{ opacity: 1; }}
+.edge.lit path, .edge:hover path {{ stroke: var(--hot); stroke-opacity: 1; stroke-width: 2; }}
+.edge.lit .tip, .edge:hover .tip {{ fill: var(--hot); }}
 .grid {{ stroke: var(--faint); }}
 .roof {{ stroke: var(--soft); stroke-width: 1.5; }}
 svg .tick {{ fill: var(--soft); font-size: 10.5px; }}
+svg .label {{ paint-order: stroke; stroke: var(--frame); stroke-width: 3px; }}
 .middle {{ text-anchor: middle; }} .end {{ text-anchor: end; }}
 .scratch {{ fill: var(--faint); stroke: var(--soft); stroke-dasharray: 2 2; }}
 .live {{ fill: none; stroke: var(--ink); stroke-width: 1.5; }}
@@ -71,7 +81,7 @@ svg .tick {{ fill: var(--soft); font-size: 10.5px; }}
 @media print {{ .frame {{ max-height: none; }} }}
 """
 
-_GAPS = f"const GAP_X = {GAP_X}, GAP_Y = {GAP_Y};"
+_GAPS = f"const GAP_X = {GAP_X}, GAP_Y = {GAP_Y}, TIP = {TIP}, STUB = {STUB};"
 
 _SCRIPT = """
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -88,8 +98,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 const graph = document.getElementById("drawing");
 if (graph) {
-  const boxes = new Map([...graph.querySelectorAll(":scope > g")].map(g => [g.id.slice(3), g]));
-  const edges = [...graph.querySelectorAll("path.edge")];
+  const number = g => g.id.replace(/[a-z]+/, "");
+  const boxes = new Map([...graph.querySelectorAll(":scope > g[id]")].map(g => [number(g), g]));
+  const edges = [...graph.querySelectorAll(":scope > .edge")];
   const sizeOf = g => {
     const open = g.classList.contains("open") ? "1" : "0";
     return {width: +g.dataset["w" + open], height: +g.dataset["h" + open]};
@@ -105,27 +116,44 @@ if (graph) {
       for (const g of row) {
         const {width, height} = sizeOf(g);
         g.setAttribute("transform", `translate(${x} ${y})`);
-        at.set(g.id.slice(3), {x: x + width / 2, top: y, bottom: y + height});
+        at.set(number(g), {x: x + width / 2, top: y, end: y + height});
         x += width + GAP_X;
         tallest = Math.max(tallest, height);
       }
+      for (const g of row) at.get(number(g)).bottom = y + tallest;
       y += tallest + GAP_Y;
     });
     graph.setAttribute("width", total);
     graph.setAttribute("height", y);
-    for (const path of edges) {
-      const a = at.get(path.dataset.from), b = at.get(path.dataset.to);
-      const bend = Math.max(8, Math.abs(b.top - a.bottom) / 2);
-      path.setAttribute("d", `M${a.x} ${a.bottom}C${a.x} ${a.bottom + bend} ` +
-        `${b.x} ${b.top - bend} ${b.x} ${b.top}`);
+    for (const edge of edges) {
+      const {from, to, by} = edge.dataset, [line, tip, stub] = edge.querySelectorAll("path");
+      let a = at.get(from), d = `M${a.x} ${a.end}V${a.bottom}`;
+      for (const stop of [...(by ? by.split(" ") : []), to]) {
+        const b = at.get(stop), bend = Math.max(8, Math.abs(b.top - a.bottom) / 2);
+        d += `C${a.x} ${a.bottom + bend} ${b.x} ${b.top - bend} ${b.x} ${b.top}`;
+        if (stop !== to) d += `V${b.bottom}`;
+        a = b;
+      }
+      line.setAttribute("d", d);
+      tip.setAttribute("d", `M${a.x - TIP / 2} ${a.top - TIP}h${TIP}L${a.x} ${a.top}Z`);
+      const start = at.get(from);
+      if (stub) stub.setAttribute("d",
+        `M${start.x} ${start.end}v${STUB}M${a.x} ${a.top - TIP - STUB}v${STUB}`);
     }
   };
-  for (const [number, g] of boxes) {
-    const head = g.querySelector(".head"), mine = edges.filter(
-      path => path.dataset.from === number || path.dataset.to === number);
-    g.addEventListener("pointerenter", () => mine.forEach(path => path.classList.add("lit")));
-    g.addEventListener("pointerleave", () => mine.forEach(path => path.classList.remove("lit")));
+  const mine = new Map([...boxes.keys()].map(k => [k, []]));
+  for (const edge of edges) for (const k of [edge.dataset.from, edge.dataset.to])
+    mine.get(k).push(edge);
+  for (const [k, g] of boxes) {
+    const head = g.querySelector(".head"), point = on => {
+      graph.classList.toggle("pointing", on);
+      mine.get(k).forEach(edge => edge.classList.toggle("lit", on));
+    };
+    g.addEventListener("pointerenter", () => point(true));
+    g.addEventListener("pointerleave", () => point(false));
     if (!head) continue;
+    head.addEventListener("focus", () => point(true));
+    head.addEventListener("blur", () => point(false));
     const say = () => head.setAttribute("aria-expanded", g.classList.contains("open"));
     const toggle = () => { g.classList.toggle("open"); say(); place(); };
     say();
