@@ -7,7 +7,7 @@ captures.py says what a function sees of values from outside, stores.py what it 
 from __future__ import annotations
 
 import functools
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
@@ -26,7 +26,7 @@ from mlc.frontend.captures import (
     paths,
 )
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.impure import check_library
+from mlc.frontend.impure import check_library, check_pure
 from mlc.frontend.kinds import (
     class_of,
     instance_of,
@@ -168,6 +168,11 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call(function.__wrapped__, args, kwargs)  # what it keeps would outlive the trace
     if isinstance(function, np.vectorize) and holds_tracer([*args, *kwargs.values()]):
         return vectorized(function, args, kwargs)
+    if isinstance(function, BuiltinFunctionType) and is_array(function.__self__):
+        array = function.__self__  # a method of an array from outside
+        bound = captured(array, object_path(array, "array"))
+        return getattr(bound, function.__name__)(*args, **kwargs)
+    check_pure(function)
     check_library(function, args, kwargs)
     stores.check_call(function, args)
     own = getattr(class_of(function), "__call__", None)  # noqa: B004 - the function itself is wanted
@@ -183,6 +188,7 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a Python function."""
     if not is_users(function):
+        check_pure(function)
         if args and "." in function.__qualname__:
             stores.check_method(args[0], function.__name__)
         return function(*args, **kwargs)
@@ -236,6 +242,7 @@ def _construct(kind: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         from mlc.frontend.numpy import astype
 
         return astype(value, kind)
+    check_pure(kind)
     if kind.__module__ in ("builtins", "itertools"):
         stores.check_library(args)
         return instance_of(kind, observed_functions(args), kwargs)

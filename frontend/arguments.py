@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import operator
+from array import ArrayType
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +18,10 @@ from numpy.typing import NDArray
 from mlc.dialects.dtypes import DTYPES, DType, numpy_dtype
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.signature import Layout
-from mlc.frontend.captures import bare_function
+from mlc.frontend.captures import bare_function, is_users
 from mlc.frontend.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.kinds import class_of, is_array, is_scalar, is_slice
+from mlc.frontend.numpy.registry import BY_FUNCTION
 from mlc.frontend.spec import TensorSpec
 from mlc.runtime.interop import as_array
 
@@ -102,6 +105,8 @@ class Parameters:
         self.plain = all(p.kind in simple for p in self.parameters)
         self._bare = bare_function(function)
         self._seen = _defaults_of(self._bare)
+        self._of_library = not (isinstance(self._bare, FunctionType) and is_users(self._bare))
+        self._options_static = self._of_library and not isinstance(self._bare, np.ufunc)
         self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
         self._orders: dict[tuple[int | str, ...], Sequence[str] | Literal[False]] = {}
         self._by_keyword = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
@@ -168,7 +173,13 @@ class Parameters:
         """The function called with one value for each parameter."""
         positional: list[Any] = []
         named: dict[str, Any] = {}
-        for parameter, value in zip(self.parameters, values, strict=True):
+        pairs = list(zip(self.parameters, values, strict=True))
+        if self._of_library:  # its defaults may mean nothing to ours
+            named_only = inspect.Parameter.KEYWORD_ONLY
+            pairs = [(p, v) for p, v in pairs if p.kind is not named_only or v is not p.default]
+            while pairs and pairs[-1][1] is pairs[-1][0].default:
+                pairs.pop()
+        for parameter, value in pairs:
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
                 positional.extend(value)
             elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -184,7 +195,10 @@ class Parameters:
         structures: list[Structure] = []
         leaves: list[Leaf] = []
         for name, value in zip(self.names, values, strict=True):
-            if name in self.static:
+            fixed = self._options_static and (
+                type(value) is int or value is self._defaults.get(name, self)
+            )
+            if fixed or name in self.static:
                 structures.append(LEAF)
                 leaves.append(static_leaf(name, value))
                 continue
@@ -214,7 +228,9 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     The signature, with annotations that name a `TensorSpec` evaluated. A ufunc takes its operands;
     options without a default of their own (NumPy's ``<no value>``) are left out.
     """
-    function = inspect.unwrap(function)  # of what a transformation was made from
+    hashable = class_of(function).__hash__ is not None
+    ours = BY_FUNCTION.get(function) if hashable and not isinstance(function, np.ufunc) else None
+    function = inspect.unwrap(ours or function)  # of what a transformation was made from
     if isinstance(function, np.ufunc):
         names = ["x"] if function.nin == 1 else [f"x{k + 1}" for k in range(function.nin)]
         positional = inspect.Parameter.POSITIONAL_ONLY
@@ -230,6 +246,13 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         return inspect.signature(function, eval_str=True)
     except (NameError, AttributeError, SyntaxError):
         return plain
+
+
+def is_array_like(value: object) -> bool:
+    """What NumPy takes as an array: by DLPack, the array interface, or memory that is numbers."""
+    if any(hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__array__")):
+        return True
+    return isinstance(value, memoryview | bytearray | ArrayType | ctypes.Array)
 
 
 def static_leaf(name: str, value: Any) -> Leaf:
@@ -264,7 +287,7 @@ def leaf_of(name: str, value: Any) -> Leaf:
         return Leaf(name, "static", value, ("slice", value.start, value.stop, value.step))
     if value is None or kind in _STATIC or isinstance(value, _STATIC_FAMILIES):
         return static_leaf(name, value)
-    if hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+    if is_array_like(value):
         return _array_leaf(name, _supported(name, value), given=value)
     return Leaf(name, "opaque", value, ("opaque", kind))
 
@@ -273,15 +296,27 @@ def _array_leaf(name: str, array: NDArray[Any], given: Any = None) -> Leaf:
     original = array if given is None else given
     if array.dtype not in _ROWS:
         array = _supported(name, array)
+    if array.dtype is not _ROWS[array.dtype].numpy:
+        array = addressable(array)
     flags = array.flags
     if flags.c_contiguous and flags.aligned:
         layout: Layout = "c"
     elif flags.aligned and not any(stride % array.itemsize for stride in array.strides):
         layout = "general"
     else:
-        array, layout = np.ascontiguousarray(array), "c"
+        array, layout = addressable(array), "c"
     key: Hashable = ("array", _ROWS[array.dtype].name, array.ndim, layout)
     return Leaf(name, "array", array, key, original, layout)
+
+
+def addressable(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, or a copy that compiled code can address, with the dtype that it knows."""
+    native = array.dtype.newbyteorder("=")
+    known = _ROWS[native].numpy if native in _ROWS else native
+    strided = any(stride % array.itemsize for stride in array.strides)
+    if array.flags.aligned and array.dtype.isnative and not strided:
+        return array if array.dtype is known else array.view(known)  # longlong is int64
+    return np.array(array, known, order="C", copy=True, subok=False)
 
 
 def _device_leaf(name: str, value: Any) -> Leaf | None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.impure import warn_once
 from mlc.frontend.kinds import is_tuple
 from mlc.frontend.symbolic import SymbolicDim
 from mlc.frontend.trace import lift_size
@@ -60,6 +61,11 @@ def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         return builtin(*args, **kwargs)
     function = names.maximum if builtin is max else names.minimum
     return functools.reduce(lambda x, y: operator_result(function, x, y), values)
+
+
+def _print(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    warn_once("print")
+    print(*(repr(x) if isinstance(x, Tracer) else x for x in args), **kwargs)
 
 
 def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -114,5 +120,6 @@ BUILTINS: dict[Any, Any] = {
     max: _extreme,
     min: _extreme,
     getattr: _attribute,
+    print: _print,
     **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
 }

@@ -50,6 +50,7 @@ class Compiled(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], settings: Settings) -> None:
         functools.update_wrapper(self, function)
+        self.__name__ = _name_of(function)
         self._function = function
         self._settings = settings
         self._lock = RenewedLock()
@@ -78,7 +79,7 @@ class Compiled(Generic[P, R]):
         return self._function
 
     def __repr__(self) -> str:
-        return f"<compiled function {self._function.__qualname__}>"
+        return f"<compiled function {getattr(self._function, '__qualname__', self.__name__)}>"
 
     def __reduce__(self) -> str:
         return self._function.__qualname__  # by reference, as functions are pickled
@@ -108,6 +109,13 @@ class Compiled(Generic[P, R]):
     def stats(self) -> Stats:
         """Calls, compilations and the reason of each."""
         return self._dispatcher.stats()
+
+
+def _name_of(function: Any) -> str:
+    """A function's name; of a partial function its function's, of an object its class's."""
+    while isinstance(function, functools.partial):
+        function = cast("Any", function.func)
+    return getattr(function, "__name__", type(function).__name__)
 
 
 # The decorator
@@ -252,5 +260,6 @@ def _check_dynamic(dynamic: Any) -> None:
     if not isinstance(dynamic, dict):
         raise TypeError(f"dynamic={dynamic!r}; {form}")
     for axes in cast("dict[object, object]", dynamic).values():
-        if not isinstance(axes, dict):
+        by_axis = cast("dict[object, object]", axes) if isinstance(axes, dict) else None
+        if by_axis is None or any(type(axis) is not int for axis in by_axis):
             raise TypeError(f"dynamic={dynamic!r}; {form}")

@@ -103,10 +103,11 @@ class Dispatcher:
                     self.remarks.append(remark)
 
     def check(self, call: Call) -> None:
-        """Raises where a donated argument cannot be updated in place."""
+        """Raises where an option does not fit the arguments."""
+        self.policy.check(call)
         if self.settings.donate:
             groups = donated_leaves(call, self.settings.donate, self.parameters.names)
-            check_donated(call, [k for group in groups for k in group], self.function.__name__)
+            check_donated(call, [k for group in groups for k in group], self.owner.__name__)
 
     def find(self, call: Call) -> tuple[Ready, Call] | None:
         """The program that serves the call, if there is one."""
@@ -120,7 +121,7 @@ class Dispatcher:
         from mlc.frontend.contract import Contract, facts_of
 
         facts = facts_of(
-            self.function.__name__, ready.executable.levels, ready.program, call,
+            self.owner.__name__, ready.executable.levels, ready.program, call,
             self.parameters.names, match_sizes(call, ready.shapes) or {},
             compilations=len(self.artifacts) + 1,
         )  # fmt: skip
@@ -212,13 +213,13 @@ class Dispatcher:
         symbols = {s for shape in shapes for dim in shape for s in dim.symbols()}
         if symbols and self.settings.peak_bytes is not None:
             raise NotSupportedError(
-                f"{self.function.__name__}: peak_bytes= needs sizes that are known when the"
+                f"{self.owner.__name__}: peak_bytes= needs sizes that are known when the"
                 f" function is compiled; {', '.join(sorted(symbols))} varies: leave it out of"
                 " dynamic= and of TensorSpec"
             )
         return trace_program(
             self.function,
-            self.function.__name__,
+            self.owner.__name__,
             self.parameters,
             call,
             shapes,

@@ -12,7 +12,7 @@ import numpy as np
 from mlc.frontend.containers import children_of
 from mlc.frontend.kinds import class_of, is_array, is_dict
 
-Step = tuple[Literal["attr", "item"], Any]
+Step = tuple[Literal["attr", "item", "array"], Any]
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Path:
         """To an item."""
         return Path(self.kind, self.root, (*self.steps, ("item", key)), f"{self.text}[{key!r}]")
 
+    def array(self) -> Path:
+        """To the array that NumPy makes of the object."""
+        return Path(self.kind, self.root, (*self.steps, ("array", None)), self.text)
+
     @property
     def key(self) -> Hashable:
         """What two ways have in common where they are one."""
@@ -53,7 +57,10 @@ class Path:
         elif self.kind == "cell":
             found = self.root.cell_contents
         for kind, key in self.steps:
-            found = getattr(found, key) if kind == "attr" else found[key]
+            if kind == "array":
+                found = np.asarray(found)
+            else:
+                found = getattr(found, key) if kind == "attr" else found[key]
         return found
 
     def source(self, constants: Constants) -> str:
@@ -65,7 +72,9 @@ class Path:
         for kind, key in self.steps:
             plain = isinstance(key, str | int) and not isinstance(key, bool)
             spelled = repr(key) if plain else constants.name(key)
-            if kind == "attr":
+            if kind == "array":
+                text = f"{constants.name(np.asarray)}({text})"
+            elif kind == "attr":
                 text = f"{text}.{key}" if str(key).isidentifier() else f"getattr({text}, {key!r})"
             else:
                 text = f"{text}[{spelled}]"

@@ -9,6 +9,7 @@ broadcasts: where that is wanted of an axis, size 1 makes a family of its own.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +44,8 @@ class Policy:
     """The user's wishes about sizes, and what tracing has found to be needed."""
 
     def __init__(self, dynamic: Dynamic) -> None:
+        if not isinstance(dynamic, bool):
+            dynamic = {_as_named(name): axes for name, axes in dynamic.items()}
         self.dynamic = dynamic
         self.pinned: set[tuple[str, int]] = set()  # (leaf name, axis) whose size the program needs
         self.ones_apart = False  # whether an axis of size 1 is broadcast: a family of its own (D6)
@@ -54,6 +57,29 @@ class Policy:
         axes = self.dynamic.get(leaf.name, {})
         symbol = axes.get(axis, axes.get(axis - len(known_sizes(leaf))))
         return None if symbol is None else Dim.of(symbol)
+
+    def check(self, call: Call) -> None:
+        """Raises where `dynamic` names what is no argument of the call, or no axis of one."""
+        if isinstance(self.dynamic, bool):
+            return
+        leaves = {leaf.name: leaf for leaf in call.leaves}
+        for name, axes in self.dynamic.items():
+            leaf = leaves.get(name)
+            if leaf is None:
+                raise ValueError(
+                    f"dynamic= names {name}, which no argument is; expected one of"
+                    f" {', '.join(leaves)}"
+                )
+            rank = len(known_sizes(leaf))
+            if leaf.value is None:
+                continue  # an array that this call does without
+            for axis in axes:
+                if not -rank <= axis < rank:
+                    raise ValueError(
+                        f"dynamic= names axis {axis} of {name}, which has {rank} axes"
+                        if leaf.kind in ("array", "spec")
+                        else f"dynamic= names an axis of {name}, which is no array"
+                    )
 
     def family_key(self, call: Call) -> Hashable:
         """What calls of one family have in common."""
@@ -152,6 +178,14 @@ class Policy:
         if history not in groups:
             groups[history] = Dim.symbol(_symbol_name(leaf.name, axis, taken))
         return groups[history]
+
+
+def _as_named(name: str) -> str:
+    """``params["w"]`` as leaves are named: ``params['w']``."""
+    try:
+        return ast.unparse(ast.parse(name, mode="eval"))
+    except SyntaxError:
+        return name
 
 
 def _symbol_name(leaf_name: str, axis: int, taken: set[str]) -> str:

@@ -17,7 +17,7 @@ from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend import access
-from mlc.frontend.arguments import Call, Parameters, row_of
+from mlc.frontend.arguments import Call, Parameters, addressable, row_of
 from mlc.frontend.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Structure, children_of, flatten, leaf_count, unflatten
@@ -27,11 +27,14 @@ from mlc.frontend.kinds import is_array, is_scalar, is_tuple
 from mlc.frontend.leaks import check_released, errors_released
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.paths import Guard, HiddenInput, Path
-from mlc.frontend.source import definition_of
+from mlc.frontend.source import Site, definition_of
 from mlc.frontend.symbolic import SymbolicDim
 from mlc.frontend.trace import Assumption, Trace, tracing
 from mlc.frontend.tracer import Tracer
 from mlc.runtime.interpret import entry_function
+
+MISS = object()
+"""What an entry gives, and a route, when the program does not serve the arguments."""
 
 ResultKind = Literal["array", "number", "constant"]
 
@@ -59,6 +62,7 @@ class Program:
     structure: Structure
     results: tuple[ResultLeaf, ...]
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
+    written_at: Mapping[int, Site]  # where it does so, by argument leaf
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     trace_s: float
@@ -92,11 +96,11 @@ class Program:
         for source, expected in zip(self.hidden, self.hidden_types, strict=True):
             try:
                 array = source.read(values)
-            except (LookupError, AttributeError, ValueError):
+            except (LookupError, AttributeError, ValueError, TypeError):
                 return None
             if not is_array(array) or _hidden_type(array) != expected:
                 return None
-            arrays.append(array)
+            arrays.append(addressable(array))
         return arrays
 
     def returned(self, values: Sequence[Any]) -> Any:
@@ -157,7 +161,11 @@ def _traced(
     groups = donated_leaves(call, donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
     written = tuple(
-        k for k in inputs if leaves[k].ndim and leaves[k].version and k not in given.result_of
+        k
+        for k in inputs
+        if leaves[k].version
+        and (leaves[k].ndim or is_array(call.leaves[k].given))
+        and k not in given.result_of
     )
     ssa += [leaves[k].value for k in written]
     in_place = {number: k for k, number in given.result_of.items()} | {
@@ -183,6 +191,11 @@ def _traced(
         structure=structure,
         results=tuple(results),
         written=written,
+        written_at={
+            k: leaves[k].written_at
+            for k in inputs
+            if leaves[k].version and leaves[k].written_at is not None
+        },
         in_place=in_place,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         trace_s=0.0,

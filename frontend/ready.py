@@ -11,9 +11,11 @@ import numpy as np
 from mlc.dialects.dims import Shape
 from mlc.frontend.arguments import Call, Leaf
 from mlc.frontend.donation import check_apart
-from mlc.frontend.kinds import is_array, is_tuple
+from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.kinds import class_of, is_array, is_scalar, is_tuple
 from mlc.frontend.policy import match_sizes
-from mlc.frontend.program import Program
+from mlc.frontend.program import MISS, Program
+from mlc.frontend.source import Site
 from mlc.runtime.interop import result_maker
 
 if TYPE_CHECKING:
@@ -101,8 +103,11 @@ class Ready:
             inputs += program.read_hidden(call.values) or []
         if program.in_place or program.written:
             self._refuse_aliases(call, inputs)
+        for k, site in program.written_at.items():
+            _check_writeable(call.leaves[k], site)
         assert self.entry is not None
         outcome = self.entry(*inputs)
+        assert outcome is not MISS, "the entry does not take the arguments of its own program"
         maker = _maker(call)
         if program.direct_result and not program.in_place:
             if maker is None:
@@ -135,6 +140,22 @@ def _placed(result: Any, donated: Any) -> Any:
         return result if result.ndim else result[()]
     np.copyto(donated, result)
     return donated
+
+
+def _check_writeable(leaf: Leaf, site: Site) -> None:
+    """What NumPy raises where an array that the function writes to cannot be written."""
+    if leaf.kind != "array" or not is_array(leaf.value):
+        return
+    held = leaf.given if is_array(leaf.given) else leaf.value
+    if not held.flags.writeable:
+        message = f"assignment destination is read-only: argument {leaf.name} is written."
+        raise ValueError(f"{message}\n{site.excerpt()}\nPass {leaf.name}.copy().")
+    kind = class_of(leaf.given)
+    shared = hasattr(kind, "__dlpack__") or is_scalar(leaf.given)
+    if hasattr(kind, "__array__") and not shared:
+        name = f"argument {leaf.name} is a {kind.__name__}"
+        message = f"{name}, of which an array is made, and is written."
+        raise NotSupportedError(f"{message}\n{site.excerpt()}\nPass np.asarray({leaf.name}).")
 
 
 def _write_back(leaf: Leaf, new: Any) -> None:

@@ -18,13 +18,10 @@ from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Structure, rebuilt
 from mlc.frontend.kinds import class_of, is_scalar
 from mlc.frontend.paths import Constants, equal_value
-from mlc.frontend.program import Program, ResultLeaf
+from mlc.frontend.program import MISS, Program, ResultLeaf
 
 if TYPE_CHECKING:
     from mlc.dialects.dims import Shape
-
-MISS = object()
-"""What an entry gives, and a route, when the program does not serve the arguments."""
 
 Route = Callable[[Sequence[Any]], Any]
 
@@ -66,6 +63,7 @@ def make_route(
     lines += [f"h{k} = {source}" for k, source in enumerate(hidden)]
     inputs = [*(f"a{k}" for k in program.inputs), *(f"h{k}" for k in range(len(hidden)))]
     for k in program.written:
+        lines.append(f"if not a{k}.flags.writeable: return MISS")
         if k in program.in_place.values():
             continue  # the entry looks itself
         shared = [f"share(a{k}, {other})" for other in inputs if other != f"a{k}"]

@@ -249,7 +249,7 @@ class Value:
 
     __slots__ = (
         *("__weakref__", "_pending", "_seen", "_value", "_version"),
-        *("captured", "origins", "owner", "part_of", "weak"),
+        *("captured", "origins", "owner", "part_of", "weak", "written_at"),
     )
 
     def __init__(
@@ -273,6 +273,7 @@ class Value:
         self.origins = origins
         self.captured = captured
         self.part_of = view
+        self.written_at: Site | None = None
 
     @property
     def version(self) -> int:
@@ -312,6 +313,7 @@ class Value:
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
         old = self.value
+        self.written_at = self.written_at or user_site()
         scope = old.owner if not isinstance(old.owner, Operation) else old.owner.parent
         if scope is not self.owner.scopes[-1]:
             raise located(

@@ -237,7 +237,29 @@ class Tracer(Value):
         return _applied("invert", self)
 
     def __round__(self, digits: int | None = None) -> Tracer:
-        return _names().round(self, digits or 0)
+        if self.dims or self.row.kind in ("bool", "complex"):
+            kind = "ndarray" if self.dims else str(self.row.numpy)
+            raise located(
+                DTypeError,
+                f"type numpy.{kind} doesn't define __round__ method",
+                remedy="Use np.round(x), which keeps the dtype.",
+            )
+        if digits is not None:
+            return _names().round(self, digits)
+        made = _names().astype(_names().rint(self), np.int64)  # a Python int, as NumPy's is
+        made.weak, made.origins = True, self.origins
+        return made
+
+    def __format__(self, spec: str) -> str:
+        if (known := self._from_constants()) is not None:
+            return format(known[()], spec)
+        return self._concrete(
+            "the text",
+            "Return {name} and write the text after the call.",
+        )
+
+    def __str__(self) -> str:
+        return self.__format__("")
 
     def __divmod__(self, other: object) -> tuple[Tracer, Tracer]:
         return _names().divmod(self, other)

@@ -7,6 +7,7 @@ attributes of objects from outside that it names: it cannot be seen which of the
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -16,13 +17,18 @@ from mlc.frontend import stores
 from mlc.frontend.captures import (
     captured,
     captured_method,
+    is_function,
     is_users,
     of_library,
     of_librarys_class,
     paths,
 )
+from mlc.frontend.impure import check_pure
 from mlc.frontend.paths import Path, cell_path, global_path
 from mlc.frontend.trace import Value
+
+_OBSERVED = (print, input, open, len, max, min, getattr, setattr, delattr, sorted, next)
+"""Builtins that mean something else while a function is traced."""
 
 MAX_DEPTH = 3
 """Attributes of attributes of attributes are guarded, and no further."""
@@ -38,13 +44,19 @@ def run(call: Call, function: FunctionType, args: tuple[Any, ...], kwargs: dict[
         value = captured(value, path)
         _read(value, path, names, MAX_DEPTH)
         if isinstance(value, FunctionType) and is_users(value):
-            return functools.wraps(value)(lambda *a, **k: call(value, a, k))
+            return functools.wraps(value)(_called(call, value))
+        if is_function(value):
+            check_pure(value)
         return value
 
     outside = function.__globals__
     space = dict(outside)
     given = {n: seen(outside[n], global_path(outside, n)) for n in names if n in outside}
     space.update(given)
+    for name in names - set(outside):
+        builtin = getattr(builtins, name, None)
+        if builtin in _OBSERVED:
+            given[name] = space[name] = _called(call, builtin)
     cells: list[CellType] = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -69,6 +81,13 @@ def run(call: Call, function: FunctionType, args: tuple[Any, ...], kwargs: dict[
     return outcome
 
 
+def _called(call: Call, function: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return call(function, args, kwargs)
+
+    return run
+
+
 def _contents(cell: CellType) -> object:
     try:
         return cell.cell_contents
@@ -86,6 +105,10 @@ def _read(value: Any, path: Path, names: frozenset[str], depth: int) -> None:
     """Guards the attributes that code with these names may read from an object from outside."""
     module = isinstance(value, ModuleType)
     foreign = of_library(value.__name__) if module else of_librarys_class(value)
+    if foreign and module:
+        for name in names & vars(value).keys():
+            if not isinstance(found := vars(value)[name], ModuleType):
+                check_pure(found)
     if not depth or foreign or isinstance(value, Value):
         return
     for name in sorted(names):

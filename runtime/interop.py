@@ -6,7 +6,9 @@ The path of arguments that the native shim passed on: it costs microseconds, not
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from array import ArrayType
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
@@ -54,7 +56,9 @@ def as_array(value: object, where: str) -> Array:
         return _plain(cast("Array", value), where)
     if isinstance(value, DLPackArray):
         return _plain(_from_dlpack(value, where), where)
-    if hasattr(value, "__array_interface__"):
+    if isinstance(value, memoryview | bytearray | ArrayType | ctypes.Array) or any(
+        hasattr(value, name) for name in ("__array_interface__", "__array__")
+    ):
         return _plain(np.asarray(value), where)
     raise TypeError(
         f"{where} is a {_type_name(value)}; expected an array (NumPy, or anything with __dlpack__) "

@@ -42,7 +42,8 @@ def strong(value: object, function: str = "mlc") -> Tracer:
 def is_operand(value: object) -> TypeGuard[Any]:
     """Whether an operator on a traced array accepts the value."""
     arrays = Tracer | SymbolicDim | np.ndarray | np.generic
-    return isinstance(value, arrays | bool | int | float | complex | list | tuple)
+    python = bool | int | float | complex | list | tuple
+    return isinstance(value, arrays | python) or hasattr(type(value), "__array__")
 
 
 def lift(value: object, function: str = "mlc") -> Tracer:
@@ -66,10 +67,22 @@ def lift(value: object, function: str = "mlc") -> Tracer:
         dtype = dtype_row(array.dtype, function)
         weak = not isinstance(value, np.generic | bool)
         return Tracer(here(), constant(array, dtype), weak=weak)
+    if hasattr(type(value), "__array__"):
+        return _array_like(value, function)
     raise located(
         DTypeError,
         f"{function}: an operand is {type(value).__name__}; expected an array or a number.",
     )
+
+
+def _array_like(value: object, function: str) -> Tracer:
+    """An object from outside of which NumPy makes an array, at every call anew."""
+    from mlc.frontend.captures import paths
+
+    made: NDArray[Any] = np.asarray(value)
+    dtype_row(made.dtype, function)
+    path = paths().of(value) or object_path(value, type(value).__name__)
+    return here().hidden_argument(made, HiddenInput(path.array()))
 
 
 def dtype_row(dtype: Any, function: str = "astype") -> DType:
