@@ -34,8 +34,9 @@ METRICS = (
     *("bytes", "flops", "peak", "arena", "compiles"),
 )
 """
-Of one program: kernels, of which a tile loop is one; buffers between them; kernels that only move
-elements, and their bytes; bytes that kernels read and write, each tensor once by each; arithmetic
+Of one program: kernels, of which a tile loop is one; buffers between them that are larger than a
+cache line, so that numbers such as a sum do not count; kernels that only move elements, and their
+bytes; bytes that kernels read and write, each tensor once by each; arithmetic
 operations; bytes needed beside the arguments, and of these in the arena; programs made for the
 function so far, from the cache or not.
 """
@@ -119,13 +120,19 @@ class Facts:
     names: Mapping[str, Any]  # sizes of symbols, and arguments
     compilations: int
     in_place: frozenset[str]  # arguments whose arrays hold results
+    line_bytes: int  # of a cache line
+
+    @property
+    def stored(self) -> list[Intermediate]:
+        """The buffers between kernels that count."""
+        return [x for x in self.plan.intermediates if x.bytes > self.line_bytes]
 
     def value(self, metric: str) -> int:
         """What the program has of a metric."""
         plan, memory = self.plan, self.memory
         found: dict[str, Callable[[], int]] = {
             "kernels": lambda: len(plan.kernels),
-            "intermediates": lambda: len(plan.intermediates),
+            "intermediates": lambda: len(self.stored),
             "copies": lambda: sum(c.kind == "copy" for c in plan.copies),
             "copied_bytes": lambda: plan.copied_bytes,
             "bytes": lambda: sum(k.bytes for k in plan.kernels),
@@ -160,6 +167,7 @@ def facts_of(
         apart=lambda: unfused(levels, sizes, most=NAMED_EDGES),
         names={**sizes, **dict(zip(parameters, values, strict=True))},
         compilations=compilations,
+        line_bytes=levels.options.target.cache_line_bytes,
         in_place=frozenset(
             name
             for name, group in zip(parameters, groups, strict=True)
@@ -262,12 +270,13 @@ def _because(metric: str, facts: Facts) -> list[str]:
             top = max(plan.kernels, key=lambda k: k.flops, default=None)
             lines = [] if top is None else [f"  {_kernel(top)}: {top.flops:,} operations"]
             remedy = "Remedy: reduce the work of that kernel, or raise the limit."
-        case _ if not plan.intermediates:
+        case _ if not plan.intermediates or (metric == "intermediates" and not facts.stored):
             lines = []
             remedy = "Remedy: raise the limit; nothing is stored between kernels."
         case _:
             edges = facts.apart()
-            lines = [_stored(i, plan) for i in plan.intermediates[:NAMED_BUFFERS]]
+            named = facts.stored if metric == "intermediates" else plan.intermediates
+            lines = [_stored(i, plan) for i in named[:NAMED_BUFFERS]]
             lines += map(_apart, edges)
             remedy = f"Remedy: {_cheapest(edges)}."
     return [*lines[:6], remedy]

@@ -54,6 +54,9 @@ class GpuTarget:
     shared_bytes_per_block: int
     """The most one block can ask for (opt-in). Source: Programming Guide."""
 
+    cache_line_bytes: int = 128
+    """Of both levels. Source: CUDA C++ Programming Guide, global memory."""
+
     l2_bytes: int
     """Source: as `source`."""
 
