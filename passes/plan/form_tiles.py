@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -42,6 +42,9 @@ LIMIT = "mlc.peak_bytes"
 
 DEAR = "mlc.less_memory"
 """Module attribute: tile loops need not pay, if they store less."""
+
+PARTS_OF_LIMIT = 16
+"""A loop formed for its memory cuts tiles as if level 2 were this part of what may be allocated."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,11 @@ class FormTilesPass(ModulePass):
         """Forms the loops of a module, of those with columns these, and what these save."""
         target = target_of(module)
         assert isinstance(target, CpuTarget)
+        limit = module.attributes.get(LIMIT)
+        if DEAR in module.attributes and isinstance(limit, IntegerAttr):
+            # tiles are cut for level 2, and here for what may be allocated
+            share = limit.value.data // PARTS_OF_LIMIT
+            target = replace(target, l2_bytes=min(target.l2_bytes, share))
         saved_s = 0.0
         planner = Planner(fusion="greedy", target=target, says=False)
         for function in module.body.block.ops:
