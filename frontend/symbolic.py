@@ -93,7 +93,8 @@ class SymbolicDim:
 
     def _number(self, method: str, other: object) -> object:
         """The operation on the size as a traced number."""
-        from mlc.frontend.trace import Tracer, lift_size
+        from mlc.frontend.trace import lift_size
+        from mlc.frontend.tracer import Tracer
 
         if not isinstance(other, Tracer | SymbolicDim | int | float):
             return NotImplemented

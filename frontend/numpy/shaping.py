@@ -121,8 +121,13 @@ def reshape(
             remedy="Use x.T.reshape(…).T.",
         )
     dims = reshape_argument(source, wanted)
-    old = source.dims
-    return view_of(source, lambda x: reshaped(x, dims), lambda _, new: reshaped(new, old))
+    old, count = source.dims, product(dims)
+    if count == product(old):
+        return view_of(source, lambda x: reshaped(x, dims), lambda _, new: reshaped(new, old))
+    # -1 stands for a quotient that the sizes of each call make exact: all elements, which is
+    # spelled as so many
+    line = reshape(source, (as_size(product(old)),))[: as_size(count)]
+    return reshape(line, tuple(map(as_size, dims)))
 
 
 def reshape_argument(source: Tracer, wanted: Any) -> Shape:
@@ -139,11 +144,25 @@ def reshape_argument(source: Tracer, wanted: Any) -> Shape:
         raise located(ShapeError, "reshape: can only specify one unknown dimension (-1).")
     rest = shape_argument(tuple(s for k, s in enumerate(sizes) if k != unknown[0]), "reshape")
     known = product(rest)
-    quotient = total.exact_quotient(known) if known.constant != 0 else ZERO
+    quotient = quotient_of(total, known, "reshape") if known.constant != 0 else ZERO
     if quotient is None:
         spelled = "(" + ", ".join(map(str, sizes)) + ")"
         raise _reshape_error(source, spelled, f"{total} is not a multiple of {known}.")
     return (*rest[: unknown[0]], quotient, *rest[unknown[0] :])
+
+
+def quotient_of(total: Dim, divisor: Dim, function: str) -> Dim | None:
+    """total / divisor; None where it is not whole. Of symbols every call checks that it is."""
+    exact = total.exact_quotient(divisor)
+    if exact is not None or total.constant is not None or len(divisor.terms) != 1:
+        return exact
+    monomial, factor = divisor.terms[0]
+    rest = total.exact_quotient(Dim(((monomial, 1),)))
+    if rest is None or factor < 1:
+        return None
+    found = rest // factor
+    here().assume(found * divisor - total, f"{function}: {total} is a multiple of {divisor}")
+    return found
 
 
 def _reshape_error(source: Tracer, wanted: str, reason: str) -> ShapeError:
@@ -379,7 +398,7 @@ def split(ary: Operand, indices_or_sections: Any, axis: Any = 0) -> list[Tracer]
         cuts = [ZERO, *(Dim.of(int(c)) for c in indices_or_sections), size]
     else:
         sections = int(indices_or_sections)
-        each = size.exact_quotient(Dim.const(sections))
+        each = quotient_of(size, Dim.const(sections), "split") if sections > 0 else None
         if each is None:
             raise located(
                 ShapeError,
