@@ -38,14 +38,15 @@ df/dx - i df/dy.
 - |x| has 0 at 0, as have lengths (`hypot`, `norm`, `std`) and `relu`, and so have their higher
   derivatives; sqrt has inf. x**0 has 0. `elu`, `celu` and `selu` have at 0 the derivatives from
   below, `huber_loss` at delta those of the linear part.
-- Products are exact with factors of zero, and so are their second derivatives over axes. Second
-  derivatives of a running product leave out the terms of two factors one of which is zero.
+- Products, running ones too, are exact with factors of zero in every order. Second derivatives of
+  `np.multiply.at` leave out the terms of two factors of one element that are both zero.
 - What `where` did not choose never shows, be it NaN or inf, through elementwise ops, broadcasts,
   reshapes, slices and sums. Through a contraction it does: choose the operand there.
 - `logsumexp` of nothing but -inf has NaN.
-- `cholesky` and `eigh` take the matrix as symmetric: both triangles share the derivative. Vectors
-  of equal eigenvalues or singular values have none (inf, NaN), and neither has `det` of a singular
-  matrix (LinAlgError).
+- `cholesky` and `eigh` read one triangle, and the derivative is that of this triangle. Vectors of
+  equal eigenvalues or singular values have none (inf, NaN); the values alone have first derivatives
+  there, and NaN as second ones. Singular matrices have derivatives of `det` of every order (it is a
+  polynomial), and infinite ones of `slogdet`; `pinv` and `lstsq` have those at constant rank.
 """
 
 

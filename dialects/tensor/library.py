@@ -33,7 +33,7 @@ from mlc.dialects.tensor.op import (
     tensor_of,
     text_property,
 )
-from mlc.dialects.tensor.shape import broadcast_to
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp, broadcast_to
 
 FAULTS = (
     "Singular matrix",
@@ -162,6 +162,38 @@ def _least_squares(a: Array, b: Array, rcond: Array) -> tuple[Array, ...]:
     return tuple(np.stack(p).reshape(*batch, *p[0].shape) for p in parts)
 
 
+def _pinv(cores: Shapes) -> Shapes:
+    rows, columns = cores[0]
+    return ((columns, rows),)
+
+
+def _pseudo_inverse(a: Array, rcond: Array) -> Array:
+    return np.linalg.pinv(a, np.real(rcond))
+
+
+def _adjugate(a: Array) -> Array:
+    """
+    The matrix of cofactors, transposed: with A = U S V^H, det(U V^H) V adj(S) U^H, where adj(S)
+    holds the products of all other singular values.
+    """
+    u, s, vh = np.linalg.svd(a)
+    ones = np.ones_like(s[..., :1])
+    before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1)[..., : s.shape[-1]], -1)
+    after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1)[..., : s.shape[-1]], -1)
+    others = before * after[..., ::-1]
+    phase = np.linalg.det(u) * np.linalg.det(vh)
+    v, uh = (np.conj(np.swapaxes(x, -1, -2)) for x in (vh, u))
+    return phase[..., None, None] * ((v * others[..., None, :]) @ uh)
+
+
+def _any_inverse(a: Array) -> Array:
+    """The inverse; of a singular matrix its limit: the adjugate over 0."""
+    try:
+        return np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        return _adjugate(a) / np.linalg.det(a)[..., None, None]
+
+
 def _spectrum(cores: Shapes) -> Shapes:
     return (cores[0],)
 
@@ -248,6 +280,9 @@ ROUTINES: dict[str, Routine] = {
     "eig": Routine(cores=_MATRIX, shapes=_eigen, compute=_any_eig, dtype=complex_of),
     "eigvals": Routine(cores=_MATRIX, shapes=_values, compute=np.linalg.eigvals, dtype=complex_of),
     "lstsq": Routine(cores=(2, 2, 0), shapes=_lstsq, compute=_least_squares),
+    "pinv": Routine(cores=(2, 0), shapes=_pinv, compute=_pseudo_inverse),
+    "adjugate": Routine(cores=_MATRIX, shapes=_same, compute=_adjugate),
+    "any_inverse": Routine(cores=_MATRIX, shapes=_same, compute=_any_inverse),
     "fft": Routine(
         cores=_VECTOR, shapes=_spectrum, compute=_transform(np.fft.fft), kinds=("complex",)
     ),
@@ -376,9 +411,39 @@ class LibraryOp(Whole):
         return LINEAR[self.routine.data][1](b, self, cotangent)
 
     def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
-        from mlc.dialects.tensor.library_tangents import library_tangent
+        return self.joined(b, self.jvp_of_parts(b, tangents))
 
-        return library_tangent(b, self, tangents)
+    def jvp_of_parts(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> list[SSAValue]:
+        """The tangents of the routine's results, each as the columns that it has in ours."""
+        from mlc.dialects.tensor.library_tangents import part_tangents
+
+        return part_tangents(b, self, tangents)
+
+    def split(self, b: OpBuilder, x: SSAValue) -> list[SSAValue]:
+        """The columns of each of the routine's results, of a value like ours."""
+        columns = self.columns()
+        if len(columns) == 1:
+            return [x]
+        lead, zero, one = self.shape[:-1], Dim.const(0), Dim.const(1)
+        found: list[SSAValue] = []
+        for first, width in columns:
+            kind = tensor_type(self.dtype.ir, (*lead, width))
+            offsets, steps = (*(zero for _ in lead), first), (one,) * (len(lead) + 1)
+            found.append(b(SliceOp, x, offsets=offsets, steps=steps, declared=kind))
+        return found
+
+    def joined(self, b: OpBuilder, parts: Sequence[SSAValue]) -> SSAValue:
+        """A value like ours of such columns."""
+        return parts[0] if len(parts) == 1 else b(ConcatOp, *parts, axis=len(self.shape) - 1)
+
+    def columns(self) -> list[tuple[Dim, Dim]]:
+        """First column and number of columns of each of the routine's results."""
+        found: list[tuple[Dim, Dim]] = []
+        at = Dim.const(0)
+        for shape in ROUTINES[self.routine.data].shapes(self.cores()):
+            found.append((at, product(shape)))
+            at = at + product(shape)
+        return found
 
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]

@@ -6,9 +6,9 @@ automatic differentiation", Oxford NA-08/01, 2008; Seeger, Hetzel, Dai, Meissner
 "Auto-differentiating linear algebra", arXiv 1710.08717, 2017; Golub and Pereyra, "The
 differentiation of pseudo-inverses", SIAM J. Numer. Anal. 10(2), 1973.
 
-Symmetric operands (cholesky, eigh) are moved symmetrically: both triangles share a derivative,
-although the routine reads only one. Vectors that are determined only up to a phase move at right
-angles to themselves. Equal eigen- or singular values have no derivative of their vectors: inf.
+Of symmetric operands (cholesky, eigh) one triangle is read, and stands for the other. Vectors that
+are determined only up to a phase move at right angles to themselves. Equal eigen- or singular
+values have no derivative of their vectors: inf.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
@@ -26,36 +27,26 @@ from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.complex_parts import RealOp
+from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import IotaOp, SizeOp, full
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.matrices import Mat, unpacked
-from mlc.dialects.tensor.op import OpBuilder, Tensor, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
-    ConcatOp,
     ReshapeOp,
     TransposeOp,
     broadcast_to,
 )
+from mlc.dialects.tensor.tangents import either
 
 if TYPE_CHECKING:
     from mlc.dialects.tensor.library import LibraryOp
 
 ZERO, ONE = Dim.const(0), Dim.const(1)
 Results = list[SSAValue]
-
-
-def packed_tangents(b: OpBuilder, op: LibraryOp, parts: Sequence[Mat]) -> SSAValue:
-    """Tangents of the results side by side."""
-    lead, dtype = op.shape[:-1], op.dtype
-    flat: Results = []
-    for part in parts:
-        width = product(part.shape[len(lead) :])
-        kind = tensor_type(dtype.ir, (*lead, width))
-        flat.append(b(ReshapeOp, part.cast(dtype).value, declared=kind))
-    return flat[0] if len(flat) == 1 else b(ConcatOp, *flat, axis=len(lead))
 
 
 @dataclass(frozen=True)
@@ -77,10 +68,10 @@ class Routine:
         found = self.moved[0]
         return self.a.filled(0.0) if found is None else Mat(self.b, found)
 
-    @cached_property
-    def symmetric(self) -> Mat:
-        """Its symmetric part."""
-        return (self.da + self.da.H).times(0.5)
+    def mirrored(self, triangle: str) -> Mat:
+        """Of its "lower" or "upper" triangle, which stands for the other one."""
+        half = self.da.among("gt" if triangle == "lower" else "lt")
+        return half + half.H + self.da.among("eq").real
 
     @cached_property
     def right(self) -> tuple[Mat, Mat]:
@@ -106,26 +97,86 @@ def _inv(r: Routine) -> list[Mat]:
     return [(c @ r.da @ c).times(-1.0)]
 
 
+def _pinv(r: Routine) -> list[Mat]:
+    """At constant rank; an identity of the pseudo-inverse, so that it holds for every order."""
+    (p,) = r.results()
+    row, column = p @ (p.H @ r.da.H), (r.da.H @ p.H) @ p
+    away, beyond = row - (row @ r.a) @ p, column - p @ (r.a @ column)
+    return [away + beyond - p @ (r.da @ p)]
+
+
 def _solve(r: Routine) -> list[Mat]:
     (x,), (_, db) = r.results(), r.right
     return [r.a.solve(db - r.da @ x)]
 
 
 def _det(r: Routine) -> list[Mat]:
-    (value,) = r.results()
-    return [value * (r.again("inv")[0] @ r.da).trace]
+    return [r.again("adjugate")[0].trace_of_product(r.da)]
+
+
+def _adjugate(r: Routine) -> list[Mat]:
+    """(tr(C a') C - C a' C) / det(a); near a singular matrix by what divides by nothing."""
+    (c,), (det,) = r.results(), r.again("det")
+    n = c.shape[-1]
+
+    def regular(b: OpBuilder) -> SSAValue:
+        found, moved = Mat(b, c.value), Mat(b, r.da.value)
+        turned, scale = found @ moved, Mat(b, det.value).everywhere(n)
+        return ((turned.trace.everywhere(n) * found - turned @ found) / scale).value
+
+    def singular(b: OpBuilder) -> SSAValue:
+        return _adjugate_by_powers(b, r.a.value, r.da.value)
+
+    return [Mat(r.b, either(r.b, _is_near_singular(r.a, c, det), singular, regular))]
+
+
+def _is_near_singular(a: Mat, adjugate: Mat, det: Mat) -> SSAValue:
+    """Whether the condition number of one of the matrices, |a| |a^-1|, is above eps^(-1/3)."""
+    kind: Any = a.dtype.part.numpy
+    limit = float(np.finfo(kind).eps) ** (2 / 3)
+    sizes = [(x * x.conj).real.cast(x.dtype.part) for x in (a, adjugate, det)]
+    bound = (sizes[0].total * sizes[1].total).times(limit)
+    near = Mat(a.b, a.b(CompareOp, sizes[2].value, bound.value, predicate="le"))
+    return near.of(ReduceOp, near.value, monoid="max", letters=f"{near.word}->").value
+
+
+def _adjugate_by_powers(b: OpBuilder, a: SSAValue, da: SSAValue) -> SSAValue:
+    """
+    Of N[1] = 1, N[k+1] = tr(a N[k]) / k - a N[k], the last one is the adjugate: a polynomial.
+
+    SOURCE: Householder, The Theory of Matrices in Numerical Analysis, 1964, section 6.7
+    """
+    x = Mat(b, a)
+    n = x.shape[-1]
+    starts = (x.filled(1.0).among("eq").value, x.filled(0.0).value)
+    region = loop_region([v.type for v in starts])
+    inner = OpBuilder(region.block.add_op)
+    x, dx, power, moved = (Mat(inner, v) for v in (a, da, *region.block.args[1:]))
+    trip = inner(ConvertOp, region.block.args[0], declared=tensor_type(x.dtype.part.ir, ()))
+    number = Mat(inner, trip).cast(x.dtype)
+    count = Mat(inner, broadcast_to(inner, (number + number.filled(1.0)).value, x.shape[:-2]))
+    found: Results = []
+    for y in (x @ power, dx @ power + x @ moved):
+        share = (y.trace / count).everywhere(n).among("eq")
+        found.append((share - y).value)
+    region.block.add_op(YieldOp.create(operands=found))
+    loop = ForOp(b(SizeOp, dims=(n - 1,)), starts, region)
+    b.insert(loop)
+    return loop.outs[1]
 
 
 def _slogdet(r: Routine) -> list[Mat]:
     """Of the logarithm the real part; of a complex sign, the imaginary part turns it."""
     sign, _ = r.results()
-    change = (r.again("inv")[0] @ r.da).trace
+    change = r.again("any_inverse")[0].trace_of_product(r.da)
+    if r.a.dtype.kind != "complex":
+        return [sign.filled(0.0), change]
     return [sign * (change - change.real), change.real]
 
 
 def _cholesky(r: Routine) -> list[Mat]:
     (low,) = r.results()
-    inner = low.solve(low.solve(r.symmetric).H).H
+    inner = low.solve(low.solve(r.mirrored("lower")).H).H
     half = inner.among("gt") + inner.among("eq").times(0.5)
     return [low @ half]
 
@@ -133,15 +184,8 @@ def _cholesky(r: Routine) -> list[Mat]:
 def _lstsq(r: Routine) -> list[Mat]:
     """At constant rank, of the pseudo-inverse P of a: dx = P (db - da x) + P P^H da^H r + …"""
     (x, squares, rank, values), (right, db) = r.results(), r.right
-    u, s, vh = r.again("svd_reduced")
-    k = values.shape[-1]
-    limit = Mat(r.b, r.op.inputs[2]).real
-    largest = s.of(ReduceOp, s.real.cast(s.dtype.part).value, monoid="max", letters=_last(s))
-    threshold = largest * limit.cast(largest.dtype)
-    spread = Mat(r.b, r.b(BroadcastOp, threshold.value, letters=_spread(s), declared=_part(s)))
-    kept = r.b(CompareOp, s.cast(s.dtype.part).value, spread.value, predicate="gt")
-    inverse = (s.filled(1.0) / s.where(kept, 1.0)).where(kept)
-    pseudo = vh.H * inverse.as_rows(vh.shape[-1]) @ u.H
+    u, _, vh = r.again("svd_reduced")
+    (pseudo,) = r.a.library("pinv", Mat(r.b, r.op.inputs[2]))
     away = right - r.a @ x
     change = db - r.da @ x
     dx = pseudo @ (change + pseudo.H @ (r.da.H @ away))
@@ -151,21 +195,9 @@ def _lstsq(r: Routine) -> list[Mat]:
     word = moved.word
     total = moved.of(ReduceOp, moved.value, monoid="sum", letters=f"{word}->{word[:-2]}{word[-1]}")
     ds = (u.H @ r.da @ vh.H).diagonal.real
-    assert ds.shape[-1] == k
+    assert ds.shape == values.shape
     assert total.shape == squares.shape
     return [dx, total, rank.filled(0.0), ds]
-
-
-def _last(s: Mat) -> str:
-    return f"{s.word}->{s.word[:-1]}"
-
-
-def _spread(s: Mat) -> str:
-    return f"{s.word[:-1]}->{s.word}"
-
-
-def _part(s: Mat) -> Tensor:
-    return tensor_type(s.dtype.part.ir, s.shape)
 
 
 # Orthogonal factors
@@ -213,9 +245,9 @@ def _apart(x: Mat) -> Mat:
     return (one / (gap + one.among("eq"))) - one.among("eq")
 
 
-def _eigh(r: Routine, routine: str) -> list[Mat]:
-    w, v = r.again(routine) if "vals" in r.op.routine.data else r.results()
-    turned = v.H @ r.symmetric @ v
+def _eigh(r: Routine, triangle: str) -> list[Mat]:
+    w, v = r.again(f"eigh_{triangle}") if "vals" in r.op.routine.data else r.results()
+    turned = v.H @ r.mirrored(triangle) @ v
     return [turned.diagonal.real, v @ (_apart(w) * turned)]
 
 
@@ -291,6 +323,9 @@ def no_derivative(routine: str, why: str, remedy: str = "the reduced factors") -
 TANGENTS: dict[str, Callable[[Routine], list[Mat]]] = {
     "cholesky": _cholesky,
     "inv": _inv,
+    "any_inverse": _inv,
+    "pinv": _pinv,
+    "adjugate": _adjugate,
     "solve": _solve,
     "slogdet": _slogdet,
     "det": _det,
@@ -300,20 +335,25 @@ TANGENTS: dict[str, Callable[[Routine], list[Mat]]] = {
     "svd_full": _svd_full,
     "svd_reduced": _svd,
     "svd_values": lambda r: [_svd(r)[1]],
-    "eigh_lower": lambda r: _eigh(r, "eigh_lower"),
-    "eigh_upper": lambda r: _eigh(r, "eigh_upper"),
-    "eigvalsh_lower": lambda r: _eigh(r, "eigh_lower")[:1],
-    "eigvalsh_upper": lambda r: _eigh(r, "eigh_upper")[:1],
+    "eigh_lower": lambda r: _eigh(r, "lower"),
+    "eigh_upper": lambda r: _eigh(r, "upper"),
+    "eigvalsh_lower": lambda r: _eigh(r, "lower")[:1],
+    "eigvalsh_upper": lambda r: _eigh(r, "upper")[:1],
     "eig": _eig,
     "eigvals": lambda r: _eig(r)[:1],
     "lstsq": _lstsq,
 }
 
 
-def library_tangent(b: OpBuilder, op: LibraryOp, tangents: Sequence[SSAValue | None]) -> SSAValue:
-    """The tangent of a routine's results, side by side."""
-    parts = TANGENTS[op.routine.data](Routine(b, op, tuple(tangents)))
-    return packed_tangents(b, op, parts)
+def part_tangents(b: OpBuilder, op: LibraryOp, tangents: Sequence[SSAValue | None]) -> Results:
+    """The tangent of each of a routine's results, as its columns of the op's result."""
+    lead, dtype = op.shape[:-1], op.dtype
+    flat: Results = []
+    for part in TANGENTS[op.routine.data](Routine(b, op, tuple(tangents))):
+        width = product(part.shape[len(lead) :])
+        kind = tensor_type(dtype.ir, (*lead, width))
+        flat.append(b(ReshapeOp, part.cast(dtype).value, declared=kind))
+    return flat
 
 
 # Transposes, for the pairing sum(u * v), of which the real part counts

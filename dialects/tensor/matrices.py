@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
+from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.complex_parts import ComplexOp, ImagOp, RealOp
@@ -73,6 +73,12 @@ class Mat:
         text = f"{lead}YX,{lead}XZ->{lead}YZ"
         return self.of(ContractOp, self.value, other.value, letters=text)
 
+    def trace_of_product(self, other: Mat) -> Mat:
+        """tr(self @ other), without the product."""
+        lead = self.word[:-2]
+        text = f"{lead}YX,{lead}XY->{lead}"
+        return self.of(ContractOp, self.value, other.value, letters=text)
+
     def filled(self, value: float) -> Mat:
         """One number in this type."""
         return Mat(self.b, full(self.b, value, self.dtype, self.shape))
@@ -134,6 +140,18 @@ class Mat:
         only, word = self.among("eq"), self.word
         return self.of(ReduceOp, only.value, monoid="sum", letters=f"{word}->{word[:-2]}")
 
+    @property
+    def total(self) -> Mat:
+        """The sum of each matrix."""
+        word = self.word
+        return self.of(ReduceOp, self.value, monoid="sum", letters=f"{word}->{word[:-2]}")
+
+    def everywhere(self, n: Dim) -> Mat:
+        """A number as each element of a square matrix."""
+        kind = tensor_type(self.dtype.ir, (*self.shape, n, n))
+        letters = f"{self.word}->{self.word}YZ"
+        return Mat(self.b, self.b(BroadcastOp, self.value, letters=letters, declared=kind))
+
     def as_rows(self, rows: Dim) -> Mat:
         """A vector as each row of a matrix."""
         return self._spread(f"{self.word[:-1]}Z{self.word[-1]}", (rows, self.shape[-1]))
@@ -173,15 +191,8 @@ def unpacked(b: OpBuilder, op: LibraryOp) -> list[Mat]:
     from mlc.dialects.tensor.library import ROUTINES
 
     lead, dtype = op.shape[:-1], op.dtype
-    found: list[Mat] = []
-    at = ZERO
     shapes = ROUTINES[op.routine.data].shapes(op.cores())
-    for core in shapes:
-        x, width = op.result, product(core)
-        if len(shapes) > 1:
-            kind = tensor_type(dtype.ir, (*lead, width))
-            offsets, steps = (*(ZERO,) * len(lead), at), (ONE,) * (len(lead) + 1)
-            x = b(SliceOp, x, offsets=offsets, steps=steps, declared=kind)
-        found.append(Mat(b, b(ReshapeOp, x, declared=tensor_type(dtype.ir, (*lead, *core)))))
-        at = at + width
-    return found
+    return [
+        Mat(b, b(ReshapeOp, x, declared=tensor_type(dtype.ir, (*lead, *core))))
+        for x, core in zip(op.split(b, op.result), shapes, strict=True)
+    ]

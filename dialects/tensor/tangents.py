@@ -8,17 +8,18 @@ there. Products are those of all other factors, so that factors of zero are exac
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
-from mlc.dialects.tensor.control import ForOp, YieldOp, loop_region
+from mlc.dialects.tensor.control import ForOp, IfOp, YieldOp, loop_region
 from mlc.dialects.tensor.create import IotaOp, SizeOp, full
-from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, SubOp
 from mlc.dialects.tensor.functions import Log1pOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, split
@@ -143,21 +144,41 @@ def _again(b: OpBuilder, op: ScanOp, x: SSAValue, monoid: str, kind: str | None 
 
 
 def _running_product(b: OpBuilder, op: ScanOp, tangent: SSAValue) -> SSAValue:
-    """
-    Without a zero so far: the product times the sum of tangents over factors. With one: its tangent
-    times the product of the others. With more: zero.
-    """
+    """The product times the sum of tangents over factors; where there are zeros, step by step."""
     x = op.x
-    zero, none = equal(b, x, filled(b, 0.0, x)), filled(b, 0.0, x)
-    factors = b(SelectOp, zero, filled(b, 1.0, x), x)
-    product = _again(b, op, factors, "prod")
-    regular = b(SelectOp, zero, none, b(DivOp, tangent, factors))
-    without = b(MulOp, product, _again(b, op, regular, "sum"))
-    with_one = b(MulOp, product, _again(b, op, where(b, zero, tangent), "sum"))
-    marks = b(ConvertOp, zero, declared=tensor_type(i64, op.shape))
-    count = _again(b, op, marks, "sum")
-    found = where(b, equal(b, count, filled(b, 1, count)), with_one)
-    return b(SelectOp, equal(b, count, filled(b, 0, count)), without, found)
+
+    def regular(b: OpBuilder) -> SSAValue:
+        return b(MulOp, op.result, _again(b, op, b(DivOp, tangent, x), "sum"))
+
+    def with_zeros(b: OpBuilder) -> SSAValue:
+        return _recurrence(b, op, tangent, 1.0, _multiplied_step)
+
+    zero = equal(b, x, filled(b, 0.0, x))
+    found = b(ReduceOp, zero, monoid="max", letters=f"{_word(op.shape)}->")
+    return either(b, found, with_zeros, regular)
+
+
+def either(
+    b: OpBuilder,
+    condition: SSAValue,
+    then: Callable[[OpBuilder], SSAValue],
+    otherwise: Callable[[OpBuilder], SSAValue],
+) -> SSAValue:
+    """What one of two programs gives."""
+    blocks = Block(), Block()
+    for block, emit in zip(blocks, (then, otherwise), strict=True):
+        value = emit(OpBuilder(block.add_op))
+        block.add_op(YieldOp.create(operands=[value]))
+    choice = IfOp(condition, *(Region(block) for block in blocks))
+    b.insert(choice)
+    return choice.outs[0]
+
+
+def _multiplied_step(
+    b: OpBuilder, before: SSAValue, own: SSAValue, d: SSAValue, mine: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """p x, and d x + p t."""
+    return b(MulOp, before, own), b(AddOp, b(MulOp, d, own), b(MulOp, before, mine))
 
 
 def _running_extremum(b: OpBuilder, op: ScanOp, tangent: SSAValue) -> SSAValue:
@@ -179,43 +200,52 @@ def _running_logsumexp(b: OpBuilder, op: ScanOp, tangent: SSAValue) -> SSAValue:
     d[i] = d[i-1] exp(y[i-1] - y[i]) + t[i] exp(x[i] - y[i]): factors of at most one, where a sum
     over all elements would need the exponential of their largest.
     """
-    axis, y = op.axis.value.data, op.result
+    return _recurrence(b, op, tangent, float("-inf"), _added_step)
+
+
+def _added_step(
+    b: OpBuilder, before: SSAValue, own: SSAValue, d: SSAValue, mine: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    after = logaddexp(b, before, own)
+    shares = b(MulOp, d, _share(b, before, after)), b(MulOp, mine, _share(b, own, after))
+    return after, b(AddOp, *shares)
+
+
+Step = Callable[[OpBuilder, SSAValue, SSAValue, SSAValue, SSAValue], tuple[SSAValue, SSAValue]]
+"""From what was so far, an element, and their tangents: what is now, and its tangent."""
+
+
+def _recurrence(b: OpBuilder, op: ScanOp, tangent: SSAValue, start: float, step: Step) -> SSAValue:
+    """The tangents of a scan one after the other, of which the first begins at `start`."""
+    axis = op.axis.value.data
     dims = tuple(Dim.const(1) if k == axis else d for k, d in enumerate(op.shape))
     row = tensor_type(op.dtype.ir, dims)
     count = b(SizeOp, dims=(op.shape[axis],))
-    starts = (full(b, float("-inf"), op.dtype, dims), full(b, 0.0, op.dtype, dims), tangent)
+    starts = (full(b, start, op.dtype, dims), full(b, 0.0, op.dtype, dims), filled(b, 0.0, op.x))
     region = loop_region([v.type for v in starts])
     inner = OpBuilder(region.block.add_op)
-    step, before, carried, written = region.block.args
+    trip, before, carried, written = region.block.args
     one = full(inner, 1, I64, ())
-    at = inner(SubOp, inner(SubOp, count, one), step) if op.is_backward else step
+    at = inner(SubOp, inner(SubOp, count, one), trip) if op.is_backward else trip
     zero = full(inner, 0, I64, ())
     offsets = [at if k == axis else zero for k in range(len(dims))]
-    own, now, mine = (inner(DynamicSliceOp, v, *offsets, declared=row) for v in (op.x, y, tangent))
-    if op.is_exclusive:
-        after = logaddexp(inner, before, own)
-        written = inner(DynamicUpdateOp, written, carried, *offsets)
-    else:
-        after = now
-    carried = inner(
-        AddOp,
-        inner(MulOp, carried, _share(inner, before, after)),
-        inner(MulOp, mine, _share(inner, own, after)),
-    )
-    if not op.is_exclusive:
-        written = inner(DynamicUpdateOp, written, carried, *offsets)
-    region.block.add_op(YieldOp.create(operands=[after, carried, written]))
+    own, mine = (inner(DynamicSliceOp, v, *offsets, declared=row) for v in (op.x, tangent))
+    after, moved = step(inner, before, own, carried, mine)
+    given = carried if op.is_exclusive else moved
+    written = inner(DynamicUpdateOp, written, given, *offsets)
+    region.block.add_op(YieldOp.create(operands=[after, moved, written]))
     loop = ForOp(count, starts, region)
     b.insert(loop)
     return loop.outs[2]
 
 
 def logaddexp(b: OpBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
-    """log(exp(x) + exp(y))"""
-    largest = b(MaxOp, x, y)
-    apart = b(ExpOp, b(NegOp, b(AbsOp, b(SubOp, x, y))))
-    same = equal(b, x, y)  # both may be -inf, whose difference is NaN
-    return b(AddOp, largest, b(Log1pOp, b(SelectOp, same, filled(b, 1.0, x), apart)))
+    """log(exp(x) + exp(y)), of which either choice of the larger is the whole function."""
+    first = b(CompareOp, x, y, predicate="gt")
+    larger, smaller = b(SelectOp, first, x, y), b(SelectOp, first, y, x)
+    endless = equal(b, b(AbsOp, larger), filled(b, float("inf"), x))  # inf - inf is NaN
+    apart = b(SubOp, smaller, b(SelectOp, endless, filled(b, 0.0, x), larger))
+    return b(AddOp, larger, b(Log1pOp, b(ExpOp, apart)))
 
 
 def _share(b: OpBuilder, part: SSAValue, total: SSAValue) -> SSAValue:

@@ -16,7 +16,7 @@ from mlc.frontend.numpy.elementwise import (
     maximum,
     multiply,
     negative,
-    sqrt,
+    root,
     subtract,
     where,
 )
@@ -196,7 +196,7 @@ def normalize(x: Operand, ord: Any = 2, axis: Any = -1, eps: float = 1e-12) -> T
     from mlc.frontend.numpy.linalg import norm
 
     size = (
-        sqrt(total(multiply(x, x), axis, keepdims=True))
+        root(total(multiply(x, x), axis, keepdims=True))
         if ord == 2
         else norm(x, ord, axis, keepdims=True)
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.complex_parts import ComplexOp
+from mlc.dialects.tensor.markers import StopGradientOp
 from mlc.frontend.numpy.complexes import imag, real
 from mlc.frontend.numpy.elementwise import (
     absolute,
@@ -16,10 +17,12 @@ from mlc.frontend.numpy.elementwise import (
     equal,
     exp,
     greater,
+    isfinite,
     less,
     log,
     logical_and,
     logical_not,
+    logical_or,
     where,
 )
 from mlc.frontend.numpy.elementwise_math import arctan2, cos, hypot, rint, sin
@@ -44,12 +47,26 @@ def complex_power(x1: Any, x2: Any, dtype: DType) -> Tracer:
     is_real = equal(w[1], 0)
     below = less(absolute(w[0]), float(1 << WHOLE_BITS))
     whole = logical_and(logical_and(is_real, below), equal(rint(w[0]), w[0]))
-    found = _chosen(whole, _product(z, w[0]), _polar((where(is_zero, 1, z[0]), z[1]), w))
+    fixed = result(here().emit(StopGradientOp, w[0].value))
+    product = _product(z, fixed)
+    plain = logical_and(whole, logical_not(_are_finite(*z, *product)))
+    # of a whole exponent a factor of 1 is left, with the derivative by the exponent
+    left = (where(whole, w[0] - fixed, w[0]), w[1])
+    unusable = logical_or(is_zero, plain)
+    rest = _polar((where(unusable, 1, z[0]), where(unusable, 0, z[1])), left)
+    found = _chosen(plain, product, _chosen(whole, _times(product, rest), rest))
     defined = logical_and(is_real, greater(w[0], 0))
     at_zero = where(defined, 0 * z[0], np.nan)
     undone = logical_and(is_zero, logical_not(logical_and(is_real, equal(w[0], 0))))
     re, im = _chosen(undone, (at_zero, at_zero), found)
     return result(here().emit(ComplexOp, re.value, im.value))
+
+
+def _are_finite(*parts: Tracer) -> Tracer:
+    found = isfinite(parts[0])
+    for x in parts[1:]:
+        found = logical_and(found, isfinite(x))
+    return found
 
 
 def _chosen(mask: Tracer, x: Parts, y: Parts) -> Parts:

@@ -233,12 +233,7 @@ def pinv(a: Operand, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 
     dtype = library_dtype("pinv", (x,))
     if rcond is None:
         rcond = 1e-15 if rtol is None else rtol
-    u, s, vh = svd(astype(x, dtype.numpy), full_matrices=False)
-    limit = multiply(astype(lift(rcond), s.dtype), largest(s, -1, keepdims=True))
-    keeps = greater(s, limit)
-    inverse = where(keeps, divide(1, where(keeps, s, 1)), 0)
-    left = multiply(conjugate(matrix_transpose(vh)), expand_dims(astype(inverse, s.dtype), -2))
-    return matmul(left, conjugate(matrix_transpose(u)))
+    return call_library("pinv", x, astype(rcond, dtype.numpy))[0]
 
 
 # Numbers that describe a matrix

@@ -197,7 +197,8 @@ def routines(c: ShapeClass) -> Iterator[Case]:
                 square = Operand(dtype, c.dims("m", "k", "k"), dominant)
                 right = Operand(dtype, c.dims("m", "k", "n"))
                 limit = Operand(dtype, c.dims("m"), _small)
-                operands = (square, right, limit)[: len(row.cores)]
+                more = [right if rank == 2 else limit for rank in row.cores[1:]]
+                operands = (square, *more)
             yield Case(
                 LibraryOp, name, operands, partial(_library, name), defined=_defined(name, c)
             )

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.control import ControlOp, IfOp, YieldOp, yield_of
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.dialects.tensor.shape import SliceOp
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
@@ -40,6 +43,7 @@ class Forward:
         self.varied = varied
         self.tangents: dict[SSAValue, SSAValue] = {}
         self.renamed: dict[SSAValue, SSAValue] = {}  # results of ops that were replaced
+        self.parts: dict[tuple[SSAValue, Dim], SSAValue] = {}  # of routines, by first columns
 
     def run(self, block: Block) -> None:
         """Puts tangents between the ops of a block."""
@@ -75,6 +79,15 @@ class Forward:
         if not present or op.NO_DERIVATIVE:
             return None
         joint = op.jointly_linear()
+        if isinstance(op, LibraryOp) and not set(present) <= set(joint):
+            parts = op.jvp_of_parts(b, given)
+            columns = [(op.result, first) for first, _ in op.columns()]
+            self.parts.update(zip(columns, parts, strict=True))
+            return op.joined(b, parts)
+        if isinstance(op, SliceOp) and (op.x, op.offsets.data[-1]) in self.parts:
+            part = self.parts[op.x, op.offsets.data[-1]]
+            if part.type == op.result.type:
+                return part  # not cut from the whole: the others' derivatives may be infinite
         if not set(present) <= set(joint) and op.states("jvp"):
             return op.jvp(b, given)
         if joint != op.linear_operands():  # linear in all of them together

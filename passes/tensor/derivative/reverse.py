@@ -19,9 +19,10 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp, discard
 from mlc.dialects.tensor.elementwise import Elementwise, MulOp
+from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
-from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp
+from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp, SliceOp
 from mlc.passes.tensor.derivative.emit import Emitter, Values
 from mlc.passes.tensor.derivative.rules import inline_used, placed_at
 from mlc.passes.tensor.derivative.varied import Varied
@@ -80,6 +81,7 @@ class Reverse:
         self.b = b
         self.varied = varied
         self.pending: dict[SSAValue, list[Contribution]] = {}
+        self.visited: set[Operation] = set()  # ops whose results have a cotangent
 
     # cotangents
 
@@ -158,10 +160,12 @@ class Reverse:
             self._pull(op)
 
     def _pull(self, op: TensorOp) -> None:
+        reached = self._reached(op) if isinstance(op, LibraryOp) else None
         found = self._taken(op.results[0])
         wanted = [k for k, x in enumerate(op.operands) if x in self.varied]
         if found is None or not wanted or op.NO_DERIVATIVE:
             return
+        self.visited.add(op)
         self.b.at(op)
         if isinstance(op, Elementwise) and not op.states("jvp"):
             self._elementwise(op, found, wanted)
@@ -173,7 +177,20 @@ class Reverse:
                 self.add(op.operands[k], self._moved(op, found, self._transposed(op, cotangent, k)))
         rest = [k for k in wanted if k not in linear]
         if rest:
-            self._by_tangents(op, cotangent, rest)
+            self._by_tangents(op, cotangent, rest, reached)
+
+    def _reached(self, op: LibraryOp) -> list[bool]:
+        """
+        Which of a routine's results have a cotangent: for the others, whose derivative may be
+        infinite, there is none, rather than zeros.
+        """
+        readers = [use.operation for use in op.result.uses if use.operation in self.visited]
+        slices = [x for x in readers if isinstance(x, SliceOp)]
+        columns = op.columns()
+        starts = {x.offsets.data[-1] for x in slices}
+        known = len(slices) == len(self.pending.get(op.result, ()))
+        known = known and starts <= {first for first, _ in columns}
+        return [not known or first in starts for first, _ in columns]
 
     def _moved(self, op: TensorOp, found: SSAValue | Masked, value: Contribution) -> Contribution:
         """
@@ -247,15 +264,29 @@ class Reverse:
 
         return Part(alone, onto)
 
-    def _by_tangents(self, op: TensorOp, cotangent: SSAValue, operands: list[int]) -> None:
+    def _by_tangents(
+        self,
+        op: TensorOp,
+        cotangent: SSAValue,
+        operands: list[int],
+        reached: Sequence[bool] | None = None,
+    ) -> None:
+        """`reached`: which results of a library routine have a cotangent."""
+
         def emit(b: Emitter, tangents: Values) -> list[SSAValue | None]:
             given: list[SSAValue | None] = [None] * len(op.operands)
             for k, tangent in zip(operands, tangents, strict=True):
                 given[k] = tangent
+            if isinstance(op, LibraryOp) and reached is not None:
+                return list(op.jvp_of_parts(b, given))
             return [op.jvp(b, given)]
 
+        cotangents: list[SSAValue | None] = [cotangent]
+        if isinstance(op, LibraryOp) and reached is not None:
+            pairs = zip(reached, op.split(self.b, cotangent), strict=True)
+            cotangents = [part if wanted else None for wanted, part in pairs]
         kinds = [op.operands[k] for k in operands]
-        for x, found in zip(kinds, self.transposed(emit, kinds, [cotangent]), strict=True):
+        for x, found in zip(kinds, self.transposed(emit, kinds, cotangents), strict=True):
             self.add(x, found)
 
     def transposed(
