@@ -14,9 +14,11 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.dtypes import DType
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import Reduction
 
 ZERO = Dim.const(0)
@@ -70,6 +72,7 @@ class Nest:
     accesses: list[Access] = field(default_factory=list[Access])
     counted: set[int] = field(default_factory=set[int])  # axes whose position is used as a value
     weight: float = 1.0  # time of one point of the space relative to an addition
+    order: Order = "any"  # in which summands must be combined
 
     def groups(self, strided: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """Adjacent axes that every access walks as one; axes of size 1 join their neighbour.
@@ -78,7 +81,7 @@ class Nest:
         """
         found: list[list[int]] = []
         for axis in range(len(self.sizes)):
-            boundary = axis in (0, self.rank)
+            boundary = axis in (0, self.rank) or (axis > self.rank and self.order == "in lanes")
             if not boundary and found and self._joins(axis, strided):
                 found[-1].append(axis)
             else:
@@ -282,6 +285,8 @@ def nest_of(kernel: KernelOp) -> Nest | None:
     stop = None
     if reduction is not None:
         stop = reduction.results[0]
+        if is_strict(kernel):
+            nest.order = reduction.order()
         reduction.element(_Probe(nest, None, per_result=False), axes)
         if len(reduction.combiner().state(reduction.summand())) > 1:
             nest.counted |= set(range(nest.rank, len(sizes)))

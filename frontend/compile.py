@@ -160,8 +160,9 @@ def compile(  # noqa: A001 - mlc.compile
     Compiles a NumPy function at its first call.
 
     `target`: "host" (default), a machine's name, "cuda". `threads`: of its parallel loops.
-    `numerics`: "standard" or "fast" ("strict" is to come). `dynamic`: ``{"x": {0: "B"}}`` names
-    sizes that vary, True means all. `static`: parameters whose values are part of the program.
+    `numerics`: "standard", "strict" (the bits of `reference`) or "fast" (docs/numerics.md).
+    `dynamic`: ``{"x": {0: "B"}}`` names sizes that vary, True means all. `static`: parameters whose
+    values are part of the program.
 
     `donate`: parameters whose arrays, in containers too, are updated in place: a result that takes
     the place of one is written into its memory, and the same ndarray comes back. The places are
@@ -221,12 +222,12 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     settings = Settings(**options)
     if settings.numerics not in ("strict", "standard", "fast"):
         raise ValueError(f"numerics={settings.numerics!r}; expected 'strict', 'standard' or 'fast'")
-    if settings.numerics == "strict":
+    if settings.numerics == "strict" and (settings.target or "").startswith("cuda"):
         from mlc.frontend.errors import NotSupportedError
 
         raise NotSupportedError(
-            'mlc.compile: numerics="strict" is not supported yet: sums are combined as a tree and'
-            ' products are fused with them; use "standard"'
+            f'mlc.compile: numerics="strict" with target={settings.target!r}: GPUs combine sums in'
+            ' an order of their own; use a CPU target, or "standard"'
         )
     if settings.fusion not in (None, *FUSIONS):
         expected = ", ".join(map(repr, FUSIONS))

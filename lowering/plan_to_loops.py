@@ -8,6 +8,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.errors import MlcError
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.lowering.loops import lower_to_loops
@@ -34,6 +36,8 @@ def lower_plan(module: ModuleOp) -> ModuleOp:
     """A plan-level module at the loops level of its target; the module itself stays."""
     if not isinstance(target_of(module), GpuTarget):
         return lower_to_loops(module)
+    if is_strict(module):
+        raise MlcError('numerics "strict" is for CPUs; GPUs combine sums in an order of their own')
     from mlc.lowering.gpu import lower_to_gpu
 
     return lower_to_gpu(module)

@@ -19,6 +19,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc import knobs, registry
 from mlc.dialects.errors import CompilerBug
+from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
+from mlc.dialects.numerics import Numerics
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
@@ -40,7 +42,7 @@ class Options:
 
     target: CpuTarget | GpuTarget
     threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
-    numerics: Literal["strict", "standard", "fast"] = "standard"
+    numerics: Numerics = "standard"
     fusion: knobs.Fusion = "exact"
     peak_bytes: int | None = None  # limit of what a call allocates; it depends on the threads
 
@@ -208,7 +210,7 @@ def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> 
 def prepare(module: ModuleOp, options: Options) -> None:
     """States target and numerics in the IR, so that passes are functions of it alone."""
     module.attributes[ATTRIBUTE] = TargetAttr(options.target)
-    module.attributes["mlc.numerics"] = StringAttr(options.numerics)
+    module.attributes[NUMERICS] = StringAttr(options.numerics)
     if options.peak_bytes is not None:
         module.attributes[LIMIT] = IntegerAttr(options.peak_bytes, i64)
 

@@ -19,6 +19,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, Unary
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, tensor_of
+from mlc.dialects.tensor.rounded import larger, smaller
 
 BITS = ("int", "uint", "bool")
 
@@ -162,7 +163,7 @@ class ClampOp(Elementwise):
 
     def reference(self, *operands: Array) -> Array:
         x, low, high = operands
-        return np.minimum(np.maximum(x, low), high)
+        return smaller(larger(x, low), high)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         x, low, high = operands

@@ -26,6 +26,8 @@ from mlc.dialects.tensor.op import (
     tensor_of,
     text_property,
 )
+from mlc.dialects.tensor.order import Combine
+from mlc.dialects.tensor.rounded import larger, smaller
 
 PREDICATES: dict[str, np.ufunc] = {
     "eq": np.equal,
@@ -243,11 +245,11 @@ class Extremum(Binary):
 
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     OPS: ClassVar[Mapping[str, type[Any]]]  # by kind of dtype
-    NUMPY: ClassVar[np.ufunc]
+    COMBINE: ClassVar[Combine]
     WINS: ClassVar[str]
 
     def reference(self, *operands: Array) -> Array:
-        return type(self).NUMPY(*operands)
+        return type(self).COMBINE(*operands)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.apply(type(self).OPS[self.dtype.kind], *operands)
@@ -270,7 +272,7 @@ class MaxOp(Extremum):
     OPS: ClassVar[Mapping[str, type[Any]]] = by_kind(
         arith.MaximumfOp, arith.MaxSIOp, arith.OrIOp, uint=arith.MaxUIOp
     )
-    NUMPY: ClassVar[np.ufunc] = np.maximum
+    COMBINE: ClassVar[Combine] = staticmethod(larger)
     WINS: ClassVar[str] = "gt"
 
 
@@ -282,7 +284,7 @@ class MinOp(Extremum):
     OPS: ClassVar[Mapping[str, type[Any]]] = by_kind(
         arith.MinimumfOp, arith.MinSIOp, arith.AndIOp, uint=arith.MinUIOp
     )
-    NUMPY: ClassVar[np.ufunc] = np.minimum
+    COMBINE: ClassVar[Combine] = staticmethod(smaller)
     WINS: ClassVar[str] = "lt"
 
 

@@ -19,6 +19,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, NegOp
 from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, same_array
+from mlc.dialects.tensor.rounded import hypot
 
 COMPLEX_OF: dict[DType, DType] = {F32: C64, F64: C128}
 """The complex dtype of parts of a dtype."""
@@ -112,7 +113,7 @@ class MagnitudeOp(PartOf):
     WEIGHT: ClassVar[float] = 12.0
 
     def reference(self, *operands: Array) -> Array:
-        return np.absolute(operands[0])
+        return hypot(np.real(operands[0]), np.imag(operands[0]))
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.apply(functions.HypotOp, b.real(operands[0]), b.imag(operands[0]))

@@ -26,6 +26,7 @@ from mlc.dialects.tensor.op import (
     Tensor,
     TensorOp,
 )
+from mlc.dialects.tensor.rounded import over, times
 
 STORAGE_REMEDY = "fp8 only stores numbers; compute with x.astype(np.float32)"
 
@@ -283,6 +284,9 @@ class MulOp(ArithBinary):
     INT: ClassVar[type[Any]] = arith.MuliOp
     NUMPY: ClassVar[np.ufunc] = np.multiply
 
+    def reference(self, *operands: Array) -> Array:
+        return times(*operands)
+
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return (
             b.apply(arith.AndIOp, *operands) if self.dtype is BOOL else super().scalar(b, *operands)
@@ -311,7 +315,7 @@ class DivOp(Binary):
     WEIGHT: ClassVar[float] = 4.0
 
     def reference(self, *operands: Array) -> Array:
-        return np.divide(*operands)
+        return over(*operands)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
         return b.apply(arith.DivfOp, *operands)

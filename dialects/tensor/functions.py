@@ -28,6 +28,7 @@ from mlc.dialects.tensor.elementwise import (
     Unary,
 )
 from mlc.dialects.tensor.op import Array, OpBuilder, same_array
+from mlc.dialects.tensor.rounded import hypot
 
 
 class Tensors:
@@ -137,10 +138,9 @@ class RsqrtOp(FloatFunction):
     WEIGHT: ClassVar[float] = 11.0
     MATH: ClassVar[type[Any]] = math.RsqrtOp
 
-    @staticmethod
-    def NUMPY(x: Array) -> Array:  # noqa: N802 - a function where others have a ufunc
-        """One over the root."""
-        return 1 / np.sqrt(x)
+    def reference(self, *operands: Array) -> Array:
+        wide = operands[0].astype(self.dtype.accumulator.numpy, copy=False)
+        return same_array(1 / np.sqrt(wide), self.dtype)
 
     def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
         return t.times(-0.5, t.div(y, x))
@@ -326,7 +326,9 @@ class HypotOp(BinaryFunction):
     FLOPS: ClassVar[int] = 4
     WEIGHT: ClassVar[float] = 22.0
     MATH: ClassVar[type[Any]] = functions.HypotOp
-    NUMPY: ClassVar[Callable[..., Any]] = np.hypot
+
+    def reference(self, *operands: Array) -> Array:
+        return hypot(*operands)
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         """The cosine and the sine of the point's angle; both 0 at the origin."""

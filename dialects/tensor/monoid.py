@@ -16,6 +16,8 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dtypes import BOOL, I64, NUMBERS, REALS, DType, numpy_dtype
 from mlc.dialects.tensor.element import ElementBuilder, by_kind
 from mlc.dialects.tensor.op import Array
+from mlc.dialects.tensor.order import COMBINE, Order, plus
+from mlc.dialects.tensor.rounded import extreme, times
 
 State = tuple[SSAValue, ...]
 
@@ -61,8 +63,8 @@ class Monoid(abc.ABC):
         return state[0]
 
     @abc.abstractmethod
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        """The meaning on NumPy arrays."""
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
+        """The meaning on NumPy arrays; `order` is how inexact numbers are combined."""
 
 
 def _wide(x: Array) -> Array:
@@ -95,8 +97,10 @@ class Sum(_Simple):
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (0,)  # +0.0, as in NumPy: the sum of nothing, and of -0.0 alone, is 0.0
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
         wide = _wide(x)
+        if order != "any":
+            return COMBINE[order](plus, wide, axes, 0)
         return np.any(x, axis=axes) if x.dtype == bool else np.sum(wide, axes, wide.dtype)
 
 
@@ -115,8 +119,10 @@ class Prod(_Simple):
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (1,)
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
         wide = _wide(x)
+        if order != "any":
+            return COMBINE[order](times, wide, axes, 1)
         return np.all(x, axis=axes) if x.dtype == bool else np.prod(wide, axes, wide.dtype)
 
 
@@ -132,8 +138,8 @@ class Max(_Simple):
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.lowest,)
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.max(_wide(x), axis=axes)
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
+        return extreme(_wide(x), axes, largest=True)
 
 
 class Min(_Simple):
@@ -148,8 +154,8 @@ class Min(_Simple):
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.highest,)
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
-        return np.min(_wide(x), axis=axes)
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
+        return extreme(_wide(x), axes, largest=False)
 
 
 class _ArgExtremum(Monoid):
@@ -195,7 +201,7 @@ class ArgMax(_ArgExtremum):
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.lowest, I64.highest)
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
         return np.argmax(_wide(x), axis=axes[0])
 
 
@@ -209,7 +215,7 @@ class ArgMin(_ArgExtremum):
     def identity(self, dtype: DType) -> tuple[int | float, ...]:
         return (dtype.highest, I64.highest)
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
         return np.argmin(_wide(x), axis=axes[0])
 
 

@@ -26,6 +26,7 @@ from mlc.dialects.tensor.op import (
     tensor_of,
     text_property,
 )
+from mlc.dialects.tensor.order import Order, contract
 from mlc.dialects.tensor.shape import BroadcastOp
 
 
@@ -59,6 +60,15 @@ class Reduction(TensorOp):
         The last are in the operands' order.
         """
         raise NotImplementedError(self.name)
+
+    def order(self) -> Order:
+        """How the reference combines summands, and compiled code with numerics "strict"."""
+        if not self.summand().is_inexact or self.combiner().name not in ("sum", "prod"):
+            return "any"
+        return self._inexact_order() if self.words()[2] else "in turn"
+
+    def _inexact_order(self) -> Order:
+        return "in turn"
 
     def sizes(self) -> dict[str, Dim]:
         """The dim of every letter."""
@@ -154,7 +164,13 @@ class ReduceOp(Reduction):
     def reference(self, *operands: Array) -> Array:
         if not self.axes():
             return operands[0]
-        return same_array(self.combiner().reference(operands[0], self.axes()), self.dtype)
+        found = self.combiner().reference(operands[0], self.axes(), self.order())
+        return same_array(found, self.dtype)
+
+    def _inexact_order(self) -> Order:
+        # a complex 1 does not keep every number: nothing may be multiplied by the product of none
+        product_of_pairs = self.monoid.data == "prod" and self.dtype.kind == "complex"
+        return "in turn" if product_of_pairs else "in lanes"
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         source = dtype_of(tensor_of(self.x).element_type)
@@ -206,15 +222,17 @@ class Product(Reduction):
     def summand(self) -> DType:
         return self.dtype.accumulator
 
-    def multiply(self, words: Sequence[str], result: str, operands: Sequence[Array]) -> Array:
-        """The sum of products of arrays whose axes have these letters, in the op's dtype."""
+    def multiply(self, operands: Sequence[Array]) -> Array:
+        """The sum of products of arrays whose axes have the op's letters, in its dtype."""
+        words, result, summed = self.words()
         text = f"{','.join(words)}->{result}"
         if self.dtype.kind == "bool":
             counts = np.einsum(text, *(x.astype(np.int64) for x in operands))
             return counts > 0
         wide: list[Any] = [x.astype(self.summand().numpy, copy=False) for x in operands]
-        product_: Any = np.einsum(text, *wide, optimize=True)
-        return same_array(product_, self.dtype)
+        if (order := self.order()) == "any":
+            return same_array(np.einsum(text, *wide, optimize=True), self.dtype)
+        return same_array(contract(order, words, result, summed, wide), self.dtype)
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         left, right = self.factors(b, at)
@@ -235,6 +253,12 @@ class Product(Reduction):
     def flops(self) -> Dim:
         """Multiplications and additions."""
         return product(self.iteration()) * 2
+
+
+def sum_order(words: Sequence[str], result: str) -> Order:
+    """Of a product of matrices "in turn", of one with a vector "in lanes"."""
+    free = [[c for c in result if c not in other] for other in reversed(words)]
+    return "in turn" if all(free) else "in lanes"
 
 
 @irdl_op_definition
@@ -285,8 +309,11 @@ class ContractOp(Product):
         return operands, result, "".join(c for c in both if c not in result)
 
     def reference(self, *operands: Array) -> Array:
+        return self.multiply(operands)
+
+    def _inexact_order(self) -> Order:
         words, result, _ = self.words()
-        return self.multiply(words, result, operands)
+        return sum_order(words, result)
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         words, result, _ = self.words()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -25,6 +26,8 @@ from mlc.dialects.tensor.op import (
     int_property,
     text_property,
 )
+from mlc.dialects.tensor.order import Order
+from mlc.dialects.tensor.rounded import times, winning_zeros, with_sign_of_zeros
 
 
 class LogSumExp(Monoid):
@@ -63,7 +66,7 @@ class LogSumExp(Monoid):
     def finalise(self, b: ElementBuilder, state: State) -> SSAValue:
         return b.apply(arith.AddfOp, state[0], b.apply(math.LogOp, state[1]))
 
-    def reference(self, x: Array, axes: tuple[int, ...]) -> Array:
+    def reference(self, x: Array, axes: tuple[int, ...], order: Order) -> Array:
         return np.logaddexp.reduce(x, axis=axes)
 
 
@@ -77,19 +80,25 @@ SCANS: dict[str, Monoid] = {
     **{name: MONOIDS[name] for name in ("sum", "prod", "max", "min")},
     "logsumexp": LogSumExp(),
 }
-_UFUNCS: dict[str, np.ufunc] = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "logsumexp": np.logaddexp,
-}
 _ON_BOOL: dict[str, np.ufunc] = {
     "sum": np.logical_or,
     "prod": np.logical_and,
     "max": np.logical_or,
     "min": np.logical_and,
 }
+
+
+def _accumulated(name: str, x: Array) -> Array:
+    """The running results along the first axis, in turn."""
+    if name in ("max", "min"):
+        largest = name == "max"
+        found = (np.maximum if largest else np.minimum).accumulate(x, axis=0)
+        wins = np.logical_or.accumulate(winning_zeros(x, largest=largest), axis=0)
+        return with_sign_of_zeros(found, wins, largest=largest)
+    if name == "prod" and x.dtype.kind == "c":
+        return np.array(list(itertools.accumulate(x, times)), x.dtype).reshape(x.shape)
+    ufuncs: dict[str, np.ufunc] = {"sum": np.add, "prod": np.multiply, "logsumexp": np.logaddexp}
+    return ufuncs[name].accumulate(x, axis=0, dtype=x.dtype)
 
 
 @irdl_op_definition
@@ -162,10 +171,10 @@ class ScanOp(Whole):
         """Whether an element's own value is left out of its result."""
         return self.kind.data == "exclusive"
 
-    def start(self) -> tuple[int | float, ...]:
+    def start(self) -> tuple[complex, ...]:
         """The state before the first element; a sum that leaves it out begins with +0, not -0."""
-        if self.is_exclusive and self.monoid.data == "sum" and self.dtype.kind == "float":
-            return (0.0,)
+        if self.monoid.data == "sum" and self.dtype.is_inexact and not self.is_exclusive:
+            return (complex(-0.0, -0.0) if self.dtype.kind == "complex" else -0.0,)
         return self.combiner().identity(self.dtype)
 
     def reference(self, *operands: Array) -> Array:
@@ -175,7 +184,7 @@ class ScanOp(Whole):
         if x.dtype == bool:
             found = _ON_BOOL[name].accumulate(x, axis=0)
         else:
-            found = _UFUNCS[name].accumulate(x, axis=0, dtype=x.dtype)
+            found = _accumulated(name, x)
         if self.is_exclusive and len(found):
             first = np.full_like(found[:1], self.start()[0])
             found = np.concatenate([first, found[:-1]])

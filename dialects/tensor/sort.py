@@ -102,7 +102,15 @@ class SortOp(Sorting):
         return operands[0]
 
     def reference(self, *operands: Array) -> Array:
-        return np.take_along_axis(operands[0], _argsort(operands[0], self.order.data), axis=-1)
+        x, ascending = operands[0], self.order.data == "ascending"
+        found = np.take_along_axis(x, _argsort(x, self.order.data), axis=-1)
+        if self.dtype.kind != "float":
+            return found
+        negative = np.sum((x == 0) & np.signbit(x), axis=-1, keepdims=True)  # -0 comes before 0
+        number = np.cumsum(found == 0, axis=-1)
+        is_negative = (number <= negative) if ascending else (number > number[..., -1:] - negative)
+        signs = np.where(is_negative, -1, 1).astype(found.dtype)
+        return np.where(found == 0, np.copysign(found, signs), found)
 
     def jvp(self, b: OpBuilder, tangents: Sequence[SSAValue | None]) -> SSAValue | None:
         from mlc.dialects.tensor.tangents import sort_tangent

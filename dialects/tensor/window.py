@@ -159,10 +159,8 @@ class ConvOp(Windowed, Product):
 
     def reference_at(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Array:
         """The meaning for a concrete result shape."""
-        words, result, _ = self.words()
         lhs, rhs = operands
-        view = windows_of(lhs, self.axes[0], self.concrete(operands, shape))
-        return self.multiply(words, result, (view, rhs))
+        return self.multiply((windows_of(lhs, self.axes[0], self.concrete(operands, shape)), rhs))
 
     def stored_operands(self) -> tuple[int, ...]:
         # each element is read many times; filters in several tensors are packed from each
@@ -308,7 +306,7 @@ class WindowOp(Windowed):
             return np.array(view)
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
-        return same_array(self.combiner().reference(view, places), self.dtype)
+        return same_array(self.combiner().reference(view, places, self.order()), self.dtype)
 
     def stored_operands(self) -> tuple[int, ...]:
         """Where windows overlap, elements are read more than once."""

@@ -212,10 +212,18 @@ def _extract(e: FunctionText, op: vector.ExtractOp) -> None:
 def _insert(e: FunctionText, op: vector.InsertOp) -> None:
     value, target, *dynamic = op.operands
     where = _position(e, op, dynamic)
+    kind = e.type(target.type)
+    if is_complex(target.type):
+        found = e[target]
+        for part, lane in enumerate(both_parts([int(where)], lanes_of(target.type) or 1)):
+            real = e.put(f"extractelement {e.type(value.type)} {e[value]}, i64 {part}")
+            element = kind.rpartition(" x ")[2].removesuffix(">")
+            found = e.put(f"insertelement {kind} {found}, {element} {real}, i64 {lane}")
+        e[op.results[0]] = found
+        return
     e.define(
         op.results[0],
-        f"insertelement {e.type(target.type)} {e[target]}, {e.type(value.type)} {e[value]}, "
-        f"i64 {where}",
+        f"insertelement {kind} {e[target]}, {e.type(value.type)} {e[value]}, i64 {where}",
     )
 
 

@@ -26,6 +26,7 @@ from xdsl.traits import Pure
 
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.numerics import Numerics
 from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
 
 _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
@@ -82,6 +83,7 @@ class CarryingBody(Protocol):
 class LoopBuilder(IndexBuilder):
     """Appends ops to the current block, and blocks to ops."""
 
+    numerics: Numerics = "standard"
     unchanging: frozenset[SSAValue] = frozenset()
     """Buffers that nobody writes while the function runs."""
 

@@ -24,8 +24,8 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type, memory_type
 from mlc.lowering.loops.contraction_nest import ContractionNest, Part
 from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope
-from mlc.lowering.loops.reduce import lower_reduction
 
 
 def contraction_of(kernel: KernelOp) -> Product | None:
@@ -257,7 +257,7 @@ class TiledContraction(ContractionNest):
         row_at = [self.split(self.roles.m, Position(row)) for row in rows]
         first_column = b.add(column[0], b.mul(column[1], self.columns))
         start = b.mul(b.mul(column[1], self.columns), inner)
-        zero = b.element(0, self.dtype, self.lanes)
+        before = self.before(batch, row_at, first_column, depth)
 
         def step(
             k: Index, k_at: dict[str, Position], sums: Sequence[SSAValue]
@@ -279,7 +279,7 @@ class TiledContraction(ContractionNest):
                 ]
             return result
 
-        sums = self.along_depth(depth, step, [zero] * (self.rows * self.vectors))
+        sums = self.along_depth(depth, step, before)
         if self.waiting is not None:
             self.write_from_memory(self.waiting, batch, first_row, first_column, depth, sums)
             return
@@ -289,6 +289,30 @@ class TiledContraction(ContractionNest):
             b.when(
                 inside, partial(self.write_row, {**batch, **row_at[r]}, first_column, depth, mine)
             )
+
+    def before(
+        self,
+        batch: dict[str, Position],
+        rows: Sequence[dict[str, Position]],
+        first: Index,
+        depth: tuple[Index, Index],
+    ) -> Sequence[SSAValue]:
+        """What a tile's sums begin with: with numerics "strict" the sums of earlier blocks."""
+        b = self.b
+        zeros = [b.element(0, self.dtype, self.lanes)] * (self.rows * self.vectors)
+        starts = b.compare("eq", depth[0], 0)
+        if not self.in_result or b.numerics != "strict" or starts is True:
+            return zeros
+
+        def earlier() -> list[SSAValue]:
+            found: list[SSAValue] = []
+            for row in rows:
+                for v in range(self.vectors):
+                    point, mask = self.place({**batch, **row}, b.add(first, v * self.lanes))
+                    found.append(self.s.lanes(self.lanes, mask).load(self.s.outputs[0], point))
+            return found
+
+        return earlier() if starts is False else b.pick_all(starts, lambda: zeros, earlier)
 
     def from_panel(self, packed: SSAValue, base: Index) -> list[SSAValue]:
         """The vectors of one row of a packed panel."""
@@ -351,15 +375,21 @@ class TiledContraction(ContractionNest):
         self, at: dict[str, Position], column: Index, depth: tuple[Index, Index], total: SSAValue
     ) -> None:
         """Writes a vector of a tile: its results, or sums that wait for the next block."""
-        mask = None  # where tiles come out even, as masked stores are slow without AVX-512
-        if not isinstance(self.size.n, int) or self.size.n % self.columns:
-            mask = self.b.mask(self.b.sub(self.size.n, column), self.lanes)
-        where = {**at, **self.split(self.n, Position(column, 1))}
-        point = tuple(where[c] for c in self.result_word)
+        point, mask = self.place(at, column)
         if self.in_result:
             self.accumulate(point, mask, total, depth)
         else:
             self.finish(point, mask, total)
+
+    def place(
+        self, at: dict[str, Position], column: Index
+    ) -> tuple[tuple[Position, ...], SSAValue | None]:
+        """Where a vector of a tile lies in the result, and which lanes of it are there."""
+        mask = None  # where tiles come out even, as masked stores are slow without AVX-512
+        if not isinstance(self.size.n, int) or self.size.n % self.columns:
+            mask = self.b.mask(self.b.sub(self.size.n, column), self.lanes)
+        where = {**at, **self.split(self.n, Position(column, 1))}
+        return tuple(where[c] for c in self.result_word), mask
 
     def tile_in_memory(self) -> SSAValue | None:
         """Room for a tile's sums on the thread's stack; None where the epilogue is short."""
@@ -421,7 +451,7 @@ class TiledContraction(ContractionNest):
         def with_earlier() -> SSAValue:
             return e.apply(add, e.load(out, point), block)
 
-        first = b.compare("eq", p, 0)
+        first = b.numerics == "strict" or b.compare("eq", p, 0)
         if isinstance(first, bool):
             total = alone() if first else with_earlier()
         else:

@@ -168,15 +168,17 @@ class Lanes:
         elif op in _NO_FLAGS:
             properties = {}
         else:
-            # the sign of max(-0, +0) is nobody's business; NaN still wins (NumPy)
-            either_zero = op in (arith.MaximumfOp, arith.MinimumfOp)
+            # the sign of max(-0, +0) is nobody's business but strict's; NaN still wins (NumPy)
+            either_zero = op in (arith.MaximumfOp, arith.MinimumfOp) and self.b.numerics != "strict"
             properties = {"fastmath": EITHER_ZERO if either_zero else NO_FAST_MATH}
         return self.b.value(
             op.create(operands=operands, result_types=[operands[0].type], properties=properties)
         )
 
     def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
-        """x * y + z, rounded once."""
+        """x * y + z, rounded once; with numerics "strict" twice."""
+        if self.b.numerics == "strict":
+            return self.apply(arith.AddfOp, self.apply(arith.MulfOp, x, y), z)
         return self.apply(math.FmaOp, x, y, z)
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:

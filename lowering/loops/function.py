@@ -20,6 +20,7 @@ from mlc.dialects import par
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import RESULTS, Nest, nest_of
+from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.loops.arithmetic import INDEX, Index
@@ -220,6 +221,7 @@ def lower_kernel(
     types = [kind for kind, _ in arguments]
     block = Block(arg_types=types)
     b = builder(block)
+    b.numerics = numerics_of(op)
     write(signature.scope(b, block, sites, serial=serial))
     b.block.add_op(func.ReturnOp.create())
     function = func.FuncOp.create(

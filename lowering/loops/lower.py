@@ -51,9 +51,9 @@ from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, mem
 from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
 from mlc.lowering.loops.control import Home, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
+from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.library import library_scratch, lower_library
-from mlc.lowering.loops.reduce import lower_reduction
 from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
 from mlc.lowering.loops.selection import lower_selection

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
+from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Position
@@ -23,9 +24,6 @@ from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
-
-BLOCKS = 64  # a full reduction is cut into at most so many blocks, one partial state each
-BLOCK_ELEMENTS = 8192  # in each at least so many: 32 KiB of f32, a first-level cache
 
 
 class ReductionNest:
@@ -48,6 +46,8 @@ class ReductionNest:
         )
         self.lanes = s.schedule.lanes
         self.unroll = s.schedule.unroll
+        self.copies = self.unroll if self.lanes > 1 else 1  # of the state, along a reduced axis
+        self.in_turn: bool = s.nest.order == "in turn"
         self.counted = max(s.nest.counted, default=-1) if len(self.states) > 1 else -1
 
     # pieces ---------------------------------------------------------------------------------
@@ -134,8 +134,7 @@ class ReductionNest:
         self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
     ) -> State:
         """The state of one result element, with the first group of `order` in [low, high)."""
-        copies = self.unroll if self.lanes > 1 else 1
-        state = len(self.states)
+        copies, state = self.copies, len(self.states)
 
         def nest(
             k: int, at: dict[int, Position], carried: Sequence[SSAValue]
@@ -149,21 +148,26 @@ class ReductionNest:
 
                 return self.b.loop(start, end, 1, trip, carried)
 
-            def body(
-                i: Index, mask: SSAValue | None, c: tuple[SSAValue, ...]
-            ) -> Sequence[SSAValue]:
-                here = {**at, group: Position(i, 1)}
-                e = self.s.lanes(self.lanes, mask)
-                return self.step(e, [here[g] for g in range(len(self.axes.groups))], c)
-
-            return vector_loop(
-                self.s, start, end, body, lanes=self.lanes, unroll=copies, inits=list(carried)
-            )
+            return self.walk(start, end, at, carried)
 
         result = nest(0, fixed, self.identity(self.lanes, copies))
         sets = [tuple(result[u * state : (u + 1) * state]) for u in range(copies)]
         folded = self.fold_sets(self.s.lanes(self.lanes), sets)
         return self.fold_lanes(folded, self.lanes)
+
+    def walk(
+        self, low: Index, high: Index, at: dict[int, Position], inits: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """The states with the elements [low, high) of the vector's axis combined into them."""
+
+        def body(i: Index, mask: SSAValue | None, c: tuple[SSAValue, ...]) -> Sequence[SSAValue]:
+            here = {**at, self.vector: Position(i, 1)}
+            e = self.s.lanes(self.lanes, mask)
+            return self.step(e, [here[g] for g in range(len(self.axes.groups))], c)
+
+        return vector_loop(
+            self.s, low, high, body, lanes=self.lanes, unroll=self.copies, inits=list(inits)
+        )
 
     def state_of(
         self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
@@ -206,6 +210,13 @@ class ReductionNest:
 
         self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))
 
+    def block_size(self, order: Sequence[int]) -> Index:
+        """Positions of the outermost reduced group in a block."""
+        b, single = self.b, len(order) == 1
+        multiple = self.lanes * self.unroll if single else 1
+        block = b.round_up(b.ceil_div(self.axes.sizes[order[0]], BLOCKS), multiple)
+        return b.max(block, BLOCK_ELEMENTS if single else 1)
+
     def in_blocks(self, order: Sequence[int]) -> None:
         """A single result element: fixed blocks of the outermost reduced group.
 
@@ -214,14 +225,12 @@ class ReductionNest:
         b, s = self.b, self.s
         fixed = dict.fromkeys(self.kept, Position(0))
         size = self.axes.sizes[order[0]]
-        multiple = self.lanes * self.unroll if len(order) == 1 else 1
         total = b.product([self.axes.sizes[k] for k in order])
-        least = BLOCK_ELEMENTS if len(order) == 1 else 1
-        if isinstance(total, int) and total <= 2 * BLOCK_ELEMENTS:
+        if self.in_turn or (isinstance(total, int) and total <= 2 * BLOCK_ELEMENTS):
             state = self.state_of(fixed, order, 0, size)
             self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
             return
-        block = b.max(b.round_up(b.ceil_div(size, BLOCKS), multiple), least)
+        block = self.block_size(order)
         count = b.ceil_div(size, block)
         searches = repays_search(self)
         partials = [
@@ -310,7 +319,14 @@ class ReductionNest:
                 return
             self.columns(fixed, low, high)
 
-        self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))
+        def body(thread: Index, threads: Index) -> None:
+            self.prepare()
+            nest(0, {}, thread, threads)
+
+        self.s.parallel(self.b.product(self.axes.sizes), body)
+
+    def prepare(self) -> None:
+        """What a thread needs for itself."""
 
     def columns(self, fixed: dict[int, Position], low: Index, high: Index) -> None:
         """Columns [low, high): blocks of `unroll` vectors, then masked vectors."""
@@ -359,17 +375,3 @@ class ReductionNest:
 def as_index(b: LoopBuilder, value: SSAValue) -> Index:
     """An i64 as an index."""
     return b.value(arith.IndexCastOp.create(operands=[value], result_types=[INDEX]))
-
-
-def lower_reduction(s: KernelScope) -> None:
-    """A kernel that holds one reduction, or a contraction too small to pack."""
-    nest = ReductionNest(s)
-    if not nest.axes.groups:
-        nest.at_a_point()
-    elif nest.vector in nest.reduced:
-        nest.along_reduced()
-    elif nest.kept:
-        nest.along_kept()
-    else:
-        nest.vector = nest.reduced[-1]
-        nest.along_reduced()

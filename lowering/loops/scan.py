@@ -40,6 +40,8 @@ class ScanNest:
         self.axis: int = op.axis.value.data
         self.last = len(self.sizes) - 1
         self.lanes: int = s.schedule.lanes
+        inexact = op.dtype.is_inexact and self.monoid.name in ("sum", "prod")
+        self.in_turn: bool = inexact and s.b.numerics == "strict"
 
     def run(self) -> None:
         """The loops over all axes but the scanned one and, walking down columns, the last one."""
@@ -110,6 +112,9 @@ class ScanNest:
 
     def row(self, at: dict[int, Position]) -> None:
         """One row: whole registers, and one that is partly filled, at the end that is met last."""
+        if self.in_turn:
+            self.row_in_turn(at)
+            return
         b, lanes, size = self.b, self.lanes, self.sizes[self.last]
         whole = b.mul(b.div(size, lanes), lanes)
         rest = b.sub(size, whole)
@@ -154,6 +159,43 @@ class ScanNest:
         before = tuple(e.spread(x) for x in carried)
         self.store(e, point, self.combine(e, before, state))
         return following
+
+    def row_in_turn(self, at: dict[int, Position]) -> None:
+        """One row, an element after the other; they are read and written by the register."""
+        b, size, lanes = self.b, self.sizes[self.last], self.lanes
+        whole = b.mul(b.div(size, lanes), lanes)
+        carried: Sequence[SSAValue] = self.start(1)
+        for low, high, step in ((0, whole, lanes), (whole, size, 1)):
+
+            def trip(step: int, i: Index, *c: SSAValue) -> Sequence[SSAValue]:
+                first = b.sub(b.sub(size, step), i) if self.op.is_backward else i
+                return self.chain(at, first, step, c)
+
+            carried = b.loop(low, high, step, partial(trip, step), carried)
+
+    def chain(self, at: dict[int, Position], i: Index, lanes: int, carried: State) -> State:
+        """`lanes` results from element i on, in turn; gives the state with all of them."""
+        e, one = self.s.lanes(lanes), self.s.lanes(1)
+        point, state = self.element(e, {**at, self.last: Position(i, 1)})
+        found = list(state)
+        for lane in range(lanes)[:: -1 if self.op.is_backward else 1]:
+            mine = tuple(self._lane(x, lane) for x in state) if lanes > 1 else state
+            after = self.combine(one, carried, mine)
+            stored = carried if self.op.is_exclusive else after
+            pairs = zip(stored, found, strict=True)
+            found = [self._inserted(x, to, lane) if lanes > 1 else x for x, to in pairs]
+            carried = after
+        self.store(e, point, tuple(found))
+        return carried
+
+    def _inserted(self, x: SSAValue, to: SSAValue, lane: int) -> SSAValue:
+        return self.b.value(
+            vector.InsertOp.create(
+                operands=[x, to],
+                result_types=[to.type],
+                properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
+            )
+        )
 
     def _moved(self, fill: State, state: State, distance: int) -> State:
         """Each lane's state from `distance` lanes before it; from `fill` where there is none."""

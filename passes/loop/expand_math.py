@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import functions
+from mlc.dialects.numerics import Numerics, numerics_of
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.passes.loop import (
@@ -120,9 +121,19 @@ def unit_of(target: CpuTarget | GpuTarget) -> MathUnit:
     return MathUnit.LANE_TABLES if target.has_lane_tables else MathUnit.NONE
 
 
-def expand(function: func.FuncOp, unit: MathUnit = MathUnit.NONE) -> None:
+BY_NUMERICS: Mapping[Numerics, Mapping[type[Operation], LaneFunction]] = {
+    "strict": {functions.HypotOp: power.unfused_hypot},
+    "standard": {},
+    "fast": {},
+}
+"""What takes the place of all of them."""
+
+
+def expand(
+    function: func.FuncOp, unit: MathUnit = MathUnit.NONE, numerics: Numerics = "standard"
+) -> None:
     """Replaces every op of `FUNCTIONS` in the function, in place."""
-    chosen = CHOSEN[unit]
+    chosen = {**CHOSEN[unit], **BY_NUMERICS[numerics]}
     found = [op for op in function.walk() if type(op) in FUNCTIONS]
     if not found:
         return
@@ -147,7 +158,7 @@ class ExpandMathPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands in every function, for the module's target."""
-        unit = unit_of(target_of(op))
+        unit, numerics = unit_of(target_of(op)), numerics_of(op)
         for function in op.walk():
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                expand(function, unit)
+                expand(function, unit, numerics)

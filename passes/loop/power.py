@@ -207,7 +207,12 @@ def rsqrt(b: LaneBuilder, x: SSAValue) -> SSAValue:
     return b.div(b.constant(1.0), b.sqrt(x))
 
 
-def hypot(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+def unfused_hypot(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
+    """As `hypot`, the bits of its reference. f32: 0.51 ulp, f64: 1.3 ulp."""
+    return hypot(b, x, y, fused=False)
+
+
+def hypot(b: LaneBuilder, x: SSAValue, y: SSAValue, *, fused: bool = True) -> SSAValue:
     """
     sqrt(x^2 + y^2). f32: 0.51 ulp, f64: 1.1 ulp; inf if either is infinite, even beside NaN.
 
@@ -217,7 +222,7 @@ def hypot(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
     if b.format is BINARY32:
         w = b.in_binary64()
         u, v = w.widen(x), w.widen(y)
-        result = b.narrow(w.sqrt(w.fma(u, u, w.mul(v, v))), b.float_type)
+        result = b.narrow(w.sqrt(w.add(w.mul(u, u), w.mul(v, v))), b.float_type)
     else:
         u, v = b.abs(x), b.abs(y)
         larger = b.select(b.compare("ogt", v, u), v, u)
@@ -230,6 +235,9 @@ def hypot(b: LaneBuilder, x: SSAValue, y: SSAValue) -> SSAValue:
         u, v = b.mul(u, down), b.mul(v, down)
         larger = b.select(b.compare("ogt", v, u), v, u)
         smaller = b.select(b.compare("ogt", v, u), u, v)
-        total = b.fma(larger, larger, b.mul(smaller, smaller))
+        square = b.mul(smaller, smaller)
+        total = b.add(b.mul(larger, larger), square)
+        if fused:
+            total = b.fma(larger, larger, square)
         result = b.mul(b.sqrt(total), up)
     return b.select(infinite, b.constant(INFINITY), result)

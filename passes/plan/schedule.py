@@ -21,6 +21,7 @@ from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 
 GRAIN_SECONDS = 2.5e-5
@@ -93,6 +94,8 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     grain = int(GRAIN_SECONDS / element_s(weight, target))
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)
+    if nest.order != "any":
+        lanes = min(lanes, LANES)
     if nest.reduction is None:
         return Schedule(
             lanes=lanes,
@@ -102,6 +105,10 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         )
     axis = _vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
+    if nest.order == "in lanes":
+        unroll = LANES // lanes
+    elif nest.order == "in turn" and axis >= nest.rank:
+        lanes = unroll = 1
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
         unroll = 2  # each state holds two vectors
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
@@ -134,6 +141,8 @@ def _vector_axis(nest: Nest) -> int:
     votes = contiguous_votes(nest, of_points=True)
     windows = nest.reduction.window_axes() if nest.reduction is not None else ()
     reduced = [axis for axis in range(nest.rank, len(nest.sizes)) if axis not in windows]
+    if nest.order != "any":
+        reduced = reduced[-1:] if nest.order == "in lanes" or not nest.rank else []
     candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
     one = Dim.const(1)
     useful = [axis for axis in candidates if nest.sizes[axis] != one] or candidates

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
@@ -76,6 +77,8 @@ def starts_of(
         return  # nothing to compute
     reduced = [axis for axis in range(rank, len(space)) if space[axis] != one]
     many = [axis for axis in reduced if least is not None and estimate(space[axis]) >= least]
+    if _is_ordered(seed):
+        reduced = many = []
     words, result, _ = seed.words()
     seen: set[tuple[int, ...]] = set()
     for word in (*words, result[:1]):
@@ -280,7 +283,12 @@ def _may_fold(op: TensorOp) -> bool:
     """Whether partial results of tiles combine to the result, and no less exactly."""
     if fold_of(op) not in FOLDS or not isinstance(op, Reduction):
         return False
-    return op.summand() == op.dtype and op.dtype.kind != "bool"
+    return op.summand() == op.dtype and op.dtype.kind != "bool" and not _is_ordered(op)
+
+
+def _is_ordered(op: Reduction) -> bool:
+    """Whether its summands must be combined in the reference's order."""
+    return op.order() != "any" and is_strict(op)
 
 
 def fold_of(op: TensorOp) -> str:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
@@ -48,8 +49,7 @@ class FoldAffinePass(ModulePass):
     name = "mlc-fold-affine"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        mode = op.attributes.get("mlc.numerics")
-        if isinstance(mode, StringAttr) and mode.data == "strict":
+        if is_strict(op):
             return
         target = target_of(op)
         for inner in list(op.walk()):

@@ -5,6 +5,7 @@ reading one element again costs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -16,7 +17,7 @@ from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, sum_order
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.passes.tensor.rules import Rewrite, Rules
 
@@ -44,21 +45,52 @@ def _through(word: str, view: BroadcastOp | TransposeOp) -> str:
     return "".join(renamed[c] for c in source)
 
 
-@RULES.on(ContractOp)
-def contract_of_transpose(op: ContractOp, b: Rewrite) -> SSAValue | None:
+@dataclass(frozen=True)
+class _Folded:
+    """A contraction that reads what is behind a view: letters of its operands and its result."""
+
+    words: tuple[str, ...]
+    operands: tuple[SSAValue, ...]
+    result: str
+
+    def keeps_order(self, op: ContractOp) -> bool:
+        """Whether each sum has the same terms in the same order as the op's."""
+        summed = dict.fromkeys(c for c in "".join(self.words) if c not in self.result)
+        return not op.dtype.is_inexact or (
+            "".join(summed) == op.words()[2]
+            and sum_order(self.words, self.result) == sum_order(*op.words()[:2])
+        )
+
+    def build(self, op: ContractOp, b: Rewrite) -> SSAValue:
+        """The contraction, with the axes that its result lacks."""
+        _, result, _ = op.words()
+        letters = f"{','.join(self.words)}->{self.result}"
+        small = b(ContractOp, *self.operands, letters=letters)
+        if self.result == result:
+            return small
+        sizes, kind = op.sizes(), tensor_of(op.result)
+        if all(sizes[c] == ONE for c in result if c not in self.result):
+            return b(ReshapeOp, small, declared=kind)
+        return b(BroadcastOp, small, letters=f"{self.result}->{result}", declared=kind)
+
+
+def _folded(op: ContractOp, k: int, word: str, x: SSAValue, result: str) -> _Folded:
+    words, operands = list(op.words()[0]), list(op.operands)
+    words[k], operands[k] = word, x
+    return _Folded(tuple(words), tuple(operands), result)
+
+
+def _of_transpose(op: ContractOp) -> _Folded | None:
     """contract(transpose(x), y)  ->  contract(x, y) with the letters in x's order"""
     words, result, _ = op.words()
     for k, x in enumerate(op.operands):
         view = x.owner
         if isinstance(view, TransposeOp):
-            both, operands = list(words), list(op.operands)
-            both[k], operands[k] = _through(words[k], view), view.x
-            return b(ContractOp, *operands, letters=f"{','.join(both)}->{result}")
+            return _folded(op, k, _through(words[k], view), view.x, result)
     return None
 
 
-@RULES.on(ContractOp)
-def contract_of_broadcast(op: ContractOp, b: Rewrite) -> SSAValue | None:
+def _of_broadcast(op: ContractOp) -> _Folded | None:
     """
     contract "mk,kn->mn" (broadcast "k->mk" x), y  ->  broadcast "n->mn" (contract "k,kn->n" x, y)
 
@@ -71,20 +103,12 @@ def contract_of_broadcast(op: ContractOp, b: Rewrite) -> SSAValue | None:
             continue
         word = _through(words[k], view)
         lost = [c for c in words[k] if c not in word and c not in words[1 - k]]
-        if any(c not in result for c in lost):
-            continue
-        both, operands = list(words), list(op.operands)
-        both[k], operands[k] = word, view.x
-        kept = "".join(c for c in result if c not in lost)
-        small = b(ContractOp, *operands, letters=f"{','.join(both)}->{kept}")
-        if not lost:
-            return small
-        return b(BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result))
+        if all(c in result for c in lost):
+            return _folded(op, k, word, view.x, "".join(c for c in result if c not in lost))
     return None
 
 
-@RULES.on(ContractOp)
-def contract_of_new_axis(op: ContractOp, b: Rewrite) -> SSAValue | None:
+def _of_new_axis(op: ContractOp) -> _Folded | None:
     """contract "mk,kn->mn" (reshape x : (k) -> (1, k)), y  ->  reshape (contract "k,kn->n" x, y)"""
     words, result, _ = op.words()
     for k, x in enumerate(op.operands):
@@ -94,12 +118,29 @@ def contract_of_new_axis(op: ContractOp, b: Rewrite) -> SSAValue | None:
         if ONE in shape_of(view.x.type):
             continue
         word = "".join(c for c, dim in zip(words[k], view.shape, strict=True) if dim != ONE)
-        both, operands = list(words), list(op.operands)
-        both[k], operands[k] = word, view.x
-        kept = "".join(c for c in result if c in both[0] or c in both[1])
-        small = b(ContractOp, *operands, letters=f"{','.join(both)}->{kept}")
-        return small if kept == result else b(ReshapeOp, small, declared=tensor_of(op.result))
+        kept = "".join(c for c in result if c in word or c in words[1 - k])
+        return _folded(op, k, word, view.x, kept)
     return None
+
+
+def _found(op: ContractOp) -> Iterator[_Folded]:
+    for find in (_of_transpose, _of_broadcast, _of_new_axis):
+        if (folded := find(op)) is not None:
+            yield folded
+
+
+@RULES.on(ContractOp)
+def contract_of_view(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """contract(view x, y)  ->  contract(x, y), where its sums keep their order"""
+    folded = next((x for x in _found(op) if x.keeps_order(op)), None)
+    return None if folded is None else folded.build(op, b)
+
+
+@RULES.on(ContractOp, numerics="standard")
+def contract_of_any_view(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """contract(view x, y)  ->  contract(x, y)"""
+    folded = next(_found(op), None)
+    return None if folded is None else folded.build(op, b)
 
 
 @RULES.on(TransposeOp)
@@ -142,6 +183,8 @@ def reduce_of_broadcast(op: ReduceOp, b: Rewrite) -> SSAValue | None:
     word = _through(source, view)
     if any(c not in word for c in reduced):
         return None  # the axis is repeated, and a sum counts it
+    if op.dtype.is_inexact and "".join(c for c in word if c in reduced) != reduced:
+        return None  # the sum would be in another order
     kept = "".join(c for c in word if c in result)
     small = b(ReduceOp, view.x, monoid=op.monoid, letters=f"{word}->{kept}")
     return b(BroadcastOp, small, letters=f"{kept}->{result}", declared=tensor_of(op.result))

@@ -14,10 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.control import ForOp, is_inside
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import ContractOp, sum_order
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.stacked import row_read
@@ -55,6 +56,8 @@ def _visit(op: ContractOp, loop: ForOp) -> None:
     trip = fresh((*words, result))
     both, operands = list(words), list(op.operands)
     both[row], operands[row] = trip + words[row], rows
+    if is_strict(op) and sum_order(both, trip + result) != op.order() != "any":
+        return
     before = Emitter(Block(), op.location)
     products = before(ContractOp, *operands, letters=f"{','.join(both)}->{trip}{result}")
     _insert(before.block, loop)

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.comparison import CompareOp
@@ -58,8 +59,7 @@ class ReorderContractionsPass(ModulePass):
     name = "mlc-reorder-contractions"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        mode = op.attributes.get("mlc.numerics")
-        if isinstance(mode, StringAttr) and mode.data == "strict":
+        if is_strict(op):
             return
         rates = _Rates.of(target_of(op))
         for inner in list(op.walk()):

@@ -12,17 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
+from mlc.dialects.numerics import MODES, Numerics, numerics_of
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.passes.remarks import remark
 
-Numerics = Literal["strict", "standard", "fast"]
 Equivalence = Literal["exact", "reassociating", "approximate"]
-_ORDER = {"strict": 0, "standard": 1, "fast": 2}
 EQUIVALENCE: tuple[Equivalence, ...] = ("exact", "reassociating", "approximate")
 """What results have in common, by the weakest numerics that allows it (D1): every bit; the same
 terms in another order or with fewer roundings; less, for numbers near the ends of the range."""
@@ -78,7 +77,7 @@ class Rules:
         """Registers a rule for ops of this class and its subclasses."""
 
         def register(rule: Rule[OpT]) -> Rule[OpT]:
-            entry = Entry(op, rule, EQUIVALENCE[_ORDER[numerics]])
+            entry = Entry(op, rule, EQUIVALENCE[MODES.index(numerics)])
             self._by_op.setdefault(op, []).append(entry)
             return rule
 
@@ -103,8 +102,7 @@ class Rules:
 
     def sweep(self, module: ModuleOp) -> None:
         """Applies the rules to every op of the module that is used, regions included."""
-        mode = module.attributes.get("mlc.numerics")
-        allowed = _ORDER[mode.data] if isinstance(mode, StringAttr) else _ORDER["standard"]
+        allowed = MODES.index(numerics_of(module))
         rewrite = Rewrite()
         for op in module.body.block.ops:
             for region in op.regions:

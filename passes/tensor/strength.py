@@ -111,11 +111,9 @@ def first_powers(op: PowOp, b: Rewrite) -> SSAValue | None:
 
 
 @STRENGTH.on(PowOp)
-def whole_square(op: PowOp, b: Rewrite) -> SSAValue | None:
-    """x ** 2  ->  x * x on integers, which wrap around"""
-    if not op.dtype.is_integer or not is_splat_of(op.rhs, 2):
-        return None
-    return b(MulOp, op.lhs, op.lhs)
+def square(op: PowOp, b: Rewrite) -> SSAValue | None:
+    """x ** 2  ->  x * x, on floats rounded once, on integers wrapping around"""
+    return b(MulOp, op.lhs, op.lhs) if is_splat_of(op.rhs, 2) else None
 
 
 def _integers_twice(op: AddOp | MulOp, b: Rewrite) -> SSAValue | None:
@@ -139,12 +137,6 @@ for _op in (AddOp, MulOp):
 
 
 # Reassociating
-
-
-@STRENGTH.on(PowOp, numerics="standard")
-def square(op: PowOp, b: Rewrite) -> SSAValue | None:
-    """x ** 2.0  ->  x * x, which is rounded once, where a power may be off by its bound"""
-    return b(MulOp, op.lhs, op.lhs) if is_splat_of(op.rhs, 2) else None
 
 
 @STRENGTH.on(PowOp, numerics="standard")

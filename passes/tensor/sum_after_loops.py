@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.control import ForOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
@@ -38,8 +39,7 @@ class SumAfterLoopsPass(ModulePass):
     name = "mlc-sum-after-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        mode = op.attributes.get("mlc.numerics")
-        if isinstance(mode, StringAttr) and mode.data == "strict":
+        if is_strict(op):
             return
         for loop in [x for x in op.walk() if isinstance(x, ForOp)]:
             _visit(loop)

@@ -151,12 +151,14 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(lambda b, x: b(PowOp, x[0], c(b, 0))),
         Example(lambda b, x: b(PowOp, x[0], c(b, 0, I32)), I32),
     ],
-    "whole_square": [Example(lambda b, x: b(PowOp, x[0], c(b, 2, I32)), I32)],
     "_integers_twice": [
         Example(lambda b, x, op=op: b(op, b(op, x[0], c(b, 2**30, I32)), c(b, 2**30, I32)), I32)
         for op in (AddOp, MulOp)
     ],
-    "square": [Example(lambda b, x: b(PowOp, x[0], c(b, 2)))],
+    "square": [
+        Example(lambda b, x: b(PowOp, x[0], c(b, 2))),
+        Example(lambda b, x: b(PowOp, x[0], c(b, 2, I32)), I32),
+    ],
     "root_of_positive": [
         Example(lambda b, x: b(PowOp, b(AbsOp, x[0]), c(b, 0.5))),
         Example(lambda b, x: b(PowOp, b(MulOp, x[0], x[0]), c(b, 0.5))),
