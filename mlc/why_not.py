@@ -35,12 +35,13 @@ from mlc.passes.explain.edges import (
     rule_between,
 )
 from mlc.passes.explain.markup import seconds
+from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.remarks import Remark, listening, place
 from mlc.passes.report import Plan
 from mlc.passes.timeline import kernel_numbers
 from mlc.pipeline import STAGES, compile_module
 
-FORMING = "mlc-form-kernels"
+FORMING = FormKernelsPass.name
 SAMPLE_S = 2e-4  # of one measurement: many times what reading the clock takes
 LEAST_ROUNDS = 5
 MEASURING_S = 0.5  # of all measurements of a plan; the least of them counts
@@ -62,6 +63,7 @@ class Edge:
     remedy: str  # what would make it legal; empty where it is
     chosen_s: float  # predicted, of a call
     other_s: float | None  # with the other decision; None: there is no such plan
+    searched_s: tuple[float, float] | None  # of both by the cost that the search compared
     chosen_kernels: int
     other_kernels: int | None
     measured_s: tuple[float, float] | None = None  # of both plans
@@ -88,6 +90,12 @@ class Edge:
             lines.append(
                 f"  the best plan with them {other}: {seconds(self.other_s)},"
                 f" {self.other_kernels} kernels ({change})"
+            )
+        if self.searched_s is not None:
+            here, there = self.searched_s
+            lines.append(
+                f"  by the cost of the search, which decided: {seconds(here)} and {seconds(there)}"
+                f" ({100 * (there / here - 1):+.1f}%)"
             )
         if self.measured_s is not None:
             here, there = self.measured_s
@@ -176,6 +184,7 @@ class _Made:
     plan: Plan
     kernels: Mapping[KernelOp, int]  # the kernel of which each op is one, or a phase
     remarks: tuple[Remark, ...]
+    searched_s: float  # by the cost that the search compares; 0 where nothing was searched
 
 
 class _Trial:
@@ -191,25 +200,25 @@ class _Trial:
         number_ops(_function(self.module))
         self._made: dict[tuple[str, ...], _Made] = {}
 
-    def _apply(self, module: ModuleOp, first: int, end: int, forced: tuple[str, ...] = ()) -> None:
-        context = Context()
+    def _apply(self, module: ModuleOp, first: int, end: int) -> None:
         for step in self.steps[first:end]:
             options = {name: getattr(self.levels.options, name) for name in step.options}
-            if step.name == FORMING and forced:
-                options["forced"] = forced
-            registry.load(step.name)(**options).apply(context, module)
+            registry.load(step.name)(**options).apply(Context(), module)
 
     def made(self, *forced: str) -> _Made:
         """The plan with these decisions forced."""
         if forced not in self._made:
             module = self.module.clone()
             with listening() as heard:
-                self._apply(module, self.names.index(FORMING), len(self.steps), forced)
+                forming = FormKernelsPass(self.levels.options.fusion, forced=forced)
+                searched_s = forming.form(module)
+                self._apply(module, self.names.index(FORMING) + 1, len(self.steps))
             self._made[forced] = _Made(
                 module,
                 self.levels.report_of(module, self.sizes),
                 kernel_numbers(module),
                 tuple(heard),
+                searched_s,
             )
         return self._made[forced]
 
@@ -253,6 +262,9 @@ def _edge(
         remedy=remedy,
         chosen_s=chosen.plan.predicted_s,
         other_s=forced.plan.predicted_s if differs else None,
+        searched_s=(chosen.searched_s, forced.searched_s)
+        if differs and chosen.searched_s
+        else None,
         chosen_kernels=chosen.plan.kernel_count,
         other_kernels=forced.plan.kernel_count if differs else None,
     )

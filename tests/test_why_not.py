@@ -13,7 +13,8 @@ import pytest
 import mlc
 from mlc.driver import main
 from mlc.passes.explain.edges import RULES
-from mlc.why_not import Edge
+from mlc.why_not import Edge, unfused
+from tests.plans import planned, spec
 
 GOLDEN = Path(__file__).parent / "golden" / "why-not.txt"
 PROGRAM = """import mlc
@@ -67,6 +68,7 @@ def test_answers(
         assert main(asked(program, pair, "--target", "avx512")) == 0
         out = capsys.readouterr().out.replace(f"{program.parent}/", "")
         out = re.sub(r": [\d.e+]+ [nµm]?s, (\d+) kernels( \(.*\))?", r": …, \1 kernels", out)
+        out = re.sub(r"decided: .*", "decided: …", out)
         said.append(f"{pair[0]} {pair[1]}\n{out}")
     found = "\n".join(said)
     if request.config.getoption("--update-golden"):
@@ -155,6 +157,21 @@ def test_both_plans_are_measured() -> None:
         if edge.measured_s is not None:
             assert min(edge.measured_s) > 0
             assert "measured: " in str(answer)
+
+
+def test_the_cost_that_decided_is_told_beside_the_prediction(cpu: str) -> None:
+    """Where a legal plan is held for dearer, it is so by the cost that the search compared."""
+
+    def ordered(x: Any) -> Any:
+        return np.sort(np.exp(x), axis=1) + np.exp(x)
+
+    levels = planned(ordered, spec(300, 200), target=cpu)
+    edges = [edge for edge in unfused(levels, {}) if edge.legal]
+    assert edges
+    for edge in edges:
+        assert edge.searched_s is not None
+        assert edge.searched_s[0] <= edge.searched_s[1]
+        assert "by the cost of the search, which decided: " in edge.text()
 
 
 def check(edge: Edge, kernels: int) -> None:

@@ -40,7 +40,7 @@ from mlc.passes.plan.legality import (
     through_reshapes,
 )
 from mlc.passes.plan.ownership import Ownership
-from mlc.passes.plan.plan_cost import stored_bytes
+from mlc.passes.plan.plan_cost import FEMTO, stored_bytes
 from mlc.passes.plan.planner import BUDGET_MS, Planner
 
 ABOVE = "mlc.inline_above"
@@ -65,17 +65,24 @@ class FormKernelsPass(ModulePass):
     forced: tuple[str, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.form(op)
+
+    def form(self, module: ModuleOp) -> float:
+        """Applies the pass; the seconds of the plan by the cost that the search compares."""
         fusion = _fusion(self.fusion)
-        target = target_of(op)
-        for function in op.body.block.ops:
+        target = target_of(module)
+        cost = 0
+        for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 planner = Planner(
                     fusion=fusion,
                     target=target,
                     budget_ms=self.budget_ms,
-                    forced=_large_values(op, function) | forced_values(function, self.forced),
+                    forced=_large_values(module, function) | forced_values(function, self.forced),
                 )
                 _form(function, planner)
+                cost += planner.cost
+        return cost / FEMTO
 
 
 def _fusion(name: str) -> Fusion:
