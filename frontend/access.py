@@ -239,9 +239,9 @@ def _construct(kind: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     value: Any = args[0] if args else None
     converts = issubclass(kind, np.generic)
     if converts and isinstance(value, Tracer | SymbolicDim):
-        from mlc.frontend.numpy import astype
+        from mlc.frontend.numpy.values import dtype_row, fitting, lift, result
 
-        return astype(value, kind)
+        return result(fitting(lift(value), dtype_row(kind)))
     check_pure(kind)
     if kind.__module__ in ("builtins", "itertools"):
         stores.check_library(args)

@@ -276,9 +276,7 @@ def leaf_of(name: str, value: Any) -> Leaf:
     if kind is float:
         return Leaf(name, "float", value, "float")
     if kind is int:
-        if value not in INT64:
-            raise DTypeError(f"argument {name}: the integer {value} does not fit into 64 bits")
-        return Leaf(name, "int", value, "int")
+        return Leaf(name, "int", value, "int") if value in INT64 else static_leaf(name, value)
     if isinstance(value, TensorSpec):
         return Leaf(name, "spec", value, ("array", value.dtype.name, len(value.dims), "c"))
     if is_scalar(value) or is_array(value):

@@ -112,7 +112,7 @@ def object_path(value: object, text: str) -> Path:
     return Path("object", value, (), text)
 
 
-GuardKind = Literal["value", "same", "type", "outline", "contents", "parts", "module"]
+GuardKind = Literal["value", "same", "type", "outline", "contents", "parts", "range", "module"]
 _PLAIN = (bool, int, float, complex, str, bytes, np.generic, type(None))
 _EQUAL = frozenset({"builtins", "numpy", "numpy.dtypes", "decimal", "fractions", "datetime"})
 """Modules whose objects that are guarded by value say what equality is."""
@@ -125,8 +125,8 @@ class Guard:
 
     "value": equal and of the same type; "same": the same object; "type": an object of that class;
     "outline": a container of that class, length and keys; "contents": one with these numbers;
-    "parts": one with these elements. "module": a module of a library, which only full dispatch
-    looks at: every function has some.
+    "parts": one with these elements; "range": an int between two. "module": a
+    module of a library, which only full dispatch looks at: every function has some.
     """
 
     kind: GuardKind
@@ -135,8 +135,8 @@ class Guard:
 
     @property
     def key(self) -> Hashable:
-        """One guard of a kind is enough for one way."""
-        return (self.kind, self.path.key)
+        """One guard of a kind is enough for one way, but for ranges."""
+        return (self.kind, self.path.key, self.value if self.kind == "range" else None)
 
     @property
     def text(self) -> str:
@@ -146,6 +146,7 @@ class Guard:
             "outline": "the structure of ",
             "contents": "the contents of ",
             "parts": "the elements of ",
+            "range": "the range of ",
         }
         return words.get(self.kind, "") + self.path.text
 
@@ -163,6 +164,8 @@ class Guard:
             return outline(found) == self.value
         if self.kind == "contents":
             return same_contents(found, self.value)
+        if self.kind == "range":
+            return type(found) is int and self.value[0] <= found <= self.value[1]
         if self.kind == "parts":
             return same_parts(found, self.value)
         return equal_value(found, self.value)
@@ -174,6 +177,8 @@ class Guard:
             return f"{found} is {value}"
         if self.kind == "type":
             return f"type({found}) is {value}"
+        if self.kind == "range":
+            return f"{self.value[0]} <= {found} <= {self.value[1]}"
         function = {
             "outline": outline,
             "contents": same_contents,

@@ -300,15 +300,21 @@ def _remember_objects(
     """Objects and containers among the arguments are ways to arrays, and not the function's own."""
     memory = Paths()
     trace.staging = memory
+    numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
     for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
         starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
-        _remember(memory, value, Path("argument", k, (), name), own=starred)
+        _remember(memory, value, Path("argument", k, (), name), numbers, own=starred)
 
 
-def _remember(memory: Paths, value: Any, path: Path, *, own: bool = False) -> None:
+def _remember(
+    memory: Paths, value: Any, path: Path, numbers: Mapping[str, int], *, own: bool = False
+) -> None:
     """`own`: the function gets a container of its own, as `**kwargs` is."""
     parts = children_of(value)
     if parts is None:
+        if isinstance(value, Tracer) and value.origins & numbers.keys():
+            (name,) = value.origins
+            value.owner.integers[name] = path, numbers[name]
         if is_iterator(value):
             raise used_up(path.text)
         if not (isinstance(value, Tracer) or is_constant(value)):
@@ -322,7 +328,7 @@ def _remember(memory: Paths, value: Any, path: Path, *, own: bool = False) -> No
             inner = path.item(keys[k])
         else:
             inner = path.attr(str(keys[k])) if keys and not is_tuple(value) else path.item(k)
-        _remember(memory, child, inner)
+        _remember(memory, child, inner, numbers)
 
 
 def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:

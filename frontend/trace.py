@@ -26,7 +26,7 @@ from mlc.dialects.places import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
-from mlc.frontend.paths import Guard, HiddenInput
+from mlc.frontend.paths import Guard, HiddenInput, Path
 from mlc.frontend.source import Site, user_site
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Trace:
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
+        self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.staging: object = None
         self.derivatives = 0  # how many derivatives are being taken of what is traced

@@ -14,6 +14,7 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import cast
 from mlc.dialects.tensor.create import IotaOp
+from mlc.frontend.containers import flatten, unflatten
 from mlc.frontend.errors import located
 from mlc.frontend.kinds import is_array, is_number, is_series
 from mlc.frontend.known import known_dim
@@ -23,6 +24,7 @@ from mlc.frontend.numpy.values import (
     constant,
     convert,
     dtype_row,
+    fitting,
     float_dtype,
     is_integer,
     lift,
@@ -61,9 +63,7 @@ def full(shape: object, fill_value: Operand, dtype: Any = None, **_: object) -> 
         row = dtype_row(np.asarray(fill_value).dtype if dtype is None else dtype, "full")
         return result(number(fill_value, row, dims))
     value = lift(fill_value)
-    return result(
-        spread(convert(value.value, value.row if dtype is None else dtype_row(dtype)), dims)
-    )
+    return result(spread(fitting(value, value.row if dtype is None else dtype_row(dtype)), dims))
 
 
 @public(np.zeros)
@@ -276,6 +276,19 @@ def triu(m: Operand, k: int = 0) -> Tracer:
     return _triangle(m, k, lower=False)
 
 
+def _with_ints_of(nested: Any, row: DType) -> Any:
+    """Nested sequences whose Python ints are of an integer dtype; OverflowDTypeError else."""
+    if not is_integer(row):
+        return nested
+    leaves, structure = flatten(nested)
+    for k, leaf in enumerate(leaves):
+        if isinstance(leaf, Tracer):
+            leaves[k] = result(fitting(leaf, row)) if leaf.weak else leaf
+        elif type(leaf) is int and not row.lowest <= leaf <= min(row.highest, 2**63 - 1):
+            leaves[k] = result(number(leaf, row))
+    return unflatten(structure, leaves)
+
+
 @public(np.array)
 def array(
     object: Any,  # noqa: A002 - NumPy's name
@@ -286,9 +299,11 @@ def array(
     **_: Any,
 ) -> Tracer:
     """An array from numbers, arrays, traced values and nested sequences of them."""
+    if dtype is not None:
+        object = _with_ints_of(object, dtype_row(dtype, "array"))  # noqa: A001
     made = _from_nested(object)
     if dtype is not None:
-        made = result(convert(made.value, dtype_row(dtype, "array")))
+        made = result(fitting(made, dtype_row(dtype, "array")))
     if made.ndim < ndmin:
         from mlc.frontend.numpy.shaping import reshape
 

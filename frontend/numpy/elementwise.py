@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.dialects.dtypes import BOOL, F64, I32, I64, DType
+from mlc.dialects.dtypes import BOOL, F64, I32, I64, U64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
@@ -16,6 +16,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.complexes import inverse, magnitude
 from mlc.frontend.numpy.registry import public, refuse_bool, refuse_complex
 from mlc.frontend.numpy.values import (
+    beside,
     broadcast_shapes,
     common_dtype,
     common_operands,
@@ -231,6 +232,8 @@ def clip(
     if is_integer(x.row):  # a Python int beyond the dtype limits nothing
         low = None if type(low) is int and low <= x.row.lowest else low
         high = None if type(high) is int and high >= x.row.highest else high
+        low = None if isinstance(low, Tracer) and beside(low, x.row) < 0 else low
+        high = None if isinstance(high, Tracer) and beside(high, x.row) > 0 else high
     if low is None and high is None:
         return positive(x)
     dtype = common_dtype("clip", [v for v in (x, low, high) if v is not None])
@@ -271,11 +274,15 @@ def _beyond(predicate: str, x1: Operand, x2: Operand, dtype: DType) -> Tracer | 
     if not is_integer(dtype):
         return None
     for x, other, relation in ((x2, x1, predicate), (x1, x2, _SWAPPED[predicate])):
-        if isinstance(x, bool | np.generic) or not isinstance(x, int):
+        if isinstance(x, Tracer) and dtype is U64:  # no wider dtype holds both
+            side = beside(x, dtype)
+        elif isinstance(x, int) and not isinstance(x, bool | np.generic):
+            side = (x > dtype.highest) - (x < dtype.lowest)
+        else:
             continue
-        if dtype.lowest <= x <= dtype.highest:
+        if not side:
             continue
-        larger = ("ne", "lt", "le") if x > dtype.highest else ("ne", "gt", "ge")
+        larger = ("ne", "lt", "le") if side > 0 else ("ne", "gt", "ge")
         return result(number(relation in larger, BOOL, lift(other).dims))
     return None
 

@@ -38,6 +38,7 @@ from mlc.frontend.numpy.values import (
     constant,
     convert,
     dtype_at,
+    fitting,
     lift,
     number,
     result,
@@ -142,7 +143,7 @@ def _padded(x: Tracer, value: Any, widths: list[tuple[Dim, Dim]]) -> Tracer:
     low, high = tuple(a for a, _ in widths), tuple(c for _, c in widths)
     if all(d == ZERO for d in (*low, *high)):
         return x
-    fill = convert(lift(value).value, x.row)
+    fill = fitting(lift(value), x.row)
     return result(here().emit(PadOp, x.value, fill, low=low, high=high))
 
 

@@ -17,7 +17,7 @@ from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axis
-from mlc.frontend.numpy.values import convert, lift, number, result, spread
+from mlc.frontend.numpy.values import convert, fitting, lift, number, result, spread
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
 
@@ -60,7 +60,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     shape = tuple(index.dims[k] if k == place else d for k, d in enumerate(x.dims))
     word = ALPHABET[: x.ndim]
     letters = f"{word[:place]}0{word[place + 1 :]},{word}->{word}"
-    new = spread(convert(lift(values).value, x.row), shape)
+    new = spread(fitting(lift(values), x.row), shape)
     places = spread(convert(index.value, I64), shape)
     x.write(scattered(x.value, letters, [places], new))
 

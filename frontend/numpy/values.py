@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BF16, BOOL, DTYPES, F32, DType, dtype_of, named_dtype, numpy_dtype
@@ -18,9 +18,9 @@ from mlc.dialects.tensor.create import ConstantOp, dense, full
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
-from mlc.frontend.errors import located, relocated
+from mlc.frontend.errors import SpecialiseSignal, located, relocated
 from mlc.frontend.kinds import Number, is_array, is_number, is_scalar, is_series
-from mlc.frontend.paths import HiddenInput, object_path
+from mlc.frontend.paths import Guard, HiddenInput, object_path
 from mlc.frontend.source import name_of
 from mlc.frontend.symbolic import SymbolicDim
 from mlc.frontend.trace import here, lift_size
@@ -42,8 +42,9 @@ def strong(value: object, function: str = "mlc") -> Tracer:
 def is_operand(value: object) -> TypeGuard[Any]:
     """Whether an operator on a traced array accepts the value."""
     arrays = Tracer | SymbolicDim | np.ndarray | np.generic
-    python = bool | int | float | complex | list | tuple
-    return isinstance(value, arrays | python) or hasattr(type(value), "__array__")
+    if hasattr(type(value), "__array__"):
+        return True
+    return isinstance(value, arrays | bool | int | float | complex | list | tuple)
 
 
 def lift(value: object, function: str = "mlc") -> Tracer:
@@ -116,7 +117,7 @@ def number(value: Number, dtype: DType, shape: Shape = ()) -> SSAValue:
         and isinstance(value, int)
         and not (dtype.lowest <= value <= dtype.highest)
     ):
-        raise located(OverflowDTypeError, f"Python integer {value} out of bounds for {dtype.numpy}")
+        raise _overflow(value, dtype)
     if isinstance(value, complex) and dtype.kind != "complex":
         message = f"the complex number {value} does not fit into {dtype.numpy}"
         raise located(DTypeError, message, remedy="Take its .real, or convert x.astype(complex).")
@@ -135,6 +136,42 @@ def convert(value: SSAValue, dtype: DType) -> SSAValue:
     if found.element_type == dtype.ir:
         return value
     return here().emit(ConvertOp, value, declared=tensor_type(dtype.ir, shape_of(found)))
+
+
+def fitting(x: Tracer, dtype: DType) -> SSAValue:
+    """The value in another dtype; OverflowDTypeError for a Python int that it cannot hold."""
+    if beside(x, dtype):
+        _, found = here().integers[next(iter(x.origins))]
+        raise _overflow(found, dtype)
+    return convert(x.value, dtype)
+
+
+def beside(x: Tracer, dtype: DType) -> int:
+    """
+    -1 for a Python int among the arguments that lies below what an integer dtype holds, 1 above, 0
+    for one that it holds and for anything else. The program is for ints of which that is true.
+    """
+    if not (x.weak and x.origins and x.row.kind == "int" and is_integer(dtype)) or dtype is x.row:
+        return 0
+    trace, value = here(), x.value
+    name = next(iter(x.origins))
+    own = isinstance(value, BlockArgument) and value.block is trace.block
+    if not own or name not in trace.integers:
+        because = f"whether {' and '.join(sorted(x.origins))} gives what {dtype.numpy} can hold"
+        raise SpecialiseSignal(x.origins, frozenset(), because)
+    path, found = trace.integers[name]
+    side = (found > dtype.highest) - (found < dtype.lowest)
+    lowest, highest = dtype.lowest, dtype.highest
+    if side:
+        lowest, highest = (highest + 1, 2**63 - 1) if side > 0 else (-(2**63), lowest - 1)
+    guard = Guard("range", path, (lowest, highest))
+    trace.guards.setdefault(guard.key, guard)
+    return side
+
+
+def _overflow(found: int, dtype: DType) -> OverflowDTypeError:
+    message = f"Python integer {found} out of bounds for {dtype.numpy}"
+    return located(OverflowDTypeError, message)
 
 
 def dtype_at(value: SSAValue) -> DType:
@@ -298,7 +335,7 @@ def common_operands(
             assert is_number(operand)
             values.append(number(operand, dtype, shape))
         else:
-            values.append(spread(convert(tracer.value, dtype), shape))
+            values.append(spread(fitting(tracer, dtype), shape))
     return values
 
 

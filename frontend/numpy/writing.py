@@ -29,7 +29,7 @@ from mlc.frontend.numpy.shaping import reshape, reshaped
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
-    convert,
+    fitting,
     is_inexact,
     lift,
     number,
@@ -81,7 +81,7 @@ def _fitted(new: Any, shape: Shape, x: Tracer, function: str) -> SSAValue:
             f" {spell(tracer.dims)} into {spell(shape)}."
         )
         raise located(ShapeError, message)
-    return spread(reshaped(convert(tracer.value, x.row), dims), shape)
+    return spread(reshaped(fitting(tracer, x.row), dims), shape)
 
 
 def _whole(new: Any, x: Tracer) -> bool | int:
