@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from mlc.dialects.target import CpuTarget, GpuTarget
     from mlc.frontend.compile import Settings
     from mlc.levels import Levels
+    from mlc.passes.report import Plan
     from mlc.passes.tensor.multilinear import Multilinearity
+    from mlc.passes.timeline import Memory
     from mlc.pipeline import Options
 
 Level = Literal["trace", "tensor", "plan", "loops", "code"]
@@ -83,6 +85,22 @@ class Lowered:
     def asm(self) -> str:
         """The assembly: on a GPU, PTX. Any machine can write it."""
         return self.levels.asm()
+
+    def plan(self, **sizes: int) -> Plan:
+        """The kernels and the buffers between them, for these values of the symbols."""
+        return self.levels.report(sizes)
+
+    def memory(self, **sizes: int) -> Memory:
+        """What a call allocates, for these values of the symbols."""
+        return self.levels.memory(sizes)
+
+    def explain(
+        self,
+        format: Literal["text", "json", "html"] = "text",  # noqa: A002 - as users call it
+        **sizes: int,
+    ) -> str:
+        """Plan, costs, memory step by step, and what passes decided."""
+        return self.levels.explain(sizes).said(format)
 
     def check_contract(self) -> None:
         """ContractError where the program does not keep what `contract=` promises."""

@@ -53,7 +53,7 @@ def build_program(program: Levels, emit: str | None, output: str | None) -> list
 
 def build_llvm(file: str, emit: str | None, output: str | None, target: str | None) -> list[Path]:
     """As `build_program` of FILE.ll, for the machine that it names or the one given."""
-    text = read_text(file)
+    text = read_text(file, "text of LLVM IR")
     machine = named(target).data if target is not None else _machine_of(text, file)
     try:
         return [

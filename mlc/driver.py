@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line (default: the process's); the exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # the caller has closed it
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process
     try:
-        if arguments[:1] == ["opt"]:
-            from mlc.opt import main as opt
-
-            return opt(arguments[1:])
-        parsed = parser(COMMANDS).parse_args(arguments)
-        return parsed.command(parsed)
+        status = _command(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()  # whoever reads it may be gone, or a disk be full
+        return status
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever reads our output has had enough
@@ -44,6 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = f"{error.filename}: " if error.filename else ""
         print(f"mlc: {name}{error.strerror or error}", file=sys.stderr)
         return 1
+
+
+def _command(arguments: Sequence[str]) -> int:
+    if arguments[:1] == ["opt"]:
+        from mlc.opt import main as opt
+
+        return opt(arguments[1:])
+    parsed = parser(COMMANDS).parse_args(arguments)
+    return parsed.command(parsed)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -89,8 +96,7 @@ def _build(args: argparse.Namespace) -> int:
 
 def _explain(args: argparse.Namespace) -> int:
     program = _program(args)
-    about = program.levels.explain({})
-    said = {"text": about.text, "json": about.json, "html": about.html}[args.form]()
+    said = program.levels.explain({}).said(args.form)
     if args.output is None:
         sys.stdout.write(said.rstrip("\n") + "\n")
     else:

@@ -192,10 +192,7 @@ class Executable:
         Plan, costs, memory step by step, and what passes decided: as text, as JSON
         (docs/explain.md), or as one page of HTML.
         """
-        if format not in ("text", "json", "html"):
-            raise ValueError(f"format={format!r}; expected 'text', 'json' or 'html'")
-        about = self.levels.explain(sizes)
-        return {"text": about.text, "json": about.json, "html": about.html}[format]()
+        return self.levels.explain(sizes).said(format)
 
 
 def build(

@@ -253,16 +253,16 @@ class MlcOpt(xDSLOptMain):
         return parse_text(io.read().decode(), self.name)
 
 
-def read_text(path: str | None) -> str:
+def read_text(path: str | None, what: str = "MLIR text") -> str:
     """The text of a file, or of stdin; MlcError where there is none."""
     try:
         data = sys.stdin.buffer.read() if path in (None, "-") else Path(str(path)).read_bytes()
     except OSError as error:
-        raise MlcError(f"{path}: {error.strerror}; expected a file with MLIR text") from None
+        raise MlcError(f"{path}: {error.strerror}; expected a file with {what}") from None
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise MlcError(f"{path}: byte {error.start} is not UTF-8; expected MLIR text") from None
+        raise MlcError(f"{path}: byte {error.start} is not UTF-8; expected {what}") from None
 
 
 def main(args: Sequence[str]) -> int:

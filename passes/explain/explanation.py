@@ -38,6 +38,13 @@ class Explanation:
             title += " at " + ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
         return title
 
+    def said(self, form: str) -> str:
+        """As "text", "json" or "html"."""
+        forms = {"text": self.text, "json": self.json, "html": self.html}
+        if form not in forms:
+            raise ValueError(f"format={form!r}; expected 'text', 'json' or 'html'")
+        return forms[form]()
+
     def text(self) -> str:
         """Kernels, buffers, memory step by step, and remarks."""
         parts = [self.title, table(self.plan, self.memory)]
