@@ -116,6 +116,8 @@ BINARY: dict[str, Program] = {
     "fmin": _of_two(np.fmin, (0, 1), (2, -1)),
     "copysign": _of_two(np.copysign, (0.5, 1), (2, -1), (-3, -2)),
     "heaviside": _of_two(lambda x, y: np.heaviside(x, y) * x * y, (0.5, 1), (-2, -1)),
+    "|x|**2": _each(lambda x: np.abs(x) ** 2 + np.square(np.abs(x)) + np.abs(x) ** 4, *ANY),
+    "hypot**2": _of_two(lambda x, y: np.hypot(x, y) ** 2, (0, 0), (1, -2)),
     "clip": _of(lambda x: np.clip(x, -1, 1) ** 3, [0.0, 0.5, -2.0, 3.0]),
     "interp": _of(lambda x: np.interp(x, [0.0, 1, 2], ROW[:3]) ** 2, [0.5, 1.3, -1.0, 3.0]),
 }
@@ -184,6 +186,9 @@ REDUCTIONS: dict[str, Program] = {
     "cumlogsumexp": _of(mnp.cumlogsumexp, [0.0, 0.0, 1.0, np.log(2 + np.e)]),
     "cummax": _of(lambda x: mnp.cummax(x) ** 3, ROW),
     "norm": _of(np.linalg.norm, [0.0, 0.0, 1.0]),
+    "norm**2": _of(lambda x: np.linalg.norm(x) ** 2, np.zeros(3)),
+    "norms**4": _of(lambda x: np.linalg.norm(x, axis=1, keepdims=True) ** 4, [[0.0, 0], [1, 2]]),
+    "std**2": _of(lambda x: np.std(x) ** 2, np.ones(3)),
     "norms of rows": _of(lambda x: np.linalg.norm(x, axis=1), [[0.0, 1], [2, 0], [3, 4]]),
     "3-norm": _of(lambda x: np.linalg.norm(x, 3), [0.5, 2.0, -1.0]),
     "4-norm": _of(lambda x: np.linalg.norm(x, 4), [0.0, 0.0, 1.0]),
@@ -214,6 +219,7 @@ MATRICES: dict[str, Program] = {
     "fft": _of(lambda x: np.abs(np.fft.rfft(x)) ** 2, ROW),
     "cond": _of(np.linalg.cond, np.diag([1.0, 2, 4])),
     "complex abs": _of(lambda x: np.abs(x[:2] + 1j * x[2:]), [0.0, 1, 2, 0]),
+    "complex abs**2": _of(lambda x: np.abs(x[:2] + 1j * x[2:]) ** 2, [0.0, 1, 0, 0]),
     "complex exp": _of(lambda x: np.exp(x[:2] + 1j * x[2:]).real, [0.0, 1, 2, 0]),
     "complex power": _of(lambda x: ((x[:2] + 1j * x[2:]) ** 3).real, [0.0, 1, 0, 0]),
     "complex power of two": _of(

@@ -36,8 +36,9 @@ df/dx - i df/dy.
 - Equal elements of `max` and `min`, in pairs, reductions and windows, share the derivative evenly;
   a running maximum takes it from the latest of them, a sort from the element that it puts there.
 - |x| has 0 at 0, as have lengths (`hypot`, `norm`, `std`) and `relu`, and so have their higher
-  derivatives; sqrt has inf. x**0 has 0. `elu`, `celu` and `selu` have at 0 the derivatives from
-  below, `huber_loss` at delta those of the linear part.
+  derivatives. Even powers of sizes (`np.abs(x) ** 2`, `np.linalg.norm(x) ** 2`) are smooth. sqrt
+  has inf. x**0 has 0. `elu`, `celu` and `selu` have at 0 the derivatives from below, `huber_loss`
+  at delta those of the linear part.
 - Products, running ones too, are exact with factors of zero in every order. Second derivatives of
   `np.multiply.at` leave out the terms of two factors of one element that are both zero.
 - What `where` did not choose never shows, be it NaN or inf, through elementwise ops, broadcasts,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import BOOL, F64, I32, I64, U64, DType
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.complex_parts import ImagOp, MagnitudeOp, RealOp
+from mlc.dialects.tensor.functions import HypotOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rounding import AbsOp
 from mlc.frontend.errors import NotSupportedError, located
@@ -113,8 +116,36 @@ def _product_power(value: Any, exponent: int, dtype: DType, base: Tracer) -> Any
             product = value if product is None else here().emit(ops.MulOp, product, value)
         exponent >>= 1
         if exponent:
-            value = here().emit(ops.MulOp, value, value)
+            value = _square_of_size(value) or here().emit(ops.MulOp, value, value)
     return number(1, dtype, base.dims) if product is None else product
+
+
+def _square_of_size(value: SSAValue) -> SSAValue | None:
+    """
+    Of a size or a length the square, which is that of what it is the size of, or what it is the
+    root of: smooth at 0, where the size is not.
+    """
+    match value.owner:
+        case AbsOp() as op:
+            sides: tuple[SSAValue, ...] = (op.x,)
+        case HypotOp() as op:
+            sides = (op.lhs, op.rhs)
+        case MagnitudeOp() as op:
+            sides = (here().emit(RealOp, op.x), here().emit(ImagOp, op.x))
+        case SelectOp() as op:
+            return _under_root(op)
+        case _:
+            return None
+    squares = [here().emit(ops.MulOp, x, x) for x in sides]
+    return squares[0] if len(squares) == 1 else here().emit(ops.AddOp, *squares)
+
+
+def _under_root(op: SelectOp) -> SSAValue | None:
+    """What `root` is of, where it wrote the op."""
+    test, root_of = op.condition.owner, op.if_false.owner
+    if not isinstance(test, CompareOp) or not isinstance(root_of, ops.SqrtOp):
+        return None
+    return root_of.x if test.predicate.data == "eq" and test.lhs is root_of.x else None
 
 
 class NegativePowerError(DTypeError, ValueError):
@@ -125,7 +156,10 @@ class NegativePowerError(DTypeError, ValueError):
 def square(x: Operand) -> Tracer:
     """x * x; of bool in int8."""
     source = lift(x, "square")
-    return multiply(*[astype(source, np.int8) if source.row is BOOL else source] * 2)
+    if source.row is BOOL:
+        source = astype(source, np.int8)
+    made = _square_of_size(source.value)
+    return multiply(source, source) if made is None else result(made)
 
 
 @public(np.reciprocal, numbers=True)
