@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import arith, math, vector
@@ -163,6 +164,8 @@ class Lanes:
             # every op rounds once: computed in f32, whose rounding is innocent for + - * / sqrt
             wide = (self.cast("extf", x, f32) for x in operands)
             return self.cast("truncf", self.apply(op, *wide), element)
+        if self.b.numerics == "fast" and (fused := self._fused(op, operands)) is not None:
+            return fused
         if op in _FLAGGED_INT:
             properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW}
         elif op in _NO_FLAGS:
@@ -174,6 +177,26 @@ class Lanes:
         return self.b.value(
             op.create(operands=operands, result_types=[operands[0].type], properties=properties)
         )
+
+    def _fused(self, op: type[Operation], operands: Sequence[SSAValue]) -> SSAValue | None:
+        """
+        x * y + z rounded once, where a product is added or subtracted.
+
+        An op, not a flag: the same sums in whole registers and in their rests, whoever computes
+        them.
+        """
+        if op not in (arith.AddfOp, arith.SubfOp):
+            return None
+        for k, product in enumerate(operands):
+            if not isinstance(product.owner, arith.MulfOp):
+                continue
+            (x, y), other = product.owner.operands, operands[1 - k]
+            if op is arith.SubfOp and k == 0:
+                other = self.apply(arith.NegfOp, other)
+            elif op is arith.SubfOp:
+                x = self.apply(arith.NegfOp, x)
+            return self.fma(x, y, other)
+        return None
 
     def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """x * y + z, rounded once; with numerics "strict" twice."""
