@@ -22,6 +22,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from mlc.frontend.constant import ConstantArray, written
 from mlc.frontend.containers import children_of, rebuilt
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.kinds import class_of, is_array, is_class, is_dict, is_series, is_slice, is_tuple
@@ -117,6 +118,9 @@ def captured(value: Any, path: Path) -> Any:
         library = of_library(value.__name__) and path.text in usual
         guard(Guard("module" if library else "same", path, value))
         return value
+    if isinstance(value, ConstantArray):
+        guard(Guard("same", path, value))
+        return written(value)
     if is_array(value):
         return here().hidden_argument(value, HiddenInput(path))
     if is_constant(value):

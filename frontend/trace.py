@@ -311,6 +311,10 @@ class Value:
             self._value = self.owner.read_hidden(*self._pending)
         return self._value
 
+    def from_outside(self) -> tuple[Array, HiddenInput] | None:
+        """The array from outside that this is, with the way to it; None of what was computed."""
+        return self._pending
+
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
         old = self.value

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlc.frontend import torch_bridge as torch
     from mlc.frontend.check_grads import check_grads
     from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
+    from mlc.frontend.constant import constant
     from mlc.frontend.contract import ContractError
     from mlc.frontend.control import cond
     from mlc.frontend.custom_rules import checkpoint, custom_jvp, custom_vjp, stop_gradient
@@ -37,6 +38,7 @@ _PLACES = {
     "compile": "mlc.frontend.compile",
     "Compiled": "mlc.frontend.compile",
     "cond": "mlc.frontend.control",
+    "constant": "mlc.frontend.constant",
     "fori_loop": "mlc.frontend.loops",
     "map": "mlc.frontend.loops:map_",
     "scan": "mlc.frontend.loops",
@@ -93,6 +95,7 @@ __all__ = [
     "clear_pool",
     "compile",
     "cond",
+    "constant",
     "custom_jvp",
     "custom_vjp",
     "fori_loop",

@@ -23,7 +23,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
 }
 
 
-def text(function: Callable[..., Any], level: str, **options: Any) -> str:
+def text(function: Callable[..., Any], level: Any, **options: Any) -> str:
     """The function at a level, for AVX2."""
     spec = mlc.TensorSpec(40, 40, dtype="f32")
     return mlc.compile(target="avx2", **options)(function).lower(spec, spec, spec).text(level)

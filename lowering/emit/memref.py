@@ -228,6 +228,10 @@ def _get_global(e: FunctionText, op: memref.GetGlobalOp) -> None:
     e.bind_row_major(result, symbol(name), [str(size) for size in shape])
 
 
+READABLE = 4096
+"""Bytes of a constant up to which its elements are written, and no longer its memory."""
+
+
 def _global_text(e: FunctionText, name: str, definition: memref.GlobalOp) -> str:
     initial = definition.properties["initial_value"]
     if not isinstance(initial, DenseIntOrFPElementsAttr):
@@ -235,6 +239,10 @@ def _global_text(e: FunctionText, name: str, definition: memref.GlobalOp) -> str
     dense = cast("DenseIntOrFPElementsAttr[IntegerType]", initial)
     element = cast("Attribute", dense.get_element_type())
     spelled = e.type(element)
+    data = dense.data.data
+    if len(data) > READABLE:
+        array = f'[{len(data)} x i8] c"\\{data.hex(chr(92)).upper()}"'
+        return f"{symbol(name)} = private unnamed_addr constant {array}, align {STACK_ALIGN_BYTES}"
     if (part := complex_part(element)) is not None:
         pairs = cast("tuple[tuple[float, float], ...]", dense.get_values())
         element, spelled = part, e.type(part)

@@ -11,7 +11,7 @@ from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import Array, TensorOp
 from mlc.dialects.tensor.reduce import Reduction
-from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import constant_of, splat, splat_constant
 from mlc.passes.tensor.rules import Rewrite, Rules
@@ -43,10 +43,10 @@ def fold_rules(max_elements: int, max_work: int) -> Rules:
         return splat_constant(b, element, op.dtype, op.shape)
 
     def fold(op: TensorOp, b: Rewrite) -> SSAValue | None:
-        """f(constant, constant)  ->  constant"""
-        constants = [constant_of(x) for x in op.operands]
+        """f(constant, constant)  ->  constant; f(constant, broadcast(constant)), too"""
+        constants = [_behind_broadcast(x) for x in op.operands]
         known = [c for c in constants if c is not None]
-        if len(known) < len(constants):
+        if len(known) < len(constants) or not _stores_no_more(op):
             return None
         elements, work = product(op.shape).constant, product(op.iteration()).constant
         if elements is None or work is None:
@@ -58,12 +58,35 @@ def fold_rules(max_elements: int, max_work: int) -> Rules:
                 f" the budget is {max_elements} and {max_work}",
             )
             return None
-        value = evaluate(op, [c.array() for c in known])
+        arrays = [_array(x, c) for x, c in zip(op.operands, known, strict=True)]
+        value = evaluate(op, arrays)
         return None if value is None else b(ConstantOp, value=dense(value, op.dtype))
 
     for family in (Elementwise, Reduction, TransposeOp, ReshapeOp, SliceOp, ConcatOp):
         rules.on(family)(fold)
     return rules
+
+
+def _behind_broadcast(value: SSAValue) -> ConstantOp | None:
+    """The constant that the value is, or repeats."""
+    owner = value.owner
+    return constant_of(owner.x if isinstance(owner, BroadcastOp) else value)
+
+
+def _stores_no_more(op: TensorOp) -> bool:
+    """Whether some operand of an op that reads repeated elements is stored as a whole already."""
+    if not any(isinstance(x.owner, BroadcastOp) for x in op.operands):
+        return True
+    whole = [x for x in op.operands if constant_of(x) is not None and splat(x) is None]
+    return isinstance(op, Elementwise) and bool(whole)
+
+
+def _array(value: SSAValue, constant: ConstantOp) -> Array:
+    owner = value.owner
+    if not isinstance(owner, BroadcastOp):
+        return constant.array()
+    shape = tuple(dim.evaluate({}) for dim in owner.shape)
+    return owner.reference_at(constant.array(), shape)
 
 
 def evaluate(op: TensorOp, operands: list[Array]) -> Array | None:

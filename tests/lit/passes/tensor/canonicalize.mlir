@@ -374,3 +374,19 @@ func.func @approximate(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %2 = mlc.mul %0, %1 : tensor<4xf32>
   func.return %2 : tensor<4xf32>
 }
+
+// A constant and a repeated one fold where that stores no more; two repeated ones do not.
+// CHECK-LABEL: @fold_repeated
+// CHECK:         mlc.constant dense<{{.*}}9.0{{.*}}1.2{{.*}}> : tensor<2x2xf32>
+// CHECK-NEXT:    mlc.broadcast "n->mn"
+// CHECK-NEXT:    mlc.mul
+// CHECK-NEXT:    return
+func.func @fold_repeated() -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  %0 = mlc.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %1 = mlc.constant dense<[1.0, 3.0]> : tensor<2xf32>
+  %2 = mlc.broadcast "m->mn" %1 : tensor<2xf32> -> tensor<2x2xf32>
+  %3 = mlc.mul %0, %2 : tensor<2x2xf32>
+  %4 = mlc.broadcast "n->mn" %1 : tensor<2xf32> -> tensor<2x2xf32>
+  %5 = mlc.mul %4, %2 : tensor<2x2xf32>
+  func.return %3, %5 : tensor<2x2xf32>, tensor<2x2xf32>
+}
