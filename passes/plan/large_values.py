@@ -19,7 +19,10 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.passes.plan.block_graph import all_readers
 from mlc.passes.plan.donate_arguments import DonateArgumentsPass
 from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass, symbols_of
 from mlc.passes.plan.legality import is_view
@@ -97,25 +100,46 @@ def _tried(
     module: ModuleOp, target: CpuTarget, fusion: str, form: Form, limit: float
 ) -> Iterator[_Choice]:
     """The plans until one stores no large value although its loops are formed as they pay."""
-    seen: set[str] = set()
     ways: tuple[Columns, ...] = ("paying", "none", "large")
+    seen: list[tuple[ModuleOp, _Choice]] = []
     for columns in ways:
         formed = module.clone()
         saved_s = form(formed, columns)
-        if (text := str(formed)) in seen:
+        if any(formed.is_structurally_equivalent(other) for other, _ in seen):
             continue
-        seen.add(text)
-        for inline in (False, True):
-            trial = formed.clone()
-            if inline:
-                trial.attributes[ABOVE] = IntegerAttr(int(limit), i64)
-            plan = _planned(trial, target, fusion)
-            large = tuple(x for x in plan.intermediates if x.bytes > limit)
-            yield _Choice(columns, inline, plan.predicted_s, saved_s, large)
-            if not large:
-                break
-        if columns == "paying" and not large:
+        choice = _choice(formed.clone(), target, fusion, limit, columns, saved_s)
+        yield choice
+        if columns == "paying" and not choice.large:
             return
+        seen.append((formed, choice))
+    formed, least = min(seen, key=lambda pair: (pair[1].bytes, pair[1].seconds))
+    if least.large and _may_inline(formed, limit):
+        formed.attributes[ABOVE] = IntegerAttr(int(limit), i64)
+        yield _choice(formed, target, fusion, limit, least.columns, least.saved_s)
+
+
+def _choice(
+    formed: ModuleOp,
+    target: CpuTarget,
+    fusion: str,
+    limit: float,
+    columns: Columns,
+    saved_s: float,
+) -> _Choice:
+    inline = ABOVE in formed.attributes
+    plan = _planned(formed, target, fusion)
+    large = tuple(x for x in plan.intermediates if x.bytes > limit)
+    return _Choice(columns, inline, plan.predicted_s, saved_s, large)
+
+
+def _may_inline(module: ModuleOp, limit: float) -> bool:
+    """Whether there is a large value that its readers may compute element by element."""
+    return any(
+        isinstance(op, Elementwise)
+        and stored_bytes(op.results[0].type) > limit
+        and all(isinstance(x, Elementwise | ReduceOp) for x in all_readers(op.results[0]))
+        for op in module.walk()
+    )
 
 
 def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:

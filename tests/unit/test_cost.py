@@ -118,6 +118,40 @@ def test_parts_of_a_large_array_come_from_as_far_as_it_is_large() -> None:
     assert stream.distance >= table.nbytes
 
 
+def test_tiles_of_a_large_array_come_from_as_far_as_it_is_large() -> None:
+    """The first phase of a trip reads memory, the next one what that has brought."""
+    x = np.zeros((4096, 1024), np.float32)
+
+    def softmax(x: Any) -> Any:
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    module = planned(softmax, x, fusion="exact")
+    found = traffic_of(module, {})
+    first, second, *_, last = kernels(module)
+    assert first.parent_op() is not None
+    assert found[first].reads[0].bytes < x.nbytes / 32
+    assert found[first].reads[0].distance >= x.nbytes
+    assert found[second].reads[0].distance < x.nbytes / 32
+    assert found[last].writes[0].distance >= x.nbytes
+
+
+def test_a_left_factor_that_is_read_across_comes_line_by_line() -> None:
+    x, y = np.zeros((2048, 1024), np.float32), np.zeros((2048, 64), np.float32)
+
+    def product(x: Any, y: Any) -> Any:
+        return x @ y
+
+    def transposed(x: Any, y: Any) -> Any:
+        return x.T @ y
+
+    along, down = planned(product, np.ascontiguousarray(x.T), y), planned(transposed, x, y)
+    lines = [
+        sum(s.lines for t in traffic_of(m, {}).values() for s in t.reads) for m in (along, down)
+    ]
+    assert lines == [0, x.nbytes // 64]
+
+
 def plain(x: Any) -> Any:
     return x * 2
 
