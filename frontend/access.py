@@ -107,6 +107,11 @@ class Access:
         """`obj += …`, which changes a collection."""
         stores.check_collection(obj, "an assignment in place")
 
+    def own(self, kind: Any) -> Any:
+        """A class that the function makes."""
+        paths().own.add(kind)
+        return kind
+
     def rebinds(self, kind: str, name: str) -> NoReturn:
         """A statement binds a name that does not belong to the function."""
         raise stores.refused(f"the {kind} variable {name} is bound anew")
@@ -128,7 +133,7 @@ def _of_the_class(obj: Any, name: str, value: Any) -> Any:
     own = name in getattr(obj, "__dict__", ())
     if is_constant(value) and not own and not of_librarys_class(kind):
         owner = next((c for c in kind.__mro__ if c.__dict__.get(name) is value), None)
-        if owner is not None:
+        if owner is not None and owner not in paths().own:
             path = object_path(owner, owner.__name__)
             return captured(value, path.attr("__dict__").item(name))
     return value

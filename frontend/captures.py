@@ -58,6 +58,7 @@ class Paths:
     def __init__(self) -> None:
         self.known: dict[int, tuple[object, Path]] = {}
         self.copies: dict[int, object] = {}
+        self.own: set[object] = set()  # classes that the traced function made
 
     def remember(self, value: object, path: Path) -> None:
         """Keeps the object alive, so that its id stays its own."""
@@ -203,7 +204,10 @@ def captured_method(value: MethodType, path: Path) -> MethodType:
 
 def guard_class(kind: type[Any], name: str, function: object) -> None:
     """What a class, or one that it inherits from, has under a name."""
+    own = paths().own
     for owner in kind.__mro__:
+        if owner in own:
+            continue
         if owner.__dict__.get(name) is function and not of_librarys_class(owner):
             path = object_path(owner, owner.__name__).attr("__dict__").item(name)
             guard(Guard("same", path, function))

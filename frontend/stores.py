@@ -35,7 +35,8 @@ def refused(what: str) -> NotSupportedError:
         NotSupportedError,
         f"{what}, outside the compiled function: that would happen once, when it is traced, and not"
         " at each call.",
-        remedy="Return the new value, and store it where the function is called.",
+        remedy="Return the new value, and store it where the function is called; a copy, such as"
+        " dict(p) or list(x), may be changed.",
     )
 
 
@@ -44,7 +45,7 @@ def outside(obj: Any) -> str | None:
     path = paths().of(obj)
     if path is not None:
         return path.text
-    if isinstance(obj, ModuleType) or is_class(obj):
+    if isinstance(obj, ModuleType) or (is_class(obj) and obj not in paths().own):
         return obj.__name__
     if is_dict(obj) and "__builtins__" in obj:
         return "globals()"

@@ -256,6 +256,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """A class body is a scope of its own that functions in it do not see; left as it is."""
+        own = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "own", ast.Load())
+        node.decorator_list = [*node.decorator_list, _at(own, node)]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:

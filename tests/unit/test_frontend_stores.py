@@ -149,7 +149,15 @@ def test_what_a_function_made_it_may_change() -> None:
         d = dict(kept)
         d["w"] = d["w"] * x
         d.update(new=x)
-        own, held = Own(x), list(d["l"])
+
+        class Inner:
+            factor = x
+
+            def twice(self) -> Any:
+                return self.factor * 2
+
+        Inner.factor = Inner.factor + 1
+        own, held = Own(Inner().twice()), list(d["l"])
         own.x = own.x + d.pop("new")
         own.y = 3
         del own.y
