@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.numpy_programs import sweep
+from tests.numpy_programs import random_programs, sweep
 from tests.numpy_programs.arrays import FAMILIES, arrays_of
 from tests.numpy_programs.judge import Judge
 
@@ -41,3 +41,22 @@ def test_every_expression_of_the_table(family: str, tmp_path: Path) -> None:
 def test_the_whole_namespace(family: str, tmp_path: Path) -> None:
     found = told(family, sweep.everything(), tmp_path, reference=True)
     assert not found
+
+
+def random_differences(seeds: range, folder: Path) -> list[str]:
+    """What comes out differently in the random programs of these seeds."""
+    names = random_programs.arrays()
+    texts = dict.fromkeys(random_programs.program(seed, names) for seed in seeds)
+    judge = Judge(folder, tolerance=random_programs.tolerance)
+    verdicts = judge.judge(texts, random_programs.arrays)
+    return [str(v) for v in verdicts if v.kind == "differs"]
+
+
+def test_random_programs_of_several_dtypes(tmp_path: Path) -> None:
+    assert not random_differences(range(100), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(10))
+def test_five_thousand_random_programs_of_several_dtypes(shard: int, tmp_path: Path) -> None:
+    assert not random_differences(range(shard * 500, shard * 500 + 500), tmp_path)

@@ -39,7 +39,7 @@ WHOLE_BITS = 7
 def complex_power(x1: Any, x2: Any, dtype: DType) -> Tracer:
     """
     x1 ** x2: products for small whole exponents, else e^(x2 ln x1). To the power 0 it is 1; 0 to a
-    positive real power is 0, to any other one NaN.
+    power with a positive real part is 0, to any other one NaN.
     """
     base, exponent = (result(x) for x in common_operands("power", (x1, x2), dtype))
     z, w = (real(base), imag(base)), (real(exponent), imag(exponent))
@@ -55,8 +55,7 @@ def complex_power(x1: Any, x2: Any, dtype: DType) -> Tracer:
     unusable = logical_or(is_zero, plain)
     rest = _polar((where(unusable, 1, z[0]), where(unusable, 0, z[1])), left)
     found = _chosen(plain, product, _chosen(whole, _times(product, rest), rest))
-    defined = logical_and(is_real, greater(w[0], 0))
-    at_zero = where(defined, 0 * z[0], np.nan)
+    at_zero = where(greater(w[0], 0), 0 * z[0], np.nan)
     undone = logical_and(is_zero, logical_not(logical_and(is_real, equal(w[0], 0))))
     re, im = _chosen(undone, (at_zero, at_zero), found)
     return result(here().emit(ComplexOp, re.value, im.value))

@@ -30,7 +30,9 @@ def imag(val: Operand) -> Tracer:
     x = lift(val, "imag")
     if x.row.kind == "complex":
         return result(here().emit(ImagOp, x.value))
-    return result(number(0, x.row, x.dims))
+    zero = result(number(0, x.row, x.dims))
+    zero.weak = x.weak  # of a Python number NumPy gives a Python number
+    return zero
 
 
 @public(np.conjugate, numbers=True)

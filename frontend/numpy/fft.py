@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.library import complex_of
 from mlc.dialects.tensor.placing import PadOp
-from mlc.frontend.errors import located
+from mlc.frontend.errors import AxisError, located
+from mlc.frontend.kinds import is_series
 from mlc.frontend.numpy.complexes import conjugate
 from mlc.frontend.numpy.creation import arange
 from mlc.frontend.numpy.elementwise import astype, divide, multiply, sqrt
@@ -22,7 +24,7 @@ from mlc.frontend.numpy.library import LinAlgShapeError, call_library, library_d
 from mlc.frontend.numpy.padding import roll
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import moveaxis, normal_axes, normal_axis
-from mlc.frontend.numpy.values import lift, number, result
+from mlc.frontend.numpy.values import lift, number, result, strong
 from mlc.frontend.symbolic import as_dim, as_size
 from mlc.frontend.trace import here
 from mlc.frontend.tracer import Tracer
@@ -31,13 +33,17 @@ Operand = Any
 ZERO = Dim.const(0)
 
 
+def _no_points(function: str, count: object) -> ShapeError:
+    return located(ShapeError, f"{function}: {count} data points; expected at least one.")
+
+
 def _sized(x: Tracer, size: Any, axis: int, function: str) -> Tracer:
     """`x` cut off, or filled with zeros, to `size` elements along an axis."""
     wanted = as_dim(size)
     if wanted is None:
         raise located(LinAlgShapeError, f"{function}: the length {size!r} is not an integer.")
     if wanted.constant is not None and wanted.constant < 1:
-        raise ValueError(f"Invalid number of FFT data points ({wanted}) specified.")
+        raise _no_points(function, wanted)
     if wanted == x.dims[axis]:
         return x
     none = [ZERO] * x.ndim
@@ -48,7 +54,8 @@ def _sized(x: Tracer, size: Any, axis: int, function: str) -> Tracer:
 def _scaled(x: Tracer, count: Dim, norm: Any, *, forward: bool) -> Tracer:
     """The library divides backward transforms by their length; `norm` says who divides."""
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
+        message = f"fft: norm={norm!r}; expected 'backward', 'ortho' or 'forward'."
+        raise located(ShapeError, message)
     part = np.dtype(x.row.part.numpy)
     if norm == "ortho":
         root = sqrt(lift(as_size(count)).astype(part))
@@ -73,11 +80,11 @@ def _complex(a: Operand, function: str) -> Tracer:
 
 def _one(a: Tracer, n: Any, axis: Any, norm: Any, name: str) -> Tracer:
     if not a.ndim:
-        raise located(LinAlgShapeError, f"{name}: a number has no axis to transform.")
+        raise located(AxisError, f"{name}: a number has no axis to transform.")
     k = normal_axis(axis, a.ndim, name)
     x = a if n is None else _sized(a, n, k, name)
     if x.dims[k].constant == 0:
-        raise ValueError("Invalid number of FFT data points (0) specified.")
+        raise _no_points(name, 0)
     found = _last(x, k, name, name)
     return _scaled(found, x.dims[k], norm, forward=name in ("fft", "rfft"))
 
@@ -100,7 +107,7 @@ def rfft(a: Operand, n: Any = None, axis: Any = -1, norm: Any = None) -> Tracer:
     x = lift(a, "rfft")
     dtype = library_dtype("rfft", (x,))
     if dtype.kind == "complex":
-        raise TypeError("rfft: complex numbers have two halves; use fft.")
+        raise located(DTypeError, "rfft: complex numbers have two halves; use fft.")
     return _one(astype(x, dtype.numpy), n, axis, norm, "rfft")
 
 
@@ -111,7 +118,7 @@ def irfft(a: Operand, n: Any = None, axis: Any = -1, norm: Any = None) -> Tracer
     k = normal_axis(axis, x.ndim, "irfft")
     count = (x.dims[k] - 1) * 2 if n is None else as_dim(n)
     if count is None or (count.constant is not None and count.constant < 1):
-        raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
+        raise _no_points("irfft", count)
     x = _sized(x, as_size(count // 2 + 1), k, "irfft")
     odd = count.constant is not None and count.constant % 2 == 1
     found = _last(x, k, "irfft_odd" if odd else "irfft_even", "irfft")
@@ -139,21 +146,23 @@ def ihfft(a: Operand, n: Any = None, axis: Any = -1, norm: Any = None) -> Tracer
 
 def _axes(x: Tracer, s: Any, axes: Any, name: str) -> tuple[list[Any], tuple[int, ...]]:
     """The lengths and the axes."""
+    if s is not None and not is_series(s):
+        raise located(DTypeError, f"{name}: s={s!r}; expected one length for each axis.")
     if axes is None:
         first = 0 if s is None else x.ndim - len(s)
         axes = tuple(range(first, x.ndim))
     found = normal_axes(tuple(axes), x.ndim, name)
     sizes = [None] * len(found) if s is None else list(s)
     if len(sizes) != len(found):
-        raise ValueError("Shape and axes have different lengths.")
+        raise located(ShapeError, f"{name}: {len(sizes)} lengths for {len(found)} axes.")
     return [None if size == -1 else size for size in sizes], found
 
 
 @public(np.fft.fftn)
 def fftn(a: Operand, s: Any = None, axes: Any = None, norm: Any = None) -> Tracer:
     """`fft` along several axes; all where none are named."""
-    x = _complex(a, "fftn")
-    sizes, found = _axes(x, s, axes, "fftn")
+    sizes, found = _axes(lift(a), s, axes, "fftn")
+    x = _complex(a, "fftn") if found else strong(a)
     for size, axis in reversed(list(zip(sizes, found, strict=True))):
         x = fft(x, size, axis, norm)
     return x
@@ -162,8 +171,8 @@ def fftn(a: Operand, s: Any = None, axes: Any = None, norm: Any = None) -> Trace
 @public(np.fft.ifftn)
 def ifftn(a: Operand, s: Any = None, axes: Any = None, norm: Any = None) -> Tracer:
     """`ifft` along several axes."""
-    x = _complex(a, "ifftn")
-    sizes, found = _axes(x, s, axes, "ifftn")
+    sizes, found = _axes(lift(a), s, axes, "ifftn")
+    x = _complex(a, "ifftn") if found else strong(a)
     for size, axis in reversed(list(zip(sizes, found, strict=True))):
         x = ifft(x, size, axis, norm)
     return x
@@ -174,6 +183,8 @@ def rfftn(a: Operand, s: Any = None, axes: Any = None, norm: Any = None) -> Trac
     """`rfft` along the last of several axes, then `fft` along the others."""
     x = lift(a, "rfftn")
     sizes, found = _axes(x, s, axes, "rfftn")
+    if not found:
+        raise located(AxisError, "rfftn: at least one axis is needed.")
     x = rfft(x, sizes[-1], found[-1], norm)
     for size, axis in reversed(list(zip(sizes[:-1], found[:-1], strict=True))):
         x = fft(x, size, axis, norm)
@@ -185,6 +196,8 @@ def irfftn(a: Operand, s: Any = None, axes: Any = None, norm: Any = None) -> Tra
     """The inverse of `rfftn`."""
     x = lift(a, "irfftn")
     sizes, found = _axes(x, s, axes, "irfftn")
+    if not found:
+        raise located(AxisError, "irfftn: at least one axis is needed.")
     for size, axis in zip(sizes[:-1], found[:-1], strict=True):
         x = ifft(x, size, axis, norm)
     return irfft(x, sizes[-1], found[-1], norm)

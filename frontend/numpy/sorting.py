@@ -37,7 +37,7 @@ from mlc.frontend.numpy.placement import placed_bins
 from mlc.frontend.numpy.reductions import max as largest
 from mlc.frontend.numpy.reductions import min as smallest
 from mlc.frontend.numpy.reductions import sum as total
-from mlc.frontend.numpy.registry import public, refuse_complex
+from mlc.frontend.numpy.registry import public, refuse_bool, refuse_complex
 from mlc.frontend.numpy.shaping import (
     as_line,
     concatenate,
@@ -363,6 +363,7 @@ def quantile(
     x, _, axes = _rows(a, axis, "quantile")
     row = x.row if x.row.kind == "float" else F64
     if method in ("linear", "midpoint"):
+        refuse_bool("quantile", x.row, "Convert with .astype(np.int8).")
         x = astype(x, row.numpy)
     in_order = moveaxis(sort(x), -1, 0)
     share = lift(q)

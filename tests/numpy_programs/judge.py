@@ -27,6 +27,9 @@ PER_FUNCTION = 25
 ULPS = 64
 """How far floats may lie from NumPy's, in units of the last place of the largest element."""
 
+Tolerance = Callable[[str], float]
+"""How far floats may lie apart at least, by the expression."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -48,6 +51,11 @@ class Outcome:
     error: BaseException | None = None
 
 
+def exact(_: str) -> float:
+    """No tolerance but that of the result's dtype."""
+    return 0.0
+
+
 def numpy_outcome(expression: str, names: Mapping[str, Any]) -> Outcome:
     """What NumPy answers."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -61,8 +69,11 @@ def numpy_outcome(expression: str, names: Mapping[str, Any]) -> Outcome:
 class Judge:
     """Compiles expressions, several to a function, and compares what they give with NumPy."""
 
-    def __init__(self, folder: Path, *, reference: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, reference: bool = False, tolerance: Tolerance | None = None
+    ) -> None:
         self.folder = folder
+        self.tolerance: Tolerance = tolerance or exact
         self.reference = reference
         self.numbers = itertools.count()
 
@@ -88,9 +99,11 @@ class Judge:
                 half = len(texts) // 2
                 first, rest = texts[:half], texts[half:]
                 return self._group(first, outcomes, arrays) + self._group(rest, outcomes, arrays)
-            return [_of_error(texts[0], outcomes[texts[0]], error)]
+            return [_of_error(texts[0], outcomes[texts[0]], error, self.reference)]
         pairs = zip(texts, values, strict=True)
-        return [_of_value(text, outcomes[text], value) for text, value in pairs]
+        return [
+            _of_value(text, outcomes[text], value, self.tolerance(text)) for text, value in pairs
+        ]
 
     def _results(self, texts: Sequence[str], arrays: Names) -> Sequence[Any]:
         used = {
@@ -119,13 +132,13 @@ class Judge:
             return (function.reference if self.reference else function)(*arguments)
 
 
-def _of_error(text: str, outcome: Outcome, error: Exception) -> Verdict:
+def _of_error(text: str, outcome: Outcome, error: Exception, reference: bool) -> Verdict:
     found = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     if isinstance(error, CompilerBug) or not isinstance(error, MlcError):
         wanted = outcome.error
-        told = ".py:" in str(error) or str(error) == str(wanted)
+        told = reference or ".py:" in str(error) or str(error) == str(wanted)
         if wanted is not None and isinstance(error, _public(type(wanted))) and told:
-            return Verdict(text, "raised")  # by the compiled code, or by NumPy itself
+            return Verdict(text, "raised")  # when it runs, or by NumPy itself
         return Verdict(text, "differs", f"internal error {found}")
     if "site" not in error.__dict__ and "^" not in str(error):
         return Verdict(text, "differs", f"an error without a line: {found}")
@@ -143,44 +156,44 @@ def _public(error: type[BaseException]) -> type[BaseException]:
     return TypeError if issubclass(error, TypeError) else error
 
 
-def _of_value(text: str, outcome: Outcome, value: object) -> Verdict:
+def _of_value(text: str, outcome: Outcome, value: object, least: float) -> Verdict:
     if outcome.error is not None:
         error = f"{type(outcome.error).__name__}: {outcome.error}"
         return Verdict(text, "differs", f"{value!r} where NumPy raises {error}")
-    difference = difference_of(value, outcome.value)
+    difference = difference_of(value, outcome.value, least)
     return Verdict(text, "differs" if difference else "same", difference)
 
 
-def difference_of(found: Any, wanted: Any) -> str:
+def difference_of(found: Any, wanted: Any, least: float) -> str:
     """How a value differs from NumPy's; empty where it does not."""
     if is_series(wanted):
         if not is_series(found) or len(found) != len(wanted):
             return f"{found!r} where NumPy gives {wanted!r}"
-        parts = (difference_of(a, b) for a, b in zip(found, wanted, strict=True))
+        parts = (difference_of(a, b, least) for a, b in zip(found, wanted, strict=True))
         return next((text for text in parts if text), "")
     if isinstance(wanted, np.dtype | type | str) or wanted is None:
         return "" if found == wanted else f"{found!r} where NumPy gives {wanted!r}"
     got, want = np.asarray(found), np.asarray(wanted)
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"{got.dtype}{got.shape} where NumPy gives {want.dtype}{want.shape}"
-    if not _close(got, want):
+    if not _close(got, want, least):
         return f"{got!r} where NumPy gives {want!r}"
     return ""
 
 
-def _close(got: Array, want: Array) -> bool:
+def _close(got: Array, want: Array, least: float) -> bool:
     if want.dtype.kind not in "fc":
         return bool((got == want).all())
     if want.dtype.kind == "c":
-        scale = np.abs(want[np.isfinite(want)]).max(initial=0)
-        return all(_close_to(part(got), part(want), scale) for part in (np.real, np.imag))
-    return _close_to(got, want, np.abs(want[np.isfinite(want)]).max(initial=0))
+        scale = np.abs(want[np.isfinite(want)]).max(initial=1e-3)
+        return all(_close_to(part(got), part(want), scale, least) for part in (np.real, np.imag))
+    return _close_to(got, want, np.abs(want[np.isfinite(want)]).max(initial=1e-3), least)
 
 
-def _close_to(got: Array, want: Array, scale: Any) -> bool:
+def _close_to(got: Array, want: Array, scale: Any, least: float) -> bool:
     finite = np.isfinite(want)
     if not np.array_equal(got[~finite], want[~finite], equal_nan=True):
         return False
     wide = [part[finite].astype(np.float64) for part in (got, want)]
-    limit = ULPS * float(np.finfo(want.dtype).eps) * max(float(scale), 1e-3)
+    limit = max(ULPS * float(np.finfo(want.dtype).eps) * float(scale), least)
     return bool((np.abs(wide[0] - wide[1]) <= limit).all())
