@@ -76,14 +76,16 @@ def differing(
     ]
 
 
-def inconsistent(f: One, x: Any, modes: Sequence[str] = MODES) -> list[str]:
+def inconsistent(f: One, x: Any, modes: Sequence[str] = MODES, *, finite: bool = True) -> list[str]:
     """For each chain of modes whose derivative is not finite or not that of forward mode: both."""
     with np.errstate(all="ignore"):
         found = mlc.compile(everything(f, modes)).reference(*_given(x, modes))
     return [
         f"{chain}: {value}, forward {found['f' * len(chain)]}"
         for chain, value in found.items()
-        if not (np.isfinite(value) and np.isclose(value, found["f" * len(chain)], rtol=1e-9))
+        if not (
+            np.isfinite(value) == finite and np.isclose(value, found["f" * len(chain)], rtol=1e-9)
+        )
     ]
 
 

@@ -266,6 +266,21 @@ KINKS: dict[str, Program] = {
 }
 """Where a rule decides: the derivatives are finite, and those of one order are the same."""
 
+ENDS: dict[str, Program] = {
+    name: (lambda x, f=f: f(x).sum(), np.array([end]))
+    for name, f, end in (
+        *(("sqrt", np.sqrt, 0.0), ("log", np.log, 0.0), ("log2", np.log2, 0.0)),
+        *(("log1p", np.log1p, -1.0), ("rsqrt", mnp.rsqrt, 0.0), ("reciprocal", np.reciprocal, 0.0)),
+        *(
+            ("arcsin", np.arcsin, 1.0),
+            ("arcsin below", np.arcsin, -1.0),
+            ("arccos", np.arccos, 1.0),
+        ),
+        *(("arccosh", np.arccosh, 1.0), ("arctanh", np.arctanh, 1.0)),
+    )
+}
+"""At the end of a domain derivatives are infinite, in every mode with one sign."""
+
 FAMILIES: dict[str, dict[str, Program]] = {
     "unary": UNARY,
     "binary": BINARY,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tests.derivative_orders import MODES, differing, inconsistent
-from tests.derivative_programs import FAMILIES, KINKS
+from tests.derivative_programs import ENDS, FAMILIES, KINKS
 
 QUICK = ("f", "r", "ff", "fr", "rr")
 
@@ -21,6 +21,11 @@ def test_two_orders(family: str) -> None:
 
 def test_two_orders_agree_where_a_rule_decides() -> None:
     found = {name: inconsistent(f, x, QUICK) for name, (f, x) in KINKS.items()}
+    assert not {name: wrong for name, wrong in found.items() if wrong}
+
+
+def test_derivatives_are_infinite_at_the_ends_of_domains() -> None:
+    found = {name: inconsistent(f, x, QUICK, finite=False) for name, (f, x) in ENDS.items()}
     assert not {name: wrong for name, wrong in found.items() if wrong}
 
 

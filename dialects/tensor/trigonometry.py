@@ -182,7 +182,7 @@ class AcoshOp(FloatFunction):
     NUMPY: ClassVar[Callable[..., Any]] = np.arccosh
 
     def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:
-        return t.b(RsqrtOp, t.mul(t.plus(-1.0, x), t.plus(1.0, x)))
+        return t.mul(*(t.b(RsqrtOp, t.plus(v, x)) for v in (-1.0, 1.0)))
 
 
 @irdl_op_definition
