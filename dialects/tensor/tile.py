@@ -133,9 +133,11 @@ class TileOp(TensorOp):
 
 
 def _is_in_memory(x: SSAValue) -> bool:
+    while isinstance(x.owner, ReshapeOp) and x.owner.unit_axes_only():
+        x = x.owner.x
     owner = x.owner
     if isinstance(owner, ReshapeOp):
-        return not owner.unit_axes_only() or _is_in_memory(owner.x)
+        return True
     if isinstance(owner, TileOp):
         return owner.looks_at_memory
     if isinstance(owner, ConstantOp):

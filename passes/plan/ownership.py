@@ -236,23 +236,27 @@ def _exclude_each_other(x: Operation, y: Operation) -> bool:
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
     """The ops that read the value, or a view of it."""
-    for use in value.uses:
-        if isinstance(use.operation, VIEWS):
-            yield from _readers(use.operation.results[0])
-        else:
-            yield use.operation
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses:
+            if isinstance(use.operation, VIEWS):
+                pending.append(use.operation.results[0])
+            else:
+                yield use.operation
 
 
 def handing(value: SSAValue) -> Iterator[Operation]:
     """The ops that hand the value's memory on, once for each time."""
-    for use in value.uses:
-        user = use.operation
-        if isinstance(user, ReshapeOp):
-            yield from handing(user.result)
-        elif isinstance(user, YieldOp) or (
-            isinstance(user, ControlOp) and use.index >= len(user.operands) - len(user.starts)
-        ):
-            yield user
+    pending = [value]
+    while pending:
+        for use in pending.pop().uses:
+            user = use.operation
+            if isinstance(user, ReshapeOp):
+                pending.append(user.result)
+            elif isinstance(user, YieldOp) or (
+                isinstance(user, ControlOp) and use.index >= len(user.operands) - len(user.starts)
+            ):
+                yield user
 
 
 def _times_handed_on(value: SSAValue) -> int:

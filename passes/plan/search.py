@@ -10,7 +10,7 @@ are found as equal states of what is open, not by a reachability graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mlc.passes.plan.candidates import Table
@@ -137,6 +137,9 @@ def parts_of(table: Table) -> list[list[Entry]]:
 # Branch and bound -------------------------------------------------------------------------------
 
 
+Visit = Iterator["Visit"]
+"""The visits of what follows a decision, one by one."""
+
 INLINE_FIRST: tuple[State, State] = ("inline", "buffer")
 BUFFER_FIRST: tuple[State, State] = ("buffer", "inline")
 
@@ -169,7 +172,13 @@ class Search:
         self.best, self.found = best.cost, best.choices
         greedy = starts[0].choices
         self._first = {e.number: greedy.get(e.number, "inline") for e in self.part}
-        self._visit(Partial(self.table), 0, {})
+        pending = [self._visit(Partial(self.table), 0, {})]
+        while pending:  # one for each decision that is open: too many to call one another
+            onward = next(pending[-1], None)
+            if onward is None:
+                pending.pop()
+            else:
+                pending.append(onward)
         bound = min(self.best, self._open) if self._open else self.best
         return Found(cost=self.best, bound=bound, choices=self.found, counts=self.counts)
 
@@ -202,7 +211,8 @@ class Search:
         reads = sum(streams[bit.bit_length() - 1] for bit in bits_of(unread))
         return self._writes[at] + max(0, reads - plan.slack, self._works[at] - plan.slower)
 
-    def _visit(self, plan: Partial, at: int, choices: Choices) -> None:
+    def _visit(self, plan: Partial, at: int, choices: Choices) -> Visit:
+        """Goes on to where something is to be decided; gives the ways on from there."""
         part = self.part
         while at < len(part):
             entry = part[at]
@@ -229,7 +239,7 @@ class Search:
             if known is not None and self._is_settled(plan.total, known, choices):
                 self.counts.by_structure += 1
                 return
-        self._branch(plan, at, choices, key)
+        yield from self._branch(plan, at, choices, key)
 
     def _is_open(self, plan: Partial, entry: Entry) -> bool:
         """Whether there is something to decide."""
@@ -247,7 +257,7 @@ class Search:
             self.best, self.found = total + rest, choices | onward
         return onward is not None
 
-    def _branch(self, plan: Partial, at: int, choices: Choices, key: object) -> None:
+    def _branch(self, plan: Partial, at: int, choices: Choices, key: object) -> Visit:
         entry = self.part[at]
         before, known, opened = self.best, set(choices), self._open
         for state in INLINE_FIRST if self._first[entry.number] == "inline" else BUFFER_FIRST:
@@ -258,7 +268,7 @@ class Search:
             self.counts.visited += 1
             onward = plan.copy()
             onward.step(entry, state)
-            self._visit(onward, at + 1, {**choices, entry.number: state})
+            yield self._visit(onward, at + 1, {**choices, entry.number: state})
         if key is None or self._open != opened:
             return
         # no way on ends below `best`; where one has reached it, that is the best one

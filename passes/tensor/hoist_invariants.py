@@ -100,21 +100,35 @@ def _is_worth(op: TensorOp, invariant: set[SSAValue]) -> bool:
 
 def _leaves(reader: Operation, invariant: set[SSAValue]) -> bool:
     """Whether a reader stays in the loop, as index maps do beside theirs."""
-    if not isinstance(reader, TensorOp) or reader.results[0] not in invariant:
-        return True
-    uses = reader.results[0].uses if isinstance(reader, FREE) else ()
-    return any(_leaves(use.operation, invariant) for use in uses)
+    pending = [reader]
+    while pending:
+        reader = pending.pop()
+        if not isinstance(reader, TensorOp) or reader.results[0] not in invariant:
+            return True
+        if isinstance(reader, FREE):
+            pending += [use.operation for use in reader.results[0].uses]
+    return False
 
 
 def _move(op: TensorOp, loop: ControlOp, invariant: set[SSAValue]) -> None:
     """Puts an op before the loop, after what it needs."""
     assert loop.parent is not None
-    for x in op.operands:
-        if isinstance(x, OpResult) and x in invariant and isinstance(x.op, TensorOp):
-            _move(x.op, loop, invariant)
-    invariant.discard(op.results[0])
-    op.detach()
-    loop.parent.insert_op_before(op, loop)
-    if not isinstance(op, FREE):
-        flops = op.cost().flops
-        remark(op, f"computed once, before the loop (exact): {flops} operations less in each trip")
+    pending = [op]
+    while pending:
+        op = pending[-1]
+        needed = [x.op for x in op.operands if isinstance(x, OpResult) and x in invariant]
+        needed = [before for before in needed if isinstance(before, TensorOp)]
+        if needed:
+            pending += needed
+            continue
+        pending.pop()
+        if op.results[0] not in invariant:
+            continue
+        invariant.discard(op.results[0])
+        op.detach()
+        loop.parent.insert_op_before(op, loop)
+        if not isinstance(op, FREE):
+            flops = op.cost().flops
+            remark(
+                op, f"computed once, before the loop (exact): {flops} operations less in each trip"
+            )

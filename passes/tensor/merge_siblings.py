@@ -352,19 +352,21 @@ def _needs_memory(value: SSAValue, place: Place | None) -> str | None:
     Who cannot read a slice as a view. `place`: the axis, offset and whole size of the slice; None
     for views of it.
     """
-    for use in value.uses:
-        op = use.operation
-        if not isinstance(op, TensorOp):
-            return "a result leaves the function or region"
-        if use.index in op.stored_operands():
-            return f"{op.name} reads a result at computed places"
-        if isinstance(op, ReshapeOp) and not op.unit_axes_only():
-            if place is None or regrouped_slice(shape_of(value.type), op.shape, place) is None:
-                return "a reshape joins its columns with other axes"
-        elif not isinstance(op, (TransposeOp, SliceOp, ReshapeOp, BroadcastOp)):
-            continue
-        if (why := _needs_memory(op.results[0], None)) is not None:
-            return why
+    pending = [(value, place)]
+    while pending:
+        value, place = pending.pop()
+        for use in value.uses:
+            op = use.operation
+            if not isinstance(op, TensorOp):
+                return "a result leaves the function or region"
+            if use.index in op.stored_operands():
+                return f"{op.name} reads a result at computed places"
+            if isinstance(op, ReshapeOp) and not op.unit_axes_only():
+                if place is None or regrouped_slice(shape_of(value.type), op.shape, place) is None:
+                    return "a reshape joins its columns with other axes"
+            elif not isinstance(op, (TransposeOp, SliceOp, ReshapeOp, BroadcastOp)):
+                continue
+            pending.append((op.results[0], None))
     return None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 
 import mlc
 from mlc.dialects.target.known import named_target
+from mlc.passes.plan.search import Search, parts_of
 from mlc.pipeline import Options, run_pipeline
+from tests.unit.test_plan_search import layers, starts_of, table_of
 
 AVX2 = Options(target=named_target("avx2"))
 minimum: Any = np.minimum  # of traced values, whose types NumPy's stubs do not know
@@ -70,9 +73,9 @@ def reversed_too(s: State, k: int) -> State:
 
 
 def argmax(s: State, k: int) -> State:
-    best, at, x = s
+    at, best, x = s
     larger = x[k % 16] > best
-    return select(larger, x[k % 16], best), select(larger, k, at), x
+    return select(larger, k, at), select(larger, x[k % 16], best), x
 
 
 def nested_maximum(s: State, k: int) -> State:
@@ -151,3 +154,94 @@ def test_code_grows_with_the_program(step: Step) -> None:
         return sum(1 for _ in run_pipeline(module, AVX2, until="loops").walk())
 
     assert size(40) < 8 * size(10)
+
+
+# Depth ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def frames(count: int) -> Generator[None]:
+    """At most so many calls inside one another from here on."""
+    depth, frame = 0, sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth + count)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def cells(w: Any, u: Any, x: Any) -> Any:
+    """A long short-term memory, unrolled."""
+
+    def gate(z: Any) -> Any:
+        return 1 / (1 + np.exp(-z))
+
+    h = c = x[0] * 0
+    for t in range(x.shape[0]):
+        z = x[t] @ w + h @ u
+        i, f, o, g = z[:, :4], z[:, 4:8], z[:, 8:12], z[:, 12:]
+        c = gate(f) * c + gate(i) * np.tanh(g)
+        h = gate(o) * np.tanh(c)
+    return (h**2).sum()
+
+
+def test_the_search_of_plans_does_not_call_itself() -> None:
+    table = table_of(layers(300, 64))
+    part = max(parts_of(table), key=len)
+    starts = starts_of(table, part)
+    with frames(100):
+        search = Search(table, part, steps=400)
+        search.run(starts)
+    assert search.counts.visited > 200
+
+
+def test_masks_of_cotangents_do_not_call_one_another() -> None:
+    def gradient(count: int) -> Any:
+        function = unrolled(argmax, count)
+
+        def total(x: Any) -> Any:
+            return function(x).sum()
+
+        return mlc.compile(mlc.grad(total))
+
+    run_pipeline(gradient(2).lower(VECTOR).module, AVX2, until="tensor")  # loads modules
+    with frames(300):
+        run_pipeline(gradient(150).lower(VECTOR).module, AVX2, until="tensor")
+
+
+LENGTHS = (1500, pytest.param(20_000, marks=pytest.mark.slow))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_long_chains(length: int) -> None:
+    def chain(x: Any) -> Any:
+        for k in range(length):
+            x = np.sqrt(x) if k % 2 else x + 1.0
+        return x
+
+    np.testing.assert_array_equal(mlc.compile(chain)(VECTOR), chain(VECTOR))
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(256, marks=pytest.mark.slow)])
+def test_unrolled_cells_and_their_gradient(count: int) -> None:
+    rng = np.random.default_rng(0)
+    w, u = rng.standard_normal((2, 4, 16)) * 0.3
+    x = rng.standard_normal((count, 2, 4))
+    np.testing.assert_allclose(mlc.compile(cells)(w, u, x), cells(w, u, x), rtol=1e-12)
+    found = mlc.compile(mlc.grad(cells))(w, u, x)
+    d = np.zeros_like(w)
+    d[1, 2] = 1e-6
+    difference = (cells(w + d, u, x) - cells(w - d, u, x)) / 2e-6
+    np.testing.assert_allclose(found[1, 2], difference, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_unrolled_cells_take_linear_work() -> None:
+    few, many = (
+        steps_of(cells, *np.random.default_rng(0).random((2, 4, 16)), np.ones((count, 2, 4)))
+        for count in (12, 48)
+    )
+    assert math.log(many / few, 4) < 1.3

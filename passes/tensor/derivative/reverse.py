@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -30,18 +29,37 @@ from mlc.passes.tensor.derivative.varied import Varied
 
 class Mask:
     """
-    Where a cotangent may be other than zero; written when it is first asked for. `condition`: the
-    program's own value that it is, if it is one.
+    Where a cotangent may be other than zero; written when it is first asked for, after those that
+    it is made of. `condition`: the program's own value that it is, if it is one.
     """
 
-    def __init__(self, make: Callable[[], SSAValue], condition: SSAValue | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], SSAValue],
+        condition: SSAValue | None = None,
+        *,
+        behind: Sequence[Mask] = (),
+    ) -> None:
         self.make = make
         self.condition = condition
+        self.behind = behind
+        self._value: SSAValue | None = None
 
-    @cached_property
+    @property
     def value(self) -> SSAValue:
         """The tensor of bool."""
-        return self.make()
+        pending = [self]
+        while pending:
+            mask = pending[-1]
+            unwritten = [inner for inner in mask.behind if inner._value is None]
+            if mask._value is None and not unwritten:
+                mask._value = mask.make()
+            if unwritten:
+                pending += unwritten
+            else:
+                pending.pop()
+        assert self._value is not None
+        return self._value
 
 
 @dataclass(frozen=True)
@@ -117,7 +135,7 @@ class Reverse:
             ones = [self._kept(part, self.b.number(1.0, part.mask.value.type)) for part in parts]
             return self.b.sum(ones)
 
-        return Masked(Mask(make), whole, clean=True)
+        return Masked(Mask(make, behind=[part.mask for part in parts]), whole, clean=True)
 
     def total(
         self, contributions: Sequence[Contribution], start: SSAValue | None
@@ -208,7 +226,7 @@ class Reverse:
             count = op.transpose(self.b, ones, 0)
             return self.b(CompareOp, count, self.b.zeros(count.type), predicate="ne")
 
-        return Masked(Mask(make), value, clean=True)
+        return Masked(Mask(make, behind=[found.mask]), value, clean=True)
 
     def _elementwise(self, op: Elementwise, found: SSAValue | Masked, wanted: list[int]) -> None:
         if isinstance(op, SelectOp):
@@ -247,7 +265,7 @@ class Reverse:
             outer = self._kept(found, self.b.number(1.0, op.condition.type))
             return self.b(SelectOp, op.condition, *((outer, no) if kept else (no, outer)))
 
-        return Mask(make)
+        return Mask(make, behind=[found.mask])
 
     def _transposed(self, op: TensorOp, cotangent: SSAValue, operand: int) -> Contribution:
         if not op.states("accumulate"):
