@@ -31,6 +31,13 @@ class MemoryLimitError(MlcError, MemoryError):
     """
 
 
+class PlanError(MlcError, ValueError):
+    """
+    A plan is not what the pass that reads it expects: another pass has to run first, or its target
+    runs no such kernels.
+    """
+
+
 class CompilerBug(MlcError):  # noqa: N818 - what it is: no user can make or mend this error
     """
     mlc itself is at fault.

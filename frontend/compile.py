@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVa
 
 from mlc.frontend.definitions import keep_text
 from mlc.knobs import FUSIONS, Fusion, byte_count
+from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ class Compiled(Generic[P, R]):
     @property
     def _dispatcher(self) -> Dispatcher:
         if self._lazy is None:
-            from mlc.frontend.dispatcher import Dispatcher  # imports the compiler
+            with self._lock(), float_flags_kept():
+                from mlc.frontend.dispatcher import Dispatcher  # imports the compiler
 
-            with self._lock():
                 if self._lazy is None:
                     self._lazy = Dispatcher(self, self._function, self._settings)
         return self._lazy

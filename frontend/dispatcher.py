@@ -20,6 +20,7 @@ from mlc.frontend.routes import MISS, Route, make_route, missing
 from mlc.frontend.spec import TensorSpec
 from mlc.frontend.stats import Artifact, Stats
 from mlc.frontend.trace import current
+from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Dispatcher:
         self.count_copies(call)
         found = self.find(call)
         if found is None:
-            with self.lock():
+            with self.lock(), float_flags_kept():
                 found = self.find(call) or self.compile(values)
         ready, call = found
         return ready.run(call)

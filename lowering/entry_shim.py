@@ -29,6 +29,10 @@ _DECLARATIONS = f"""\
 @_Py_NoneStruct = external global i8
 @status_format = private constant [5 x i8] c"iLLL\\00"
 declare ptr @mlc_context_new()
+declare void @mlc_interruptible(ptr)
+declare void @mlc_uninterruptible(ptr)
+declare i64 @mlc_float_state()
+declare void @mlc_restore_float_state(i64)
 declare ptr @mlc_pool_array(i32, ptr, i32)
 declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
 declare ptr @PyArray_Return(ptr)
@@ -123,6 +127,7 @@ class _Shim(FunctionText):
         ranks = [len(result.dims) for result in signature.results]
         self.line(f"%dims = alloca [{max([1, *ranks])} x i64], align 8")
         self.line("%thread = alloca ptr, align 8")
+        self.line("%sigint = alloca [32 x i64], align 8")
         for position, spec in enumerate(signature.args):
             if spec.kind != "array":
                 self.line(f"%scalar{position} = alloca i64, align 8")
@@ -382,6 +387,7 @@ class _Shim(FunctionText):
     def _call_entry(self) -> None:
         call = f"call i32 @{self.name}(ptr %ctx, ptr %args, ptr %sizes, ptr %outs)"
         work = self.polynomial(self.work_ns)
+        flags = self.value("call i64 @mlc_float_state()")
         if self.work_ns.constant is not None and self.work_ns.constant <= abi.GIL_RELEASE_NS:
             self.line(f"%status = {call}")
         else:
@@ -394,7 +400,8 @@ class _Shim(FunctionText):
             slow = self._long_call(call)
             self.line("br label %called")
             self.label("called")
-            self.line(f"%status = phi i32 [ {quick}, %short ], [ {slow}, %long ]")
+            self.line(f"%status = phi i32 [ {quick}, %short ], [ {slow}, %begin_long ]")
+        self.line(f"call void @mlc_restore_float_state(i64 {flags})")
         good = self.equal("i32", "%status", str(abi.STATUS_OK))
         self.branch(good, "failed")
         self._give_context_back()
@@ -406,9 +413,16 @@ class _Shim(FunctionText):
         counter = self.value(f"select i1 {main}, ptr @mlc_interrupts, ptr @mlc_never")
         self.store("ptr", counter, "%ctx", abi.CTX_CANCEL)
         self.store("i64", self.load("i64", counter, 0), "%ctx", abi.CTX_CANCEL_BASE)
+        self.line("store ptr null, ptr %sigint, align 8")
+        self.line(f"br i1 {main}, label %interruptible, label %begin_long")
+        self.label("interruptible")
+        self.line("call void @mlc_interruptible(ptr %sigint)")
+        self.line("br label %begin_long")
+        self.label("begin_long")
         saved = self.value("call ptr @PyEval_SaveThread()")
         status = self.value(call)
         self.line(f"call void @PyEval_RestoreThread(ptr {saved})")
+        self.line("call void @mlc_uninterruptible(ptr %sigint)")
         self.store("ptr", "@mlc_never", "%ctx", abi.CTX_CANCEL)
         self.store("i64", "0", "%ctx", abi.CTX_CANCEL_BASE)
         return status

@@ -271,7 +271,8 @@ def verify_text(module: ModuleOp, text: str, name: str, *, line_offset: int = 0)
 def _faults(module: ModuleOp) -> Iterator[tuple[Operation, str]]:
     for op in module.walk():
         if any(isinstance(x, ForwardDeclaredValue) for x in op.operands):
-            yield op, "uses a value that is defined nowhere"
+            yield op, "uses a value that is defined in no region around it"
+    for op in module.walk():
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NoReturn
 
 from mlc.dialects import abi
@@ -96,15 +96,17 @@ class EntryState:
             raise MemoryError
         count = ctypes.c_int64.from_address(self._words[abi.STATE_THREADS // 8])
         ctypes.c_int64.from_address(own.value + abi.CTX_THREADS).value = count.value
-        counter = self._support.symbols[
-            "mlc_interrupts" if signals.in_main_thread() else "mlc_never"
-        ]
+        in_main_thread = signals.in_main_thread()
+        counter = self._support.symbols["mlc_interrupts" if in_main_thread else "mlc_never"]
         ctypes.c_size_t.from_address(own.value + abi.CTX_CANCEL).value = counter
         base = ctypes.c_int64.from_address(counter).value
         ctypes.c_int64.from_address(own.value + abi.CTX_CANCEL_BASE).value = base
+        flags = self._support.float_state()
         try:
-            yield own.value
+            with signals.interruptible(self._support) if in_main_thread else nullcontext():
+                yield own.value
         finally:
+            self._support.restore_float_state(flags)
             self._support.contexts_free(ctypes.addressof(own))
 
     def release_idle(self) -> None:
@@ -188,7 +190,7 @@ def load_entry(
     """
     state = EntryState(slow, on_error, thread_count)
     loaded = support()
-    signals.install_interrupt_counter()
+    signals.prepare_interrupts()
     if any(b"GOMP_parallel" in image for image in objects):
         threads.bind_for(thread_count)
     symbols = {**loaded.symbols, abi.STATE_SYMBOL: state.address, **_type_numbers(signature)}

@@ -27,6 +27,7 @@ _PYTHON_FUNCTIONS = (
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
     "PyThread_get_thread_ident",
+    "PyErr_Clear",
     "PyErr_NoMemory",
     "Py_IncRef",
     "Py_DecRef",

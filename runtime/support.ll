@@ -1,6 +1,6 @@
 ; The runtime's own native code: contexts and arenas, the pool of released result buffers, the SIGINT
-; counter and the way to the OpenMP runtime. Loaded once per process and never unloaded: arrays from
-; the pool and the signal handler outlive every compiled function. Offsets: dialects/abi.py.
+; counter, the floating-point flags and the way to the OpenMP runtime. Loaded once per process and
+; never unloaded: arrays from the pool outlive every compiled function. Offsets: dialects/abi.py.
 
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
@@ -8,7 +8,10 @@ declare i64 @malloc_usable_size(ptr)
 declare i32 @madvise(ptr, i64, i32)
 declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
 declare ptr @PyDataMem_SetHandler(ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare void @PyErr_Clear()
 declare void @Py_DecRef(ptr)
+declare i32 @sigaction(i32, ptr, ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 @PyArray_Type = external global i8
@@ -317,6 +320,10 @@ fail:
 @mlc_never = constant i64 0, align 64
 @mlc_chained_sigint = global ptr null
 @mlc_main_thread = global i64 0  ; PyThread_get_thread_ident of the main thread
+@mlc_sigint_action = global [32 x i64] zeroinitializer, align 8  ; ours; its handler null: none
+@mlc_sigint_number = global ptr null  ; SIGINT as a Python int
+@mlc_getsignal = global ptr null  ; signal.getsignal
+@mlc_default_handler = global ptr null  ; signal.default_int_handler
 
 define void @mlc_on_sigint(i32 %signal) {
 entry:
@@ -326,6 +333,79 @@ entry:
   br i1 %none, label %done, label %chain
 chain:
   call void %chained(i32 %signal)
+  br label %done
+done:
+  ret void
+}
+
+; Before and after a call of the main thread that may take long, with the GIL: ours stands in front of
+; Python's handler for that time, where Python's is the default one. %old: 32 words, the first null
+; where nothing was changed.
+define void @mlc_interruptible(ptr %old) {
+entry:
+  store ptr null, ptr %old, align 8
+  %ours = load ptr, ptr @mlc_sigint_action, align 8
+  %none = icmp eq ptr %ours, null
+  br i1 %none, label %done, label %ask
+ask:
+  %asked = load ptr, ptr @mlc_getsignal, align 8
+  %handler = call ptr @PyObject_Vectorcall(ptr %asked, ptr @mlc_sigint_number, i64 1, ptr null)
+  %failed = icmp eq ptr %handler, null
+  br i1 %failed, label %clear, label %compare
+clear:
+  call void @PyErr_Clear()
+  br label %done
+compare:
+  call void @Py_DecRef(ptr %handler)
+  %default = load ptr, ptr @mlc_default_handler, align 8
+  %same = icmp eq ptr %handler, %default
+  br i1 %same, label %install, label %done
+install:
+  %status = call i32 @sigaction(i32 2, ptr @mlc_sigint_action, ptr %old)
+  %before = load ptr, ptr %old, align 8
+  %chained = load ptr, ptr @mlc_chained_sigint, align 8
+  %python = icmp eq ptr %before, %chained
+  br i1 %python, label %done, label %undo
+undo:  ; somebody's own, which knows nothing of a kernel that ends
+  %again = call i32 @sigaction(i32 2, ptr %old, ptr null)
+  store ptr null, ptr %old, align 8
+  br label %done
+done:
+  ret void
+}
+
+define void @mlc_uninterruptible(ptr %old) {
+entry:
+  %now = alloca [32 x i64], align 8
+  %before = load ptr, ptr %old, align 8
+  %none = icmp eq ptr %before, null
+  br i1 %none, label %done, label %restore
+restore:
+  %status = call i32 @sigaction(i32 2, ptr %old, ptr %now)
+  %found = load ptr, ptr %now, align 8
+  %ours = load ptr, ptr @mlc_sigint_action, align 8
+  %same = icmp eq ptr %found, %ours
+  br i1 %same, label %done, label %keep
+keep:  ; another thread has set its own meanwhile
+  %again = call i32 @sigaction(i32 2, ptr %now, ptr null)
+  br label %done
+done:
+  ret void
+}
+
+; ---- floating-point flags: a call leaves them as it found them
+
+define i64 @mlc_float_state() {
+  READ_FLOAT_STATE
+}
+
+define void @mlc_restore_float_state(i64 %old) {
+entry:
+  %now = call i64 @mlc_float_state()
+  %same = icmp eq i64 %now, %old
+  br i1 %same, label %done, label %write
+write:
+  WRITE_FLOAT_STATE
   br label %done
 done:
   ret void

@@ -34,6 +34,14 @@ _EXPORTS = (
     "mlc_main_thread",
     "mlc_chained_sigint",
     "mlc_on_sigint",
+    "mlc_sigint_action",
+    "mlc_sigint_number",
+    "mlc_getsignal",
+    "mlc_default_handler",
+    "mlc_interruptible",
+    "mlc_uninterruptible",
+    "mlc_float_state",
+    "mlc_restore_float_state",
     "mlc_threads",
     "mlc_parallel",
     "mlc_parallel_target",
@@ -46,7 +54,28 @@ _EXPORTS = (
     "mlc_max_threads_target",
 )
 
-_LIBC = ("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove")
+_LIBC = (
+    *("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove"),
+    "sigaction",
+)
+
+_READ_FLOAT_STATE = {
+    "x86_64": """%at = alloca i32, align 4
+  call void @llvm.x86.sse.stmxcsr(ptr %at)
+  %flags = load i32, ptr %at, align 4
+  %wide = zext i32 %flags to i64
+  ret i64 %wide""",
+    "aarch64": """%flags = call i64 @llvm.aarch64.get.fpsr()
+  ret i64 %flags""",
+}
+_WRITE_FLOAT_STATE = {
+    "x86_64": """%at = alloca i32, align 4
+  %flags = trunc i64 %old to i32
+  store i32 %flags, ptr %at, align 4
+  call void @llvm.x86.sse.ldmxcsr(ptr %at)""",
+    "aarch64": "call void @llvm.aarch64.set.fpsr(i64 %old)",
+}
+"""The register with the sticky flags: MXCSR (control bits too, which no kernel changes), FPSR."""
 
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
@@ -78,6 +107,11 @@ class Support:
         # PYFUNCTYPE keeps the GIL, which guards the lists of contexts
         contexts_free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
         self.contexts_free = contexts_free(self.symbols["mlc_contexts_free"])
+        self.interruptible = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(own["mlc_interruptible"])
+        self.uninterruptible = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(own["mlc_uninterruptible"])
+        self.float_state = ctypes.CFUNCTYPE(ctypes.c_int64)(own["mlc_float_state"])
+        restore = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+        self.restore_float_state = restore(own["mlc_restore_float_state"])
         self.context_new = ctypes.CFUNCTYPE(ctypes.c_void_p)(self.symbols["mlc_context_new"])
         self.pool_clear = ctypes.CFUNCTYPE(ctypes.c_int64)(self.symbols["mlc_pool_clear"])
 
@@ -99,14 +133,21 @@ class Support:
 @lru_cache(maxsize=1)
 def support() -> Support:
     """The support code of this process."""
-    text = Path(__file__).with_name("support.ll").read_text()
-    image = object_of(text, host_target()).image
+    target = host_target()
+    image = object_of(support_text(target.arch), target).image
     libc = _c_library()
     code = jit.load([image], imports={**layout.python_symbols(), **libc}, exports=_EXPORTS)
     loaded = Support(code, libc)
     _never_unload(loaded)
     _set_up_pool(loaded)
     return loaded
+
+
+def support_text(arch: str) -> str:
+    """LLVM IR of the support code for "x86_64" or "aarch64"."""
+    text = Path(__file__).with_name("support.ll").read_text()
+    text = text.replace("READ_FLOAT_STATE", _READ_FLOAT_STATE[arch])
+    return text.replace("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE[arch])
 
 
 def _c_library() -> dict[str, int]:

@@ -14,9 +14,11 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count, takewhile
 from pathlib import Path
 
 from mlc import knobs
@@ -32,6 +34,7 @@ libgomp's milliseconds, which on a shared machine are stolen from the thread tha
 Measured: docs/measurements.md."""
 _USERS_WAY = ("OMP_WAIT_POLICY", *_SPIN)
 
+_kept: list[object] = []
 _explicit_count: int | None = None
 _bound: OpenMPRuntime | None = None
 _searched = False
@@ -171,12 +174,27 @@ def _load_patiently(path: str) -> ctypes.CDLL:
     """Load a runtime whose idle threads soon sleep, unless the user has said how they wait."""
     if any(name in os.environ for name in _USERS_WAY):
         return ctypes.CDLL(path)
-    os.environ.update(_SPIN)  # runtimes read the environment once, while they are loaded
-    try:
+    with _environment_with(_SPIN):  # runtimes read the environment once, while they are loaded
         return ctypes.CDLL(path)
+
+
+@contextmanager
+def _environment_with(more: Mapping[str, str]) -> Generator[None, None, None]:
+    """
+    C code finds these too, in a copy of the environment: the process's own stays as it is, and
+    os.environ, which child processes inherit, does too.
+    """
+    environ = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    entries = list(takewhile(bool, (environ[k] for k in count()))) if environ else []
+    entries += [f"{name}={value}".encode() for name, value in more.items()]
+    copy = (ctypes.c_char_p * (len(entries) + 1))(*entries, None)
+    _kept.append(copy)  # whoever reads it meanwhile may be slow
+    place = ctypes.c_void_p.from_address(ctypes.addressof(environ))
+    own, place.value = place.value, ctypes.addressof(copy)
+    try:
+        yield
     finally:
-        for name in _SPIN:
-            os.environ.pop(name, None)
+        place.value = own
 
 
 @lru_cache(maxsize=1)

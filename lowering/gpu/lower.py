@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import PlanError
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import entry_function
@@ -106,7 +106,7 @@ def _whole(kernel: KernelOp, schedule: Schedule) -> Work:
             copies = (PiecePhase(x, schedule, scratch=k) for k, x in enumerate(op.inputs))
             return Work(tuple(copies), library_scratch(kernel))
         case op:
-            raise CompilerBug(f"no GPU template writes {op.name if op else kernel.name}")
+            raise PlanError(f"no GPU template writes {op.name if op else kernel.name}")
 
 
 class _GpuEntry(EntryLowering):
@@ -118,7 +118,7 @@ class _GpuEntry(EntryLowering):
         self.site_numbers: dict[str, dict[Operation, int]] = {}
 
     def _tiles(self, op: TilesOp) -> None:
-        raise CompilerBug("plan to loops: GPUs run no tile loops: leave mlc-form-tiles out")
+        raise PlanError("plan to loops: GPUs run no tile loops: leave mlc-form-tiles out")
 
     def _scratch(self, op: KernelOp) -> tuple[Scratch, ...]:
         return work_of(op, frozenset()).scratch

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import PlanError
 from mlc.dialects.places import Places
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
@@ -103,7 +103,7 @@ class ControlLowering(ABC):
     def _home(self, op: KernelOp, k: int) -> Home:
         """Where a kernel's result shall lie; those before it have their homes already."""
         if op.buffers is None:
-            raise CompilerBug("plan to loops: a kernel has no buffers: run mlc-plan-buffers first")
+            raise PlanError("plan to loops: a kernel has no buffers: run mlc-plan-buffers first")
         place, numbers = op.buffers.data[k].data
         result = op.outs[k]
         if place == "input":
@@ -182,7 +182,7 @@ class ControlLowering(ABC):
             case TilesOp():
                 self._tiles(op)
             case _:
-                raise CompilerBug(f"plan to loops: no lowering for {op.name}")
+                raise PlanError(f"plan to loops: no lowering for {op.name}")
 
     def _for(self, op: ForOp) -> None:
         block = op.body.block

@@ -260,12 +260,7 @@ class Lanes:
         target = self.type(element)
         if plain is None or (self.lanes > 1 and kind not in ("extf", "truncf")):
             return self.b.value(vec.CastOp.of(kind, value, target))
-        properties: dict[str, Attribute] = (
-            {"fastmath": NO_FAST_MATH} if kind in ("extf", "truncf") else {}
-        )
-        return self.b.value(
-            plain.create(operands=[value], result_types=[target], properties=properties)
-        )
+        return self.b.value(plain.create(operands=[value], result_types=[target]))
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
         return convert(self, value, source, target)

@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import PlanError
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
@@ -237,7 +237,9 @@ class EntryLowering(TilesLowering):
                 case _ if op.name in ("func.return", "mlc.yield"):
                     continue
                 case _:
-                    raise CompilerBug(f"plan to loops: {op.name} stands outside a kernel")
+                    raise PlanError(
+                        f"plan to loops: {op.name} stands outside a kernel: run mlc-form-kernels"
+                    )
 
     def _constant(self, op: ConstantOp) -> None:
         array = dense_array(op.value)

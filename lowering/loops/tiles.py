@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import par
 from mlc.dialects.dims import as_tensor, product, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import PlanError
 from mlc.dialects.nest import nest_of
 from mlc.dialects.places import is_unwritten
 from mlc.dialects.plan import BufferAttr, KernelOp
@@ -139,7 +139,7 @@ class TilesLowering(ControlLowering):
     def _buffers(self, op: TilesOp) -> list[BufferAttr]:
         found = op.attributes.get("buffers")
         if not isinstance(found, ArrayAttr):
-            raise CompilerBug("plan to loops: a tile loop has no buffers: run mlc-plan-buffers")
+            raise PlanError("plan to loops: a tile loop has no buffers: run mlc-plan-buffers")
         return [x for x in cast("ArrayAttr[Attribute]", found) if isinstance(x, BufferAttr)]
 
     def _own_home(self, op: TilesOp, k: int) -> Home:

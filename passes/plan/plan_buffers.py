@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import PlanError
 from mlc.dialects.places import Places, donations_of, is_unwritten, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
 from mlc.dialects.tensor.control import ControlOp, yield_of
@@ -88,7 +88,7 @@ def _placed(function: FuncOp) -> dict[SSAValue, int]:
             owner = root.owner
             made = isinstance(owner, KernelOp) or (isinstance(owner, TilesOp) and root in owner.own)
             if not made or owner.parent is not op.body.block or root in found:
-                raise CompilerBug(
+                raise PlanError(
                     f"mlc-plan-buffers: tile {k} of mlc.tiles is not made by a kernel of its own:"
                     " run mlc-form-kernels first"
                 )

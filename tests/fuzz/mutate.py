@@ -28,7 +28,7 @@ Mutation = Callable[[random.Random, str], str]
 
 def mutated(rng: random.Random, text: str, others: Sequence[str]) -> str:
     """The text after one to three mutations; lines may come from the other texts."""
-    for _ in range(rng.choice((1, 1, 1, 2, 2, 3))):
+    for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
         if rng.random() < 0.06:
             text = _spliced(rng, text, rng.choice(others))
         else:
@@ -145,6 +145,26 @@ def _element(rng: random.Random, text: str) -> str:
     return re.sub(rf"(?<!\w){re.escape(old)}(?!\w)|(?<=x){re.escape(old)}(?!\w)", new, text)
 
 
+def _size(rng: random.Random, text: str) -> str:
+    """Another size, wherever it stands."""
+    found = re.findall(r"\d+(?=x)", text)
+    if not found:
+        return text
+    old, new = rng.choice(found), rng.choice(("0", "1", "2", "3", "5", "16", "33"))
+    return re.sub(
+        rf"(?<![\w.%])x?{old}(?=x)|(?<=[<x]){old}(?=[x>])|(?<= ){old}(?=[ ,\]>])", new, text
+    )
+
+
+def _attribute(rng: random.Random, text: str) -> str:
+    """The value behind one `=` in the place of that behind another."""
+    found = list(re.finditer(r"= (\[[^\]\n]*\]|\"[^\"\n]*\"|-?\d+|#[\w.]+<[^>\n]*>)", text))
+    if not found:
+        return text
+    match, other = rng.choice(found), rng.choice(found)
+    return text[: match.start(1)] + other[1] + text[match.end(1) :]
+
+
 def _string(rng: random.Random, text: str) -> str:
     """A string literal changed, or one of its quotes gone."""
     found = list(re.finditer(r'"(?:[^"\\\n]|\\.)*"', text))
@@ -201,6 +221,6 @@ def _spliced(rng: random.Random, text: str, other: str) -> str:
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(_swap, _copy, _delete, _double, _number, _type),
-    *(_element, _string, _lines, _truncated, _noise),
+    *(_size, _attribute, _element, _string, _lines, _truncated, _noise),
 )
-WEIGHTS = (3, 4, 3, 2, 5, 5, 2, 2, 2, 0.5, 1)
+WEIGHTS = (3, 4, 2, 2, 5, 5, 4, 3, 3, 2, 2, 0.3, 1)
