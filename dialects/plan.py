@@ -75,6 +75,19 @@ class Schedule:
     threads: int = 0  # GPU: threads of a block, or that share one reduced row
 
 
+_MOST: dict[str, int] = {
+    "lanes": 128,
+    "vector_axis": 63,
+    "unroll": 64,
+    "tile_m": 1024,
+    "tile_n": 4096,
+    "threads": 1024,
+}
+"""Of the fields of a schedule, the largest values; others are below 2**31."""
+_LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1}
+"""The smallest values; those of others are 0."""
+
+
 @irdl_attr_definition
 class ScheduleAttr(Data[Schedule]):
     """
@@ -86,6 +99,18 @@ class ScheduleAttr(Data[Schedule]):
     """
 
     name = "mlc.schedule"
+
+    def verify(self) -> None:
+        for field in fields(Schedule):
+            value = getattr(self.data, field.name)
+            least, most = _LEAST.get(field.name, 0), _MOST.get(field.name, 2**31 - 1)
+            if not least <= value <= most:
+                raise VerifyException(
+                    f"schedule: {field.name} = {value}; expected a number from {least} to {most}"
+                )
+        for name in ("lanes", "threads"):
+            if (value := getattr(self.data, name)) & (value - 1):
+                raise VerifyException(f"schedule: {name} = {value}; expected a power of two")
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Schedule:
@@ -168,6 +193,11 @@ class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
     """
 
     name = "mlc.buffer"
+
+    def verify(self) -> None:
+        place, numbers = self.data
+        if min(numbers, default=-1) < 0 or (place != "arena" and len(numbers) != 1):
+            raise VerifyException(f"buffer {self}; expected {place} and a number from 0 on")
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple[Place, tuple[int, ...]]:
@@ -278,6 +308,10 @@ class KernelOp(IRDLOperation):
             raise VerifyException("mlc.kernel: the region must end with mlc.yield")
         if [x.type for x in self.yielded.values] != [x.type for x in self.outs]:
             raise VerifyException("mlc.kernel: yielded values and results have different types")
+        for buffer in self.buffers or ():
+            place, numbers = buffer.data
+            if place == "input" and numbers[0] >= len(self.inputs):
+                raise VerifyException(f"mlc.kernel: {buffer} of {len(self.inputs)} inputs")
         if self.buffers is not None and len(self.buffers) != len(self.outs):
             raise VerifyException(
                 f"mlc.kernel: {len(self.buffers)} buffers for {len(self.outs)} results"

@@ -1,11 +1,18 @@
-"""The function that a module is about."""
+"""The function that a module is about, and its symbols."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
+from typing import cast
 
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from mlc.dialects.dims import shape_of
 from mlc.dialects.errors import MlcError
+
+SYMBOLS = "mlc.symbols"
+"""Function attribute: the names of its symbols, in the order of a call's sizes."""
 
 
 class ProgramError(MlcError, ValueError):
@@ -21,3 +28,14 @@ def entry_function(module: ModuleOp) -> FuncOp:
     if len(functions) != 1:
         raise ProgramError(f"expected a module with one function, found {len(functions)}")
     return functions[0]
+
+
+def symbols_of(function: FuncOp) -> tuple[str, ...]:
+    """The function's symbols: as `SYMBOLS` lists them, else as its arguments mention them."""
+    listed = function.attributes.get(SYMBOLS)
+    if isinstance(listed, ArrayAttr):
+        names = cast("ArrayAttr[Attribute]", listed)
+        return tuple(name.data for name in names if isinstance(name, StringAttr))
+    dims = [dim for t in function.function_type.inputs for dim in shape_of(t)]
+    dims.sort(key=lambda dim: dim.single_symbol is None)  # plain ones first: they bind first
+    return tuple(dict.fromkeys(name for dim in dims for name in sorted(dim.symbols())))

@@ -24,7 +24,7 @@ from mlc.dialects.dims import Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.places import donations_of
-from mlc.dialects.program import entry_function
+from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.frontend.compile import Compiled, settings_of
@@ -33,7 +33,7 @@ from mlc.frontend.lowered import Lowered, options_of
 from mlc.knobs import KnobError
 from mlc.levels import Levels
 from mlc.opt import read_text
-from mlc.passes.plan.form_kernels import general_arguments, symbols_of
+from mlc.passes.plan.form_kernels import general_arguments
 from mlc.passes.plan.form_tiles import LIMIT
 from mlc.pipeline import Level, Options, level_of
 from mlc.text import check_program, parse_text, verify_text

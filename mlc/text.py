@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     ComplexType,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
+    FloatAttr,
     IntAttr,
     IntegerType,
     ModuleOp,
@@ -104,6 +105,17 @@ class MlcParser(Parser):
                 self._file, IntAttr(line - 1 + self._first_line), IntAttr(column)
             )
         return op
+
+    def parse_optional_builtin_int_or_float_attr(self) -> Any:
+        start = self.pos
+        found: Any = super().parse_optional_builtin_int_or_float_attr()
+        if isinstance(found, FloatAttr):
+            kind: Any = found.type
+            try:
+                kind.pack((0.0,))
+            except NotImplementedError:
+                self.raise_error(f"numbers of type {kind} cannot be written", start)
+        return found
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:  # noqa: A002 - xDSL's name
         start = self.pos

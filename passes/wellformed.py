@@ -5,35 +5,45 @@ Everything that reads such a function relies on it; texts are checked before any
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 
-from mlc.dialects.dims import DimsAttr, shape_of
+from mlc.dialects.dims import MOST, DimsAttr, shape_of
+from mlc.dialects.errors import PlanError
+from mlc.dialects.nest import nest_of
 from mlc.dialects.places import DONATED
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
-from mlc.dialects.tensor.op import TensorOp, tensor_fault
+from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.tiles import TilesOp
 
-SYMBOLS = "mlc.symbols"
+_NUMERICS = ("strict", "standard", "fast")
 
 Fault = tuple[Operation, str]
 
 
 def faults(module: ModuleOp) -> Iterator[Fault]:
     """Every op that does not fit, and the message about it; functions without a body count not."""
+    numerics = module.attributes.get("mlc.numerics", StringAttr("standard"))
+    if not isinstance(numerics, StringAttr) or numerics.data not in _NUMERICS:
+        yield module, f"mlc.numerics = {numerics}; expected one of {', '.join(_NUMERICS)}"
     for function in module.body.block.ops:
         if isinstance(function, FuncOp) and function.body.blocks:
             found = next(_signature_faults(function), None)
             if found is not None:
                 yield found
                 continue  # nothing else can be said of it
-            yield from _body_faults(function)
+            found = next(_body_faults(function), None)
+            if found is not None:
+                yield found
+            else:
+                yield from _plan_faults(function)
 
 
 def _signature_faults(function: FuncOp) -> Iterator[Fault]:
@@ -90,7 +100,7 @@ def _donation_faults(function: FuncOp) -> Iterator[str]:
 
 
 def _body_faults(function: FuncOp) -> Iterator[Fault]:
-    pending = [(function.body.block, _known_symbols(function), False)]
+    pending = [(function.body.block, frozenset(symbols_of(function)), False)]
     while pending:
         block, symbols, in_kernel = pending.pop()
         for op in block.ops:
@@ -99,6 +109,63 @@ def _body_faults(function: FuncOp) -> Iterator[Fault]:
             inner = symbols | set(op.symbols) if isinstance(op, TilesOp) else symbols
             inside = in_kernel or isinstance(op, KernelOp)
             pending += [(b, inner, inside) for region in op.regions for b in region.blocks]
+
+
+def _plan_faults(function: FuncOp) -> Iterator[Fault]:
+    """What kernels say of the function and of their own nests."""
+    arena, private = (_slots(function, name) for name in ("mlc.arena", "mlc.private"))
+    if arena is None or private is None:
+        yield function, "the slots of mlc.arena and mlc.private are numbered dims, from 0 on"
+        return
+    results = function.function_type.outputs.data
+    most = {"arena": arena, "private": private, "out": len(results)}
+    for op in function.walk():
+        if isinstance(op, KernelOp):
+            yield from ((op, message) for message in _buffer_faults(op, most, results))
+            if message := _axis_fault(op):
+                yield op, message
+
+
+def _buffer_faults(
+    op: KernelOp, most: Mapping[str, int], results: Sequence[Attribute]
+) -> Iterator[str]:
+    if op.buffers is None:
+        return
+    for buffer, value in zip(op.buffers, op.outs, strict=True):
+        place, numbers = buffer.data
+        if max(numbers) >= most.get(place, MOST):
+            yield f"{buffer}: there are {most[place]}"
+        elif place == "out" and bytes_of(results[numbers[0]]) != bytes_of(value.type):
+            yield f"{buffer}: it holds {results[numbers[0]]}, not {value.type}"
+
+
+def _axis_fault(op: KernelOp) -> str | None:
+    """Lanes run along the last axis of the results or a reduced one."""
+    axis = -1 if op.schedule is None else op.schedule.data.vector_axis
+    if axis < 0:
+        return None
+    nest = nest_of(op)
+    first, axes = 0, 0
+    if nest is not None:
+        first, axes = 0 if nest.reduction is None else max(0, nest.rank - 1), len(nest.sizes)
+    if first <= axis < axes:
+        return None
+    return f"vector_axis = {axis}; expected -1 or an axis from {first} to {axes - 1}"
+
+
+def _slots(function: FuncOp, name: str) -> int | None:
+    """How many slots an attribute lists; None where it is not a list of slots."""
+    found = function.attributes.get(name)
+    if found is None:
+        return 0
+    if not isinstance(found, DictionaryAttr):
+        return None
+    known, names = frozenset(symbols_of(function)), {str(k) for k in range(len(found.data))}
+    good = set(found.data) == names and all(
+        isinstance(dims, DimsAttr) and all(dim.symbols() <= known for dim in dims.data)
+        for dims in found.data.values()
+    )
+    return len(found.data) if good else None
 
 
 def _level_fault(op: Operation, in_kernel: bool) -> str | None:
@@ -110,14 +177,14 @@ def _level_fault(op: Operation, in_kernel: bool) -> str | None:
     return None
 
 
-def _known_symbols(function: FuncOp) -> frozenset[str]:
-    """Those listed, else those that arguments mention."""
-    listed = function.attributes.get(SYMBOLS)
-    if isinstance(listed, ArrayAttr):
-        entries = cast("tuple[Attribute, ...]", listed.data)  # pyright: ignore[reportUnknownMemberType]
-        return frozenset(entry.data for entry in entries if isinstance(entry, StringAttr))
-    dims = (dim for kind in function.function_type.inputs for dim in shape_of(kind))
-    return frozenset(name for dim in dims for name in dim.symbols())
+def check_unplanned(name: str, function: FuncOp) -> None:
+    """PlanError where the pass `name`, which reads programs as they are written, meets a plan."""
+    for op in function.walk():
+        if isinstance(op, TilesOp | KernelOp):
+            raise PlanError(
+                f"{name}: @{function.sym_name.data} holds {op.name}; expected the tensor level,"
+                " before tiles and kernels are formed"
+            )
 
 
 def _symbol_fault(op: Operation, symbols: frozenset[str]) -> str | None:

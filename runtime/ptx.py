@@ -14,6 +14,8 @@ OPT_LEVEL = 3  # kernels arrive as loops over single elements: unrolling is LLVM
 
 def joined(texts: Sequence[str]) -> str:
     """Several modules as one: what stands before the kernels is said once."""
+    if not texts:
+        return ""  # a program without kernels
     head, mark, _ = texts[0].partition(_HEAD_ENDS)
     bodies = [text.partition(_HEAD_ENDS)[2] for text in texts]
     return "".join([head, mark, *bodies])

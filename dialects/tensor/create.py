@@ -80,7 +80,7 @@ class ConstantOp(TensorOp, HasFolderInterface):
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         """Only of a constant whose elements are equal: others are buffers."""
         data, size = self.value.data.data, self.dtype.bytes
-        element = data[:size]
+        element = data[:size] or bytes(size)  # of no elements: nobody reads it
         assert data == element * (len(data) // size), "a constant of unequal elements is a buffer"
         if self.dtype.kind == "bool":
             return b.constant(element != b"\0", self.dtype)

@@ -37,6 +37,7 @@ from mlc.dialects.tensor.control import (
     yield_of,
 )
 from mlc.dialects.tensor.monoid import MONOIDS
+from mlc.dialects.tensor.op import tensor_fault
 from mlc.dialects.tensor.tile import TileOp, is_dense
 
 FOLDS = ("sum", "prod", "max", "min")
@@ -237,6 +238,8 @@ class TilesOp(ControlOp):
             raise VerifyException(f"{self.name}: mlc.while does not stand in a tile loop")
 
     def _check_fold(self, fold: str, kind: Attribute) -> None:
+        if fault := tensor_fault(kind):
+            raise VerifyException(f"{self.name}: {fault}")
         dtype, monoid = dtype_of(as_tensor(kind).element_type), MONOIDS[fold]
         if dtype.kind not in monoid.kinds:
             raise VerifyException(f'{self.name}: fold "{fold}" is not defined for {dtype.name}')

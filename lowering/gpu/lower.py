@@ -67,6 +67,8 @@ def lower_to_gpu(module: ModuleOp) -> ModuleOp:
 def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:
     """The functions that compute a kernel's results, by its template and schedule."""
     nest, schedule = nest_of(kernel), kernel.schedule.data if kernel.schedule else Schedule()
+    if not schedule.threads:
+        raise PlanError("plan to loops: a kernel has no schedule for a GPU: run mlc-schedule first")
     if kernel.overwritten is not None:
         return Work((UpdatePhase(update_of(kernel), schedule),))
     if nest is None:

@@ -34,7 +34,7 @@ from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.program import entry_function
+from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -113,9 +113,7 @@ class EntryLowering(TilesLowering):
     def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
         self.module = module
         self.function = function
-        self.symbols = [
-            a.data for a in _array(function, "mlc.symbols") if isinstance(a, StringAttr)
-        ]
+        self.symbols = list(symbols_of(function))
         self.sites = _Sites()
         self.kernels: dict[str, tuple[Kernel, ...]] = {}
         self.globals: list[Operation] = []

@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Template
+from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
@@ -129,22 +129,11 @@ def _form(function: FuncOp, planner: Planner) -> None:
     if any(isinstance(op, KernelOp) for op in function.walk()):
         return  # they are formed, in tile loops too
     symbols = symbols_of(function)
-    if symbols and "mlc.symbols" not in function.attributes:
-        function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(name) for name in symbols])
+    if symbols and SYMBOLS not in function.attributes:
+        function.attributes[SYMBOLS] = ArrayAttr([StringAttr(name) for name in symbols])
     order = {op: index for index, op in enumerate(function.walk())}
     general = set[SSAValue](block.args[k] for k in general_arguments(function))
     _Build(Grouping(block, Ownership(function), planner).run(), order, general, None).run()
-
-
-def symbols_of(function: FuncOp) -> tuple[str, ...]:
-    """The function's symbols: as `mlc.symbols` lists them, else as its arguments mention them."""
-    listed = function.attributes.get("mlc.symbols")
-    if isinstance(listed, ArrayAttr):
-        names = cast("ArrayAttr[Attribute]", listed)
-        return tuple(name.data for name in names if isinstance(name, StringAttr))
-    dims = [dim for t in function.function_type.inputs for dim in shape_of(t)]
-    dims.sort(key=lambda dim: dim.single_symbol is None)  # plain ones first: they bind first
-    return tuple(dict.fromkeys(name for dim in dims for name in sorted(dim.symbols())))
 
 
 def general_arguments(function: FuncOp) -> list[int]:

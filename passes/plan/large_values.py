@@ -18,13 +18,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
+from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.passes.plan.block_graph import all_readers
 from mlc.passes.plan.donate_arguments import DonateArgumentsPass
-from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass, symbols_of
+from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass
 from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.plan_cost import ASSUMED, stored_bytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
@@ -13,9 +12,11 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, as_tensor, shape_of, tensor_type
+from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
+from mlc.passes.wellformed import check_unplanned
 
 Axes = tuple[int | str, ...]
 
@@ -52,6 +53,7 @@ class BatchPass(ModulePass):
             known = ", ".join(f.sym_name.data for f in functions) or "none"
             raise ValueError(f"{self.name}: no function {self.function!r}; there are: {known}")
         for function in chosen:
+            check_unplanned(self.name, function)
             self._batch(function)
 
     def _batch(self, function: FuncOp) -> None:
@@ -90,14 +92,15 @@ class BatchPass(ModulePass):
         """The size; a symbol becomes one of the function's."""
         if isinstance(self.size, int):
             return Dim.const(self.size)
-        listed = function.attributes.get("mlc.symbols", ArrayAttr([]))
-        symbols = list(cast("ArrayAttr[StringAttr]", listed).data)
-        if any(x.data == self.size for x in symbols):
+        symbols = symbols_of(function)
+        if self.size in symbols:
             name = function.sym_name.data
             raise ValueError(
                 f"{self.name}: {name} has a symbol {self.size} already; choose another: size=…"
             )
-        function.attributes["mlc.symbols"] = ArrayAttr([*symbols, StringAttr(self.size)])
+        function.attributes[SYMBOLS] = ArrayAttr(
+            [StringAttr(name) for name in (*symbols, self.size)]
+        )
         return Dim.symbol(self.size)
 
     def _axes(self, option: str, axes: Axes, types: Sequence[Attribute]) -> list[int | None]:

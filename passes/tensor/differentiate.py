@@ -15,6 +15,7 @@ from mlc.dialects.errors import DTypeError
 from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
+from mlc.passes.wellformed import check_unplanned
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,16 @@ class DifferentiatePass(ModulePass):
     wrt: tuple[int, ...] | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found = [x for x in op.body.block.ops if isinstance(x, FuncOp)]
+        found = [x for x in op.body.block.ops if isinstance(x, FuncOp) and x.body.blocks]
         chosen = [x for x in found if self.function in (None, x.sym_name.data)]
         if not chosen:
             names = ", ".join(x.sym_name.data for x in found) or "none"
-            raise DTypeError(f"mlc-differentiate: no function {self.function!r}; there is {names}")
+            wanted = "with a body; expected one"
+            if self.function is not None:
+                wanted = f"{self.function!r}; there is {names}"
+            raise DTypeError(f"mlc-differentiate: no function {wanted}")
         for function in chosen:
+            check_unplanned(self.name, function)
             op.body.block.insert_op_after(self._derivative(function), function)
 
     def _derivative(self, function: FuncOp) -> FuncOp:

@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 
+from tests.fuzz.bases import bases
 from tests.fuzz.pool import results
 from tests.fuzz.worker import case
 
@@ -21,17 +22,20 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--bases", choices=("lit", "all"), default="all")
     parser.add_argument("--only", type=int, metavar="NUMBER")
     args = parser.parse_args()
     numbers = range(args.first, args.first + args.count) if args.only is None else [args.only]
     if args.only is not None:
-        sys.stdout.write(case(args.seed, args.only)[1].decode("utf-8", "replace"))
+        _, text, _ = case(bases(args.bases), args.seed, args.only)
+        sys.stdout.write(text.decode("utf-8", "replace"))
     start, faults, accepted = time.perf_counter(), 0, 0
-    for result in results(args.seed, numbers, args.workers):
+    for result in results(args.bases, args.seed, numbers, args.workers):
         accepted += result.accepted
         if result.fault:
             faults += 1
-            print(f"--- --seed {result.seed} --only {result.number}: {result.steps}")
+            named = f"--bases {args.bases} --seed {result.seed} --only {result.number}"
+            print(f"--- {named}: {result.steps}")
             print(result.fault, flush=True)
     seconds = time.perf_counter() - start
     print(f"{len(numbers)} texts, {accepted} accepted, {faults} faults, {seconds:.0f} s")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -26,10 +27,25 @@ class Base:
     arguments: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=1)
-def bases() -> tuple[Base, ...]:
-    """Every base text, in an order that does not depend on the machine."""
-    return tuple(b for b in (*_lit(), *_zoo()) if len(b.text) <= LONGEST)
+@lru_cache(maxsize=2)
+def bases(kind: str) -> tuple[Base, ...]:
+    """
+    The base texts, in an order that does not depend on the machine: "lit", or "all", which takes
+    some seconds to compile.
+    """
+    found = (*_lit(), *_zoo()) if kind == "all" else _lit()
+    return tuple(b for b in found if len(b.text) <= LONGEST)
+
+
+def write(kind: str, path: Path) -> None:
+    """The base texts for worker processes."""
+    path.write_text(json.dumps([asdict(base) for base in bases(kind)]))
+
+
+def read(path: Path) -> list[Base]:
+    """What `write` has written."""
+    entries = json.loads(path.read_text())
+    return [Base(x["name"], x["text"], tuple(x["arguments"])) for x in entries]
 
 
 def _lit() -> Iterator[Base]:

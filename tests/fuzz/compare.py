@@ -15,7 +15,16 @@ Array = NDArray[Any]
 MOST_ELEMENTS = 1 << 20  # of all arguments and values of a program that is run
 REFERENCE_S = 1.0
 SIZES = (3, 5, 2, 7)  # of symbols, in order
-LIMITS = {"f16": 5e-2, "bf16": 2e-1, "f32": 2e-3, "c64": 2e-3, "f64": 1e-6, "c128": 1e-6}
+LIMITS = {
+    "f8e4m3fn": 0.1,
+    "f8e5m2": 0.2,
+    "f16": 5e-2,
+    "bf16": 2e-1,
+    "f32": 2e-3,
+    "c64": 2e-3,
+    "f64": 1e-6,
+    "c128": 1e-6,
+}
 
 
 class _TooLongError(Exception):
@@ -49,7 +58,7 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
             for v in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
         )
         shapes = [[d.evaluate(sizes) for d in a.shape] for a in signature.args]
-    except (TypeError, ValueError, AssertionError):
+    except KeyError:  # a symbol of tile loops
         return ""
     if count > MOST_ELEMENTS or any(n < 0 for shape in shapes for n in shape):
         return ""
@@ -127,7 +136,7 @@ def _array_difference(ours: Array, theirs: Array) -> str:
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
         return f"{ours.dtype}{ours.shape}, expected {theirs.dtype}{theirs.shape}"
     row = numpy_dtype(theirs.dtype)
-    if not row.is_inexact:
+    if not row.is_inexact and row.kind != "storage":
         same = (
             ours.view(f"V{row.bytes}") == theirs.view(f"V{row.bytes}")
             if theirs.ndim

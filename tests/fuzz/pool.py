@@ -6,10 +6,13 @@ import json
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.fuzz.bases import write
 
 ROOT = Path(__file__).parent.parent.parent
 WALL_S = 60.0  # without a word from a worker: it waits for something
@@ -29,13 +32,14 @@ class Result:
 class _Process:
     """One worker, started when it is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, bases: Path) -> None:
+        self.bases = bases
         self.process: subprocess.Popen[str] | None = None
         self.lines: queue.Queue[str | None] = queue.Queue()
 
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.worker"],
+            [sys.executable, "-m", "tests.fuzz.worker", str(self.bases)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -96,14 +100,21 @@ class _Process:
             self.process.communicate()
 
 
-def results(seed: int, numbers: Iterable[int], workers: int = 1) -> Iterator[Result]:
-    """The outcome of each numbered text, as it comes."""
+def results(kind: str, seed: int, numbers: Iterable[int], workers: int = 1) -> Iterator[Result]:
+    """The outcome of each numbered text of some `bases`, as it comes."""
+    with tempfile.TemporaryDirectory() as folder:
+        bases = Path(folder) / "bases.json"
+        write(kind, bases)
+        yield from _results(bases, seed, numbers, workers)
+
+
+def _results(bases: Path, seed: int, numbers: Iterable[int], workers: int) -> Iterator[Result]:
     todo = iter(list(numbers))
     lock = threading.Lock()
     done: queue.Queue[Result | BaseException | None] = queue.Queue()
 
     def work() -> None:
-        process = _Process()
+        process = _Process(bases)
         try:
             while True:
                 with lock:

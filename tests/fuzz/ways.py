@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import random
-import sys
 import traceback
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.fuzz.bases import Base
 
@@ -80,13 +78,3 @@ def outcome(arguments: list[str]) -> Outcome:
     if status and not text.strip():
         return Outcome(False, f"status {status} without a word")
     return Outcome(status == 0)
-
-
-def read_from(path: Path) -> list[str]:
-    """The arguments under which a text is read and verified, and nothing more."""
-    return ["opt", str(path)]
-
-
-def flush() -> None:
-    """What was printed reaches the parent."""
-    sys.stdout.flush()
