@@ -196,7 +196,8 @@ class BufferAttr(Data[tuple[Place, tuple[int, ...]]]):
 
     def verify(self) -> None:
         place, numbers = self.data
-        if min(numbers, default=-1) < 0 or (place != "arena" and len(numbers) != 1):
+        one = place not in ("arena", "private")
+        if min(numbers, default=-1) < 0 or (one and len(numbers) != 1):
             raise VerifyException(f"buffer {self}; expected {place} and a number from 0 on")
 
     @classmethod
