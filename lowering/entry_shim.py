@@ -51,7 +51,6 @@ declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 """
 
-
 OPT_LEVEL = 0
 """
 What the shim's text is compiled with. Measured on Zen 5, 1 / 4 / 10 arguments: 1.3 to 2 ms instead
@@ -126,7 +125,6 @@ class _Shim(FunctionText):
             self.store("ptr", "null", "%made", 8 * position)
         ranks = [len(result.dims) for result in signature.results]
         self.line(f"%dims = alloca [{max([1, *ranks])} x i64], align 8")
-        self.line("%thread = alloca ptr, align 8")
         self.line("%sigint = alloca [32 x i64], align 8")
         for position, spec in enumerate(signature.args):
             if spec.kind != "array":
