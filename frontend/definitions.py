@@ -101,6 +101,8 @@ def _at(code: CodeType, nodes: list[Definition]) -> Definition | None:
     candidates = [node for node in nodes if parameters(node) == wanted]
     if len(candidates) > 1:  # lambdas of one line: the innermost around what the code does
         spans = [(a, c, b, d) for a, b, c, d in code.co_positions() if c is not None and c != d]
+        if not spans:  # `lambda: 0` on Python 3.12: nothing in it to transform
+            return None
         begin, end = min(x[:2] for x in spans), max(x[2:] for x in spans)
         around = [c for c in candidates if _begin(c) <= begin and end <= _end(c)]
         candidates = sorted(around, key=_begin)[-1:]
