@@ -106,7 +106,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     axis = _vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
     if nest.order == "in lanes":
-        unroll = LANES // lanes
+        unroll = LANES // lanes if axis >= nest.rank else 8
     elif nest.order == "in turn" and axis >= nest.rank:
         lanes = unroll = 1
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
