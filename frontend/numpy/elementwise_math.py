@@ -181,6 +181,8 @@ fix = public(np.fix)(trunc)
 def round(a: Operand, decimals: int = 0) -> Tracer:  # noqa: A001 - NumPy's name
     """The nearest number with that many decimals, the even one of two, as NumPy computes it."""
     source = lift(a, "round")
+    if decimals:
+        refuse_bool("round", source.row, "Convert with .astype(np.int8).")
     if source.row is BOOL or is_integer(source.row):
         if decimals >= 0:
             return astype(source, np.float16) if source.row is BOOL else result(source.value)

@@ -13,7 +13,7 @@ from numpy.linalg import LinAlgError
 
 from mlc.dialects.dims import Dim
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.complexes import conjugate, real
+from mlc.frontend.numpy.complexes import conjugate, own_conjugate, real
 from mlc.frontend.numpy.contraction import einsum, matmul, tensordot
 from mlc.frontend.numpy.contraction import outer as flat_outer
 from mlc.frontend.numpy.creation import eye
@@ -43,7 +43,7 @@ from mlc.frontend.numpy.shaping import (
     reshape,
     squeeze,
 )
-from mlc.frontend.numpy.values import lift
+from mlc.frontend.numpy.values import lift, strong
 from mlc.frontend.symbolic import as_size
 from mlc.frontend.tracer import Tracer
 
@@ -405,7 +405,8 @@ def outer(x1: Operand, x2: Operand, /) -> Tracer:
 @public(getattr(np.linalg, "vecdot", None))
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tracer:
     """The sum of conj(x1) * x2 along an axis."""
-    return total(multiply(conjugate(lift(x1)), x2), axis)
+    products = multiply(own_conjugate(strong(x1)), strong(x2))
+    return total(products, axis, products.dtype)
 
 
 @public(np.linalg.tensorsolve)
