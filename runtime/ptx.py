@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.runtime import cache
 from mlc.runtime.llvm import emit_nvptx
 
 _HEAD_ENDS = ".address_size 64\n"
 OPT_LEVEL = 3  # kernels arrive as loops over single elements: unrolling is LLVM's
-
-
-def joined(texts: Sequence[str]) -> str:
-    """Several modules as one: what stands before the kernels is said once."""
-    if not texts:
-        return ""  # a program without kernels
-    head, mark, _ = texts[0].partition(_HEAD_ENDS)
-    bodies = [text.partition(_HEAD_ENDS)[2] for text in texts]
-    return "".join([head, mark, *bodies])
 
 
 def emit_ptx(llvm_text: str, target: GpuTarget) -> str:

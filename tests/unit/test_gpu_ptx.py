@@ -20,7 +20,8 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ConcatOp, TransposeOp
-from mlc.runtime.ptx import emit_ptx, joined
+from mlc.lowering.emit import joined
+from mlc.runtime.ptx import emit_ptx
 from tests.every_op.native import Argument, Body, function_module, to_plan
 from tests.gpu.native import gpu_program
 
@@ -79,7 +80,7 @@ def test_the_assembler_accepts_every_kernel(dtype: DType, sm: str, tmp_path: Pat
     target = _target(sm)
     program = _program(dtype, target)
     path = tmp_path / "kernels.ptx"
-    path.write_text(joined([emit_ptx(kernel.llvm, target) for kernel in program.kernels]))
+    path.write_text(emit_ptx(joined([(k.name, k.llvm) for k in program.kernels]), target))
     command = ["ptxas", "-arch", sm, str(path), "-o", str(tmp_path / "kernels.cubin")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[:2000]
