@@ -109,8 +109,8 @@ class MlcParser(Parser):
     def parse_optional_builtin_int_or_float_attr(self) -> Any:
         start = self.pos
         found: Any = super().parse_optional_builtin_int_or_float_attr()
-        if isinstance(found, FloatAttr):
-            kind: Any = found.type
+        kind: Any = getattr(found, "type", None)
+        if found is not None and found.name == FloatAttr.name:
             try:
                 kind.pack((0.0,))
             except NotImplementedError:

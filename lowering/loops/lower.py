@@ -435,11 +435,6 @@ _WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
 """Kernels written as a whole, by their op."""
 
 
-def _array(op: Operation, name: str) -> Sequence[Attribute]:
-    found = op.attributes.get(name)
-    return () if found is None else _elements(found)
-
-
 def _elements(attribute: Attribute) -> Sequence[Attribute]:
     if not isinstance(attribute, ArrayAttr):
         return ()
