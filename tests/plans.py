@@ -23,7 +23,7 @@ def spec(*shape: int | str, dtype: str = "f32") -> mlc.TensorSpec:
 
 
 def planned(f: Callable[..., Any], *arguments: Any, target: str, **options: Any) -> Levels:
-    """The program for these arguments at every level, for a named machine."""
-    compiled: Any = mlc.compile(target=target, **options)(f)
+    """The program for these arguments at every level, for a named machine with two threads."""
+    compiled: Any = mlc.compile(target=target, **{"threads": 2, **options})(f)
     levels: Levels = compiled.lower(*arguments).levels
     return levels
