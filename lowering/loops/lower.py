@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -433,12 +432,6 @@ _WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
     LibraryOp: lower_library,
 }
 """Kernels written as a whole, by their op."""
-
-
-def _elements(attribute: Attribute) -> Sequence[Attribute]:
-    if not isinstance(attribute, ArrayAttr):
-        return ()
-    return cast("ArrayAttr[Attribute]", attribute).data
 
 
 def _segments(*sizes: int) -> Attribute:
