@@ -51,17 +51,17 @@ from tests.every_op.values import (
 from tests.numerics.judges import BY_TABLE, FUNCTIONS, Function
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
+BOUNDS = BY_TABLE if host_target().has_lane_tables else {}
+"""Of the functions that the machine under test computes in its own way."""
 
 
 def _judged(op: type[TensorOp], dtype: DType) -> Tolerance | None:
     """The bound of vector math, if the op is one of its functions."""
     name = op.name.removeprefix("mlc.")
-    function = FUNCTIONS.get(name)
-    if host_target().has_lane_tables:
-        function = BY_TABLE.get(name, function)
+    function = BOUNDS.get(name, FUNCTIONS.get(name))
     if op is SincOp:  # a sine over its argument
-        bounds = (2 * FUNCTIONS["sin"].bound(x) + 0.5 for x in ("f32", "f64"))
-        function = Function(op.name, SincOp.NUMPY, *bounds)
+        f32, f64 = (2 * FUNCTIONS["sin"].bound(x) + 0.5 for x in ("f32", "f64"))
+        function = Function(op.name, SincOp.NUMPY, f32, f64)
     if function is None or dtype.kind != "float":
         return None
     if dtype not in (F32, F64):

@@ -8,14 +8,15 @@ from tests import test_every_op as on_cpu
 from tests.every_op import elementwise
 from tests.every_op.shapes import ShapeClass
 from tests.gpu import native
+from tests.numerics.judges import BY_UNIT
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(autouse=True)
 def compile_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same tests with another compiler, whose vector math is the polynomials' alone."""
-    monkeypatch.setattr(elementwise, "BY_TABLE", {})
+    """The same tests with another compiler, whose vector math is polynomials and estimates."""
+    monkeypatch.setattr(elementwise, "BOUNDS", BY_UNIT)
     monkeypatch.setattr(on_cpu, "to_plan", native.to_plan)
     monkeypatch.setattr(on_cpu, "compile_plan", native.compile_plan)
 

@@ -115,6 +115,15 @@ BY_TABLE: dict[str, Function] = {
 }
 """As passes/loop/lane_*.py state them, for targets that look up tables in registers."""
 
+BY_UNIT: dict[str, Function] = {
+    "exp": Function("math.exp", np.exp, 1.95, 1.65),
+    "exp2": Function("math.exp2", np.exp2, 1.7, 1.4),
+    "log": Function("math.log", np.log, 0.95, 0.9),
+    "log1p": Function("math.log1p", np.log1p, 1.45, 1.0),
+    "tanh": Function("math.tanh", np.tanh, 1.85, 1.65),
+}
+"""As passes/loop/by_unit.py states them for f32, for GPUs."""
+
 EXACT = {"fmod": ("mlc_math.fmod", np.fmod), "nextafter": ("mlc_math.nextafter", np.nextafter)}
 """Functions without rounding."""
 
