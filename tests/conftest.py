@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` accepts the messages as they are now; `--programs=N` runs more of them."""
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
-    parser.addoption("--programs", default=5000, type=int, help="random programs to compare")
+    parser.addoption("--programs", default=1000, type=int, help="random programs to compare")
 
 
 @pytest.fixture(params=TARGETS)

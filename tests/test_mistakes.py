@@ -109,7 +109,7 @@ def sections(text: str) -> dict[str, str]:
 def normal(text: str) -> str:
     """Without what differs from place to place; carets keep theirs, with letters for digits."""
     text = text.replace(f"{ROOT}{os.sep}", "").replace("tests/mistakes/", "")
-    text = re.sub(r"objects\.py:\d+", "objects.py:N", text)
+    text = re.sub(r"(mlc/runtime/\w+\.py):\d+", r"\1:N", text)
     text = re.sub(r"(?<=cell_)[0-9a-f]{8}", "N" * 8, text)  # the kernel's hash
     # Python 3.12 leaves the quotes out
     text = re.sub(r"choose from .*\)", lambda found: found[0].replace("'", ""), text)

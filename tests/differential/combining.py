@@ -359,13 +359,14 @@ def library(p: Program) -> None:
         dtype = p.choose.pick(dtypes)
         lead = p.choose.pick(("", *(c for c in p.axes.dims if p.axes.most(c) <= 5)))
         size, columns = Dim.const(p.choose.number(1, 3)), Dim.const(p.choose.number(1, 2))
-        cores = ((size, size), (size, columns), ())[: len(row.cores)]
         dims = p.axes.shape(lead)
-        fills = (WHOLE, WHOLE, np.array([1e-6]))
-        operands = [
-            p.input(dtype, (*dims, *core), fill, dominant=k == 0)
-            for k, (core, fill) in enumerate(zip(cores, fills, strict=False))
-        ]
+        matrix, *others = row.cores
+        assert matrix == 2
+        operands = [p.input(dtype, (*dims, size, size), WHOLE, dominant=True)]
+        for rank in others:  # right sides; a number is what counts as zero
+            core = (size, columns)[:rank]
+            fill = WHOLE if rank else np.array([1e-6])
+            operands.append(p.input(dtype, (*dims, *core), fill, dominant=False))
         known = Known(signed=False)
     made = LibraryOp.make(*operands, routine=name)
     p.b.insert(made)

@@ -55,7 +55,7 @@ from mlc.dialects.tensor.rounding import (
     TruncOp,
 )
 from mlc.dialects.tensor.shape import TransposeOp
-from mlc.dialects.tensor.trigonometry import AsinhOp, AtanOp, CosOp, SinOp
+from mlc.dialects.tensor.trigonometry import AsinhOp, AtanOp, CosOp, SincOp, SinOp
 from tests.differential.programs import Program
 from tests.differential.values import INFINITE, Known, Traced, epsilon, fitted, total
 from tests.numerics.judges import FUNCTIONS
@@ -70,6 +70,7 @@ EVERYWHERE: Mapping[type[TensorOp], float] = {
     TanhOp: 1.0,
     SinOp: 1.0,
     CosOp: 1.0,
+    SincOp: 1.0,
     ErfOp: 1.0,
     SigmoidOp: 1.0,
     AtanOp: 1.6,
@@ -219,7 +220,7 @@ def derived(op: type[TensorOp], operands: list[Traced], dtype: DType) -> Known |
         exact = op is MulOp and all(k.whole for k in known) and bound < 1e3
         error = 0.0 if exact else ULPS * epsilon(dtype) * bound
         return fitted(Known(bound, exact, error, signed=False), dtype) if bound < INFINITE else None
-    if op.name.removeprefix("mlc.") in FUNCTIONS:
+    if op is SincOp or op.name.removeprefix("mlc.") in FUNCTIONS:
         error = ULPS * epsilon(dtype)
         if bound == INFINITE:
             return Known(error=error, relative=error)
