@@ -3,9 +3,10 @@ Random programs over the whole tensor dialect: the reference of the program, of 
 every pass of the pipeline, and compiled code give the same results at several sizes.
 
 1,000 programs (`--programs=N`: as many as you like; from 5,000 on every op must occur often),
-`PER_BATCH` of which share a function and so a compilation. Hypothesis makes every decision, from a fixed seed. Of a program that fails, the first
-value that comes out wrong on its own is printed as text that `mlc opt` reads; after a crash of the
-process, its last batch stands in `batch.mlir` below pytest's temporary folder.
+`PER_BATCH` of which share a function and so a compilation. Hypothesis makes every decision, from a
+fixed seed. Of a program that fails, the first value that comes out wrong on its own is printed as
+text that `mlc opt` reads; after a crash of the process, its last batch stands in `batch.mlir` below
+pytest's temporary folder.
 """
 
 from __future__ import annotations
