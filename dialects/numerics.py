@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
@@ -28,7 +28,7 @@ def numerics_of(op: Operation) -> Numerics:
         return "standard"
     if not isinstance(attribute, StringAttr) or attribute.data not in MODES:
         raise MlcError(f"{ATTRIBUTE} = {attribute}; expected one of {', '.join(MODES)}")
-    return cast(Numerics, attribute.data)
+    return attribute.data
 
 
 def is_strict(op: Operation) -> bool:

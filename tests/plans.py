@@ -24,6 +24,7 @@ def spec(*shape: int | str, dtype: str = "f32") -> mlc.TensorSpec:
 
 def planned(f: Callable[..., Any], *arguments: Any, target: str, **options: Any) -> Levels:
     """The program for these arguments at every level, for a named machine with two threads."""
-    compiled: Any = mlc.compile(target=target, **{"threads": 2, **options})(f)
+    chosen: dict[str, Any] = {"threads": 2, **options}
+    compiled: Any = mlc.compile(target=target, **chosen)(f)
     levels: Levels = compiled.lower(*arguments).levels
     return levels

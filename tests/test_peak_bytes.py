@@ -41,7 +41,8 @@ def deep_inputs() -> tuple[list[Any], Any]:
 
 
 def lowered(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    return mlc.compile(**{"threads": 2, **options})(function).lower(*args)  # whatever runs it
+    chosen: dict[str, Any] = {"threads": 2, **options}  # whatever runs it
+    return mlc.compile(**chosen)(function).lower(*args)
 
 
 def same(found: Any, expected: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,11 +248,12 @@ def tensor_fault(kind: Attribute) -> str | None:
     """Why a type is not that of a tensor that programs compute with; None when it is."""
     if not isinstance(kind, TensorType):
         return f"{kind} is no tensor"
+    tensor = cast("Tensor", kind)
     try:
-        dtype_of(as_tensor(kind).element_type)
+        dtype_of(tensor.element_type)
     except TypeError as error:
         return str(error)
-    return dims_fault(as_tensor(kind))
+    return dims_fault(tensor)
 
 
 def bytes_of(kind: Attribute) -> Dim:

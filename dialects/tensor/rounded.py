@@ -12,8 +12,8 @@ from mlc.dialects.tensor.op import Array
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    found: Any = np.where(condition, x, y)
-    return found
+    choose: Any = np.where
+    return choose(condition, x, y)
 
 
 def _parts(x: Any) -> tuple[Any, Any]:

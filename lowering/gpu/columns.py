@@ -131,7 +131,7 @@ class _Columns(_LaneReduction):
             found: list[SSAValue] = []
             for u in range(count):
                 at = {**fixed, self.reduced[0]: Position(b.add(i, height * u))}
-                found += self.walk(1, at, carried[u * states : (u + 1) * states])
+                found += self.inner(1, at, carried[u * states : (u + 1) * states])
             return found
 
         wide = self.identity(self.lanes, unroll)
@@ -153,7 +153,7 @@ class _Columns(_LaneReduction):
         low = b.mul(b.block_number("z"), self.phase.schedule.block_k)
         return low, b.min(b.add(low, self.phase.schedule.block_k), extent)
 
-    def walk(self, k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> list[SSAValue]:
+    def inner(self, k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> list[SSAValue]:
         """The other reduced groups, from the k-th on."""
         if k >= len(self.reduced):
             points = [at[g] for g in range(len(self.axes.groups))]
@@ -161,7 +161,7 @@ class _Columns(_LaneReduction):
         group = self.reduced[k]
 
         def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
-            return self.walk(k + 1, {**at, group: Position(i)}, c)
+            return self.inner(k + 1, {**at, group: Position(i)}, c)
 
         return list(self.b.loop(0, self.axes.sizes[group], 1, trip, carried))
 

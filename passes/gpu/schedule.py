@@ -94,7 +94,7 @@ def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
 def _columns(nest: Nest, axis: int, lanes: int, target: GpuTarget) -> Schedule:
     """Columns side by side; so many shares of the rows that every multiprocessor has work."""
     assert nest.reduction is not None
-    states = nest.reduction.combiner().state(nest.reduction.summand())
+    states = list(nest.reduction.combiner().state(nest.reduction.summand()))
     groups = nest.groups(frozenset())
     columns = product(nest.sizes[a] for a in next(g for g in groups if axis in g)).constant
     if len(states) > 1 or states[0].kind in ("bool", "complex") or columns is None:
