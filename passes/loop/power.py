@@ -236,8 +236,9 @@ def hypot(b: LaneBuilder, x: SSAValue, y: SSAValue, *, fused: bool = True) -> SS
         larger = b.select(b.compare("ogt", v, u), v, u)
         smaller = b.select(b.compare("ogt", v, u), u, v)
         square = b.mul(smaller, smaller)
-        total = b.add(b.mul(larger, larger), square)
         if fused:
             total = b.fma(larger, larger, square)
+        else:
+            total = b.add(b.mul(larger, larger), square)
         result = b.mul(b.sqrt(total), up)
     return b.select(infinite, b.constant(INFINITY), result)
