@@ -94,7 +94,8 @@ def _judged(name: str, dtype: DType, axis: int, direction: str) -> tuple[Toleran
         found = np.flip(found, axis) if direction == "backward" else found
         return np.maximum(found, 1.0) if name == "prod" else found
 
-    return Sums(magnitudes, partial(_terms, axis)), near_one if name == "prod" else ordinary
+    tolerance = Sums(magnitudes, partial(_terms, axis), scale_only=name != "sum")
+    return tolerance, near_one if name == "prod" else ordinary
 
 
 def _terms(axis: int, arrays: Sequence[Array], want: Array) -> int:

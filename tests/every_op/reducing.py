@@ -136,9 +136,9 @@ def contraction(c: ShapeClass, text: str, dtype: DType) -> Case:
         }
         return int(np.prod(list(extents.values()))) // max(want.size, 1)
 
-    def magnitudes(x: Array, y: Array) -> Array:
+    def total(x: Array, y: Array) -> Array:
         return np.asarray(np.einsum(text, x, y))
 
     # the sign of a zero sum of products depends on NumPy's BLAS
-    tolerance = Sums(magnitudes, terms, signed_zero=False) if dtype.is_inexact else Exact()
+    tolerance = Sums(total, terms, signed_zero=False) if dtype.is_inexact else Exact()
     return Case(ContractOp, text, factors, lambda b, x: b(ContractOp, *x, letters=text), tolerance)

@@ -101,12 +101,12 @@ def _judged_conv(letters: str) -> Tolerance:
         summed = {letter for word in words for letter in word} - set(result)
         return int(np.prod([found[letter] for letter in summed]))
 
-    def magnitudes(x: Array, y: Array) -> Array:
+    def total(x: Array, y: Array) -> Array:
         found = sizes(x, y)
         view = windows_of(x, left, found)
         return np.asarray(np.einsum(f"{words[0]},{words[1]}->{result}", view, y))
 
-    return Sums(magnitudes, terms, signed_zero=False)
+    return Sums(total, terms, signed_zero=False)
 
 
 def windows(c: ShapeClass) -> Iterator[Case]:
@@ -157,7 +157,7 @@ def _judged_window(
     word = flat_word(axes)
     summed = [k for k, letter in enumerate(word) if letter not in result]
 
-    def magnitudes(x: Array) -> Array:
+    def total(x: Array) -> Array:
         sizes: dict[str, int] = {}
         sides = iter(window)
         for axis, n in zip(axes, x.shape, strict=True):
@@ -173,7 +173,7 @@ def _judged_window(
     def terms(arrays: Sequence[Array], want: Array) -> int:
         return arrays[0].size // max(want.size, 1) * int(np.prod(window)) + 9
 
-    return Sums(magnitudes, terms, signed_zero=False), ordinary if name == "sum" else near_one
+    return Sums(total, terms, signed_zero=False), ordinary if name == "sum" else near_one
 
 
 # Libraries
