@@ -39,6 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
+from mlc.dialects.tile.words import Words, parse_list, spell
 
 Template = Literal[
     "cell",
@@ -73,8 +74,10 @@ class Schedule:
     block_n: int = 0  # columns of a packed rhs block (L3)
     block_k: int = 0  # summed extent of both blocks (L1)
     threads: int = 0  # GPU: threads of a block, or that share one reduced row
+    words: Words = ()  # cuts in order, each for the pass that makes it
 
 
+_NUMBERS = tuple(field.name for field in fields(Schedule) if field.name != "words")
 _MOST: dict[str, int] = {
     "lanes": 128,
     "vector_axis": 63,
@@ -91,49 +94,60 @@ _LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1}
 @irdl_attr_definition
 class ScheduleAttr(Data[Schedule]):
     """
-    A schedule, fields at zero or default left out.
+    A schedule, fields at zero or default left out; a list of words may follow them, or stand alone.
 
     ```mlir
     #mlc.schedule<lanes = 16, vector_axis = 1, unroll = 4>
+    #mlc.schedule<[block(k, 256), pack(b, panels 32, team), register(m 12, n 32), via(fma)]>
     ```
     """
 
     name = "mlc.schedule"
 
     def verify(self) -> None:
-        for field in fields(Schedule):
-            value = getattr(self.data, field.name)
-            least, most = _LEAST.get(field.name, 0), _MOST.get(field.name, 2**31 - 1)
+        for name in _NUMBERS:
+            value = getattr(self.data, name)
+            least, most = _LEAST.get(name, 0), _MOST.get(name, 2**31 - 1)
             if not least <= value <= most:
                 raise VerifyException(
-                    f"schedule: {field.name} = {value}; expected a number from {least} to {most}"
+                    f"schedule: {name} = {value}; expected a number from {least} to {most}"
                 )
+        for word in self.data.words:
+            word.check()
         for name in ("lanes", "threads"):
             if (value := getattr(self.data, name)) & (value - 1):
                 raise VerifyException(f"schedule: {name} = {value}; expected a power of two")
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Schedule:
-        known = {field.name for field in fields(Schedule)}
+        numbers: dict[str, int] = {}
+        words: Words = ()
 
-        def one() -> tuple[str, int]:
-            name = parser.parse_identifier()
-            if name not in known:
+        def one() -> None:
+            nonlocal words
+            name = parser.parse_optional_identifier()
+            if name is None:
+                words += parse_list(parser)
+                return
+            if name not in _NUMBERS:
                 parser.raise_error(
-                    f"schedule has no field {name!r}; expected one of {', '.join(sorted(known))}"
+                    f"schedule has no field {name!r}; expected one of {', '.join(sorted(_NUMBERS))}"
                 )
             parser.parse_punctuation("=")
-            return name, parser.parse_integer(allow_boolean=False)
+            numbers[name] = parser.parse_integer(allow_boolean=False)
 
-        return Schedule(**dict(parser.parse_comma_separated_list(parser.Delimiter.ANGLE, one)))
+        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, one)
+        return Schedule(words=words, **numbers)
 
     def print_parameter(self, printer: Printer) -> None:
         default = Schedule()
         shown = [
-            f"{field.name} = {getattr(self.data, field.name)}"
-            for field in fields(Schedule)
-            if getattr(self.data, field.name) != getattr(default, field.name)
+            f"{name} = {getattr(self.data, name)}"
+            for name in _NUMBERS
+            if getattr(self.data, name) != getattr(default, name)
         ]
+        if self.data.words:
+            shown.append(spell(self.data.words))
         with printer.in_angle_brackets():
             printer.print_string(", ".join(shown))
 

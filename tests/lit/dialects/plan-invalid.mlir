@@ -52,3 +52,33 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // CHECK: schedule has no field 'width'; expected one of
 "test.op"() {s = #mlc.schedule<width = 4>} : () -> ()
+
+// -----
+
+// CHECK: schedule has no word 'tile'; expected one of block, edge, epilogue,
+"test.op"() {s = #mlc.schedule<[tile(m, 4)]>} : () -> ()
+
+// -----
+
+// CHECK: schedule: block(… 12 …); expected block(axis, STEP, [team])
+"test.op"() {s = #mlc.schedule<[block(12, m)]>} : () -> ()
+
+// -----
+
+// CHECK: schedule: pack lacks panels; expected pack(a|b, panels N, [group N], [team])
+"test.op"() {s = #mlc.schedule<[pack(b, team)]>} : () -> ()
+
+// -----
+
+// CHECK: schedule: pack(c, panels 12): operand = c; expected a or b
+"test.op"() {s = #mlc.schedule<[pack(c, panels 12)]>} : () -> ()
+
+// -----
+
+// CHECK: schedule: block(m, 0): step = 0; expected a number from 1 to 2147483647
+"test.op"() {s = #mlc.schedule<[block(m, 0)]>} : () -> ()
+
+// -----
+
+// CHECK: schedule: edge(m, wrap): how = wrap; expected clamp or mask or pack or narrow
+"test.op"() {s = #mlc.schedule<[edge(m, wrap)]>} : () -> ()

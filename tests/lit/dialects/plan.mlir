@@ -23,3 +23,16 @@ func.func @kernels(
   } {note = "kept", buffers = [#mlc.buffer<out 0>], schedule = #mlc.schedule<>}
   func.return %2 : tensor<f32>
 }
+
+// Every word of a schedule, alone and behind numbers; what a word has by default is left out.
+// CHECK-LABEL: func.func @words(
+// CHECK: #mlc.schedule<[block(n, 3072), block(k, 256), pack(b, panels 32, team), block(m, 192, team), pack(a, panels 12), register(m 12, n 32), via(fma), prefetch(b, 2)]>
+// CHECK: #mlc.schedule<[split(k, 4), prepack(b), pack(b, panels 16, group 2), register(m 32, n 32), via(amx_bf16), edge(m, pack), sums(scratch), epilogue(loop), inline(1)]>
+// CHECK: #mlc.schedule<lanes = 16, [vector(1, 16), unroll(4), grain(4096)]>
+func.func @words() attributes {
+  blocked = #mlc.schedule<[block(n, 3072), block(k, 256), pack(b, panels 32, group 1, team), block(m, 192, team), pack(a, panels 12), register(n 32, m 12), via(fma), prefetch(b, 2)]>,
+  tiles = #mlc.schedule<[split(k, 4), prepack(b), pack(b, panels 16, group 2), register(m 32, n 32), via(amx_bf16), edge(m, pack), sums(scratch), epilogue(loop), inline(1)]>,
+  nest = #mlc.schedule<lanes = 16, [vector(1, 16), unroll(4), grain(4096)]>
+} {
+  func.return
+}
