@@ -22,6 +22,8 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+MOST_LANES = 4096  # of a value; many registers' worth
+
 
 @cache
 def vector_type(element_type: Attribute, lanes: int) -> VectorType[Attribute]:
@@ -30,17 +32,25 @@ def vector_type(element_type: Attribute, lanes: int) -> VectorType[Attribute]:
 
 
 def lanes_of(value_type: Attribute) -> int | None:
-    """Number of lanes of a vector type, None for a scalar."""
-    if isinstance(value_type, VectorType):
-        return cast("VectorType[Attribute]", value_type).shape.data[0].data
-    return None
+    """
+    Number of lanes of a vector type, None for a scalar; VerifyException for a vector that is not of
+    one dimension of a fixed, small size.
+    """
+    if not isinstance(value_type, VectorType):
+        return None
+    vector = cast("VectorType[Attribute]", value_type)
+    shape = vector.shape.data
+    lanes = shape[0].data if len(shape) == 1 else 0
+    if not 1 <= lanes <= MOST_LANES or vector.get_num_scalable_dims():
+        raise VerifyException(f"{vector}: expected a vector of 1 to {MOST_LANES} lanes")
+    return lanes
 
 
 def element_of(value_type: Attribute) -> Attribute:
     """Element type of a vector type; a scalar type is its own element."""
-    if isinstance(value_type, VectorType):
-        return cast("VectorType[Attribute]", value_type).element_type
-    return value_type
+    if lanes_of(value_type) is None:
+        return value_type
+    return cast("VectorType[Attribute]", value_type).element_type
 
 
 def like(value_type: Attribute, element_type: Attribute) -> Attribute:

@@ -28,14 +28,14 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
 )
 from xdsl.ir import Operation
-from xdsl.parser import AttrParser, Parser, ParserState
+from xdsl.parser import AttrParser
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import ParseError, VerifyException
-from xdsl.utils.lexer import Input, Position, Span
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken
+from xdsl.utils.lexer import Position, Span
 
 from mlc import registry
 from mlc.dialects.errors import MlcError
+from mlc.dialects.lexer import LinearParser
 from mlc.passes import dominance, wellformed
 
 
@@ -62,22 +62,7 @@ def _dialects() -> dict[str, Any]:
     return {**get_all_dialects(), **registry.dialects()}
 
 
-_MOST_DIGITS = 1000  # of a number: Python converts 4300 at most
-
-
-class _Lexer(MLIRLexer):
-    """xDSL's lexer in linear time: a string without its closing quote is not tried in 2ⁿ ways."""
-
-    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-
-    def _lex_number(self, start_pos: Position) -> MLIRToken:
-        token = super()._lex_number(start_pos)
-        if not token.text[0].isascii() or len(token.text) > _MOST_DIGITS:
-            raise ParseError(token.span, f"{token.text[:20]!r} begins no number that mlc reads")
-        return token
-
-
-class MlcParser(Parser):
+class MlcParser(LinearParser):
     """
     xDSL's parser, with differences. An op without `loc` gets its place in the text. In a dense
     constant an element written as 0x… is the bits of a float, as MLIR has it (xDSL 0.74 takes
@@ -86,12 +71,12 @@ class MlcParser(Parser):
     """
 
     def __init__(self, ctx: Context, name: str) -> None:
-        super().__init__(ctx, "", name)
+        super().__init__(ctx, name)
         self._file = StringAttr(name)
 
     def begin(self, text: str, line_offset: int) -> None:
         """At the beginning of a text, before which its file has so many lines."""
-        self._resume_from(ParserState(_Lexer(Input(text, self._file.data))))
+        self.read(text, self._file.data)
         self._first_line = 1 + line_offset
         self._starts = [0, *(k + 1 for k, c in enumerate(text) if c == "\n")]
 
@@ -234,15 +219,15 @@ def parse_text(
             message = "found nothing; expected a module, or an op such as func.func"
         line = at.line + line_offset
         raise SourceError(_pointed(name, line, at.col, message, text, line_offset)) from None
-    except VerifyException as error:  # an attribute that refuses its parameters
-        raise SourceError(f"{name}: error: {error}") from None
     except RecursionError:
         raise SourceError(f"{name}: error: regions are nested too deeply") from None
     except Exception as error:
-        if not _is_xdsls(error):
-            raise
+        message = str(error)
+        if not isinstance(error, VerifyException):  # an attribute that refuses its parameters
+            if not _is_xdsls(error):
+                raise
+            message = f"this cannot be read: {type(error).__name__}: {error}"
         at = Span(parser.pos, parser.pos, parser.lexer.input).get_location()
-        message = f"this cannot be read: {type(error).__name__}: {error}"
         raise SourceError(
             _pointed(name, at.line + line_offset, at.col, message, text, line_offset)
         ) from None

@@ -26,7 +26,7 @@ from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, shape_of, tensor_type
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.control import (
     INDEX,
@@ -409,8 +409,7 @@ def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:
 def _loop(parser: Parser) -> tuple[Parser.UnresolvedArgument, Dim, int, str]:
     position = parser.parse_argument(expect_type=False)
     parser.parse_keyword("in")
-    constant = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
-    extent = Dim.const(constant) if constant is not None else Dim.of(parser.parse_str_literal())
+    extent = parse_dim(parser)
     parser.parse_keyword("step")
     step = parser.parse_integer(allow_boolean=False)
     symbol = parser.parse_str_literal() if parser.parse_optional_keyword("as") else ""

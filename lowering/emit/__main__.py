@@ -7,8 +7,9 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, func, math, memref, scf, vector
-from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
 
+from mlc.dialects.lexer import LinearParser
 from mlc.dialects.par import MlcPar
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.known import AVX512, named_target
@@ -22,7 +23,10 @@ DIALECTS = (
 
 
 def main(arguments: list[str]) -> None:
-    """Reads the file (`-`: standard input), writes one LLVM module after the other."""
+    """
+    Reads the file (`-`: standard input), writes one LLVM module after the other; exits with what
+    is wrong with the text.
+    """
     path, *rest = arguments
     target = named_target(rest[0]) if rest else AVX512
     assert isinstance(target, CpuTarget)
@@ -30,8 +34,13 @@ def main(arguments: list[str]) -> None:
     for dialect in DIALECTS:
         context.load_dialect(dialect)
     text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    module = Parser(context, text).parse_module()
-    module.verify()
+    parser = LinearParser(context, path)
+    parser.read(text, path)
+    try:
+        module = parser.parse_module()
+        module.verify()
+    except (ParseError, VerifyException) as error:
+        sys.exit(f"{path}: error: {error}")
     for op in module.ops:
         if isinstance(op, func.FuncOp) and op.body.blocks:
             emit = emit_main if ENTRY_ATTRIBUTE in op.attributes else emit_kernel

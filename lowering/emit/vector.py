@@ -202,10 +202,6 @@ def _broadcast(e: FunctionText, op: vector.BroadcastOp) -> None:
 def _extract(e: FunctionText, op: vector.ExtractOp) -> None:
     source, *dynamic = op.operands
     where = _position(e, op, dynamic)
-    if is_complex(source.type):
-        lane = both_parts([int(where)], lanes_of(source.type) or 1)
-        e[op.results[0]] = shuffled(e, e.type(source.type), e[source], lane)
-        return
     e.define(op.results[0], f"extractelement {e.type(source.type)} {e[source]}, i64 {where}")
 
 
@@ -213,14 +209,6 @@ def _insert(e: FunctionText, op: vector.InsertOp) -> None:
     value, target, *dynamic = op.operands
     where = _position(e, op, dynamic)
     kind = e.type(target.type)
-    if is_complex(target.type):
-        found = e[target]
-        for part, lane in enumerate(both_parts([int(where)], lanes_of(target.type) or 1)):
-            real = e.put(f"extractelement {e.type(value.type)} {e[value]}, i64 {part}")
-            element = kind.rpartition(" x ")[2].removesuffix(">")
-            found = e.put(f"insertelement {kind} {found}, {element} {real}, i64 {lane}")
-        e[op.results[0]] = found
-        return
     e.define(
         op.results[0],
         f"insertelement {kind} {e[target]}, {e.type(value.type)} {e[value]}, i64 {where}",

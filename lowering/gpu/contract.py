@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.lanes import vector_type
@@ -175,21 +174,12 @@ class _Tile:
         for u in range(self.schedule.tile_m // LANES):
             lhs = b.load_vector(self.lhs, [k, self.rows_of(u)], kind, None, None)
             for r in range(LANES):
-                row = b.splat(self._lane(lhs, r), LANES)
+                row = b.splat(b.lane(lhs, r), LANES)
                 first = (u * LANES + r) * vectors
                 found += [
                     self.c.multiply_add(e, row, rhs[v], sums[first + v]) for v in range(vectors)
                 ]
         return found
-
-    def _lane(self, values: SSAValue, lane: int) -> SSAValue:
-        return self.b.value(
-            vector.ExtractOp.create(
-                operands=[values],
-                result_types=[self.c.dtype.register],
-                properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
-            )
-        )
 
     def write_row(self, row: Index, sums: Sequence[SSAValue]) -> None:
         """The epilogue and the store of one row of this thread's tile."""

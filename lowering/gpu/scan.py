@@ -13,14 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import ComplexType, DenseArrayBase, i64
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import DType, dtype_of
-from mlc.dialects.lanes import element_of, vector_type
-from mlc.dialects.parts import PairOp, PartOp
+from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
 from mlc.dialects.tensor.scan import ScanOp
@@ -276,22 +272,9 @@ class _Scan(ScanNest):
 
 def _joined(b: GpuBuilder, values: Sequence[SSAValue]) -> SSAValue:
     """Single values as the lanes of one register."""
-    element = element_of(values[0].type)
-    if isinstance(element, ComplexType):
-        parts = (
-            _joined(b, [b.value(PartOp.of(x, part)) for x in values]) for part in ("real", "imag")
-        )
-        return b.value(PairOp.of(*parts))
-    dtype: DType = dtype_of(element)
-    found = b.element(0, dtype, len(values))
+    found = b.element(0, dtype_of(values[0].type), len(values))
     for lane, value in enumerate(values):
-        found = b.value(
-            vector.InsertOp.create(
-                operands=[value, found],
-                result_types=[vector_type(element, len(values))],
-                properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
-            )
-        )
+        found = b.with_lane(found, lane, value)
     return found
 
 

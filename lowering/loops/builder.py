@@ -10,6 +10,7 @@ from typing import Protocol, cast
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
+    ComplexType,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
@@ -25,8 +26,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
-from mlc.dialects.lanes import vector_type
+from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.numerics import Numerics
+from mlc.dialects.parts import PARTS, PairOp, PartOp
 from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
 
 _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
@@ -245,15 +247,41 @@ class LoopBuilder(IndexBuilder):
             self.block.add_op(vector.StoreOp.create(operands=[value, buffer, *indices]))
         elif _first_lane_alone(mask):
             # one element is a plain store; LLVM 22 would write all bits of a truncated one
-            element = cast("MemRefType[Attribute]", buffer.type).element_type
-            first = vector.ExtractOp.create(
-                operands=[value],
-                result_types=[element],
-                properties={"static_position": DenseArrayBase.from_list(i64, [0])},
-            )
-            self.store(self.value(first), buffer, at)
+            self.store(self.lane(value, 0), buffer, at)
         else:
             self.block.add_op(vector.MaskedStoreOp.create(operands=[buffer, *indices, mask, value]))
+
+    def lane(self, values: SSAValue, number: int) -> SSAValue:
+        """One element of a vector; of complex elements its parts, as `vector` has no others."""
+        element = element_of(values.type)
+        if isinstance(element, ComplexType):
+            parts = [self.lane(self.value(PartOp.of(values, p)), number) for p in PARTS]
+            return self.value(PairOp.of(*parts))
+        return self.value(
+            vector.ExtractOp.create(
+                operands=[values],
+                result_types=[element],
+                properties={"static_position": DenseArrayBase.from_list(i64, [number])},
+            )
+        )
+
+    def with_lane(self, values: SSAValue, number: int, value: SSAValue) -> SSAValue:
+        """The vector with another element in one lane."""
+        if isinstance(value.type, ComplexType):
+            parts = [
+                self.with_lane(
+                    self.value(PartOp.of(values, p)), number, self.value(PartOp.of(value, p))
+                )
+                for p in PARTS
+            ]
+            return self.value(PairOp.of(*parts))
+        return self.value(
+            vector.InsertOp.create(
+                operands=[value, values],
+                result_types=[values.type],
+                properties={"static_position": DenseArrayBase.from_list(i64, [number])},
+            )
+        )
 
     def mask(self, count: Index, lanes: int) -> SSAValue:
         """The first `count` lanes."""

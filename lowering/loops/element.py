@@ -9,7 +9,6 @@ from xdsl.dialects import arith, math, vector
 from xdsl.dialects.builtin import (
     BFloat16Type,
     ComplexType,
-    DenseArrayBase,
     Float16Type,
     IntegerAttr,
     f32,
@@ -328,13 +327,7 @@ class Lanes:
         if (shared := self._shared(by)) is not None:
             return self.single().shift(at, shared[0])
         if self.lanes > 1:
-            by = self.b.value(
-                vector.ExtractOp.create(
-                    operands=[by],
-                    result_types=[i64],
-                    properties={"static_position": DenseArrayBase.from_list(i64, [0])},
-                )
-            )
+            by = self.b.lane(by, 0)
         cast = arith.IndexCastOp.create(operands=[by], result_types=[INDEX])
         return Position(self.b.add(at.base, self.b.value(cast)), at.step, at.lanes)
 

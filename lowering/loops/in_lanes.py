@@ -210,8 +210,5 @@ def lower_reduction(s: KernelScope) -> None:
         nest.at_a_point()
     elif nest.vector in nest.reduced:
         nest.along_reduced()
-    elif nest.kept:
-        nest.along_kept()
     else:
-        nest.vector = nest.reduced[-1]
-        nest.along_reduced()
+        nest.along_kept()

@@ -41,9 +41,9 @@ class ReductionNest:
         self.axes: Axes = axes_of(s.b, s.nest, s.strided)
         self.kept = [k for k, group in enumerate(self.axes.groups) if group[0] < s.nest.rank]
         self.reduced = [k for k in range(len(self.axes.groups)) if k not in self.kept]
-        self.vector = (
-            self.axes.of_axis(s.schedule.vector_axis) if s.schedule.vector_axis >= 0 else -1
-        )
+        # without a vector's axis the last one: a reduced one where there is any
+        axis = s.schedule.vector_axis
+        self.vector = self.axes.of_axis(axis) if axis >= 0 else len(self.axes.groups) - 1
         self.lanes = s.schedule.lanes
         self.unroll = s.schedule.unroll
         self.copies = self.unroll if self.lanes > 1 else 1  # of the state, along a reduced axis
@@ -98,13 +98,7 @@ class ReductionNest:
         assert isinstance(wide, VectorType)
         element = cast(VectorType[Attribute], wide).element_type
         if count == 1:
-            return self.b.value(
-                vector.ExtractOp.create(
-                    operands=[x],
-                    result_types=[element],
-                    properties={"static_position": DenseArrayBase.from_list(i64, [start])},
-                )
-            )
+            return self.b.lane(x, start)
         lanes = DenseArrayBase.from_list(i64, list(range(start, start + count)))
         kind = vector_type(element, count)
         return self.b.value(

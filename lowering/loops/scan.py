@@ -183,19 +183,10 @@ class ScanNest:
             after = self.combine(one, carried, mine)
             stored = carried if self.op.is_exclusive else after
             pairs = zip(stored, found, strict=True)
-            found = [self._inserted(x, to, lane) if lanes > 1 else x for x, to in pairs]
+            found = [self.b.with_lane(to, lane, x) if lanes > 1 else x for x, to in pairs]
             carried = after
         self.store(e, point, tuple(found))
         return carried
-
-    def _inserted(self, x: SSAValue, to: SSAValue, lane: int) -> SSAValue:
-        return self.b.value(
-            vector.InsertOp.create(
-                operands=[x, to],
-                result_types=[to.type],
-                properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
-            )
-        )
 
     def _moved(self, fill: State, state: State, distance: int) -> State:
         """Each lane's state from `distance` lanes before it; from `fill` where there is none."""
@@ -219,13 +210,7 @@ class ScanNest:
     def _lane(self, x: SSAValue, lane: int) -> SSAValue:
         if self.lanes == 1:
             return x
-        return self.b.value(
-            vector.ExtractOp.create(
-                operands=[x],
-                result_types=[element_of(x.type)],
-                properties={"static_position": DenseArrayBase.from_list(i64, [lane])},
-            )
-        )
+        return self.b.lane(x, lane)
 
     # down the columns -----------------------------------------------------------------------
 

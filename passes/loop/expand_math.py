@@ -16,6 +16,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import functions
+from mlc.dialects.errors import PlanError
+from mlc.dialects.lanes import element_of
 from mlc.dialects.numerics import Numerics, numerics_of
 from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
@@ -35,7 +37,7 @@ from mlc.passes.loop import (
     stepping,
     trigonometric,
 )
-from mlc.passes.loop.lane_builder import Constants, LaneBuilder, MathUnit
+from mlc.passes.loop.lane_builder import COMPUTED, Constants, LaneBuilder, MathUnit
 
 LaneFunction = Callable[..., SSAValue]
 """(builder, operands…) -> result"""
@@ -140,6 +142,11 @@ def expand(
     constants = Constants(function.body.block)
     for op in found:
         result = op.results[0]
+        if not isinstance(element_of(result.type), COMPUTED):
+            raise PlanError(
+                f"mlc-expand-math: {op.name} of {result.type}; expected f16, bf16, f32 or f64, or a"
+                " vector of these"
+            )
         b = LaneBuilder(result.type, op, constants, unit=unit)
         value = chosen[type(op)](b, *(b.widen(x) for x in op.operands))
         result.replace_all_uses_with(b.narrow(value, result.type))

@@ -14,7 +14,10 @@ from typing import cast
 from xdsl.dialects import arith, math, scf, vector
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BFloat16Type,
     DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
     Float64Type,
     FloatAttr,
     IndexType,
@@ -60,6 +63,10 @@ class FloatFormat:
 
 BINARY32 = FloatFormat(float_type=f32, int_type=i32, mantissa_bits=23, exponent_bias=127)
 BINARY64 = FloatFormat(float_type=f64, int_type=i64, mantissa_bits=52, exponent_bias=1023)
+
+
+COMPUTED = (BFloat16Type, Float16Type, Float32Type, Float64Type)
+"""The types that functions are computed on."""
 
 
 def format_of(element_type: Attribute) -> FloatFormat:

@@ -89,3 +89,13 @@ func.func @positions(%x: tensor<8x4xf32>, %i: tensor<i64>) -> tensor<4x4xf32> {
   %y = mlc.tile %x[%i] at (0, 1) : tensor<8x4xf32> -> tensor<4x4xf32>
   func.return %y : tensor<4x4xf32>
 }
+
+// -----
+
+func.func @extent(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // CHECK: error: '8 +' is not a dim; expected an integer polynomial
+  %y = mlc.tiles (%i in "8 +" step 4) -> (tensor<8x4xf32> at (0)) {
+    mlc.yield %x : tensor<8x4xf32>
+  }
+  func.return %y : tensor<8x4xf32>
+}

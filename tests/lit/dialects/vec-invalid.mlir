@@ -38,3 +38,27 @@ func.func @locality(%x: memref<?xf32>, %i: index) {
   mlc_vec.prefetch %x[%i] locality 4 : memref<?xf32>
   func.return
 }
+
+// -----
+
+// CHECK: vector<i32>: expected a vector of 1 to 4096 lanes
+func.func @no_lanes(%i: vector<i32>) {
+  %f = mlc_vec.cast sitofp %i : vector<i32> to vector<f32>
+  func.return
+}
+
+// -----
+
+// CHECK: vector<4x4xf32>: expected a vector of 1 to 4096 lanes
+func.func @of_vectors(%a: vector<4x4xf32>) {
+  %m = mlc_vec.cmpf olt, %a, %a : vector<4x4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: vector<[4]xf32>: expected a vector of 1 to 4096 lanes
+func.func @scalable(%x: memref<?xf32>, %i: index, %v: vector<[4]xf32>) {
+  mlc_vec.nontemporal_store %v, %x[%i] : memref<?xf32>, vector<[4]xf32>
+  func.return
+}
