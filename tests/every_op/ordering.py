@@ -94,7 +94,7 @@ def _judged(name: str, dtype: DType, axis: int, direction: str) -> tuple[Toleran
         found = np.flip(found, axis) if direction == "backward" else found
         return np.maximum(found, 1.0) if name == "prod" else found
 
-    tolerance = Sums(magnitudes, partial(_terms, axis), scale_only=name != "sum")
+    tolerance = Sums(magnitudes, partial(_terms, axis), scale_only=True)
     return tolerance, near_one if name == "prod" else ordinary
 
 
