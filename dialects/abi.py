@@ -26,7 +26,8 @@ CTX_ERROR_VALUE: Final = 48  # i64
 CTX_GROW: Final = 56  # ptr to i32 (ptr ctx, i64 bytes); 0 when it could
 CTX_PRIVATE: Final = 64  # ptr, the runtime's
 CTX_ERROR_EXTENT: Final = 72  # i64
-CTX_BYTES: Final = 80
+CTX_TEAM: Final = 128  # the barrier's lines of 64 bytes: word, root, 16 groups; zero before a call
+CTX_BYTES: Final = 1280
 
 # Byte offsets in the state of one loaded entry, which the shim reads. Private to shim and runtime.
 STATE_FREE_CONTEXTS: Final = 0  # ptr, head of a list linked through CTX_PRIVATE
@@ -40,6 +41,9 @@ STATE_SYMBOL: Final = "mlc_entry_state"
 
 LIBRARY_SYMBOL: Final = "mlc_library"
 """Imported by kernels that call a library: runtime/library.py."""
+
+BARRIER_SYMBOL: Final = "mlc_team_barrier"
+"""``i1 (ptr ctx, i64 worker, i64 workers)``: true where the team must stop. runtime/team.ll."""
 
 PROFILE_BEGIN: Final = "mlc_profile_begin"
 PROFILE_END: Final = "mlc_profile_end"

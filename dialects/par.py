@@ -77,7 +77,8 @@ class RegionOp(IRDLOperation):
     ```mlir
     mlc_par.region (%ctx, %threads) {
     ^bb0(%tid: index, %nt: index):
-      mlc_par.barrier
+      %stop = mlc_par.barrier %ctx, %tid of %nt : i1
+      mlc_par.leave %stop
       mlc_par.yield
     }
     ```
@@ -107,22 +108,53 @@ class RegionOp(IRDLOperation):
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
     """
-    All threads of the region wait for each other; memory written before is visible after.
+    All `workers` of a region wait for each other; memory written before is visible after. The
+    result is the same for all: whether the call must stop, since it is cancelled or has met an
+    error. Only this bit may decide whether a team goes on.
 
     ```mlir
-    mlc_par.barrier
+    %stop = mlc_par.barrier %ctx, %worker of %workers : i1
     ```
     """
 
     name = "mlc_par.barrier"
-    assembly_format = "attr-dict"
+    ctx = operand_def(ContextType)
+    worker = operand_def(IndexType)
+    workers = operand_def(IndexType)
+    stop = result_def(i1)
+    assembly_format = "$ctx `,` $worker `of` $workers attr-dict `:` type($stop)"
+
+    @staticmethod
+    def of(ctx: SSAValue, worker: SSAValue, workers: SSAValue) -> BarrierOp:
+        return BarrierOp.create(operands=(ctx, worker, workers), result_types=(i1,))
+
+
+@irdl_op_definition
+class LeaveOp(IRDLOperation):
+    """
+    Ends the body of the region, or the kernel, where the condition holds. For all workers alike, so
+    the condition is what a barrier has said.
+
+    ```mlir
+    mlc_par.leave %stop
+    ```
+    """
+
+    name = "mlc_par.leave"
+    stop = operand_def(i1)
+    assembly_format = "$stop attr-dict"
+
+    @staticmethod
+    def of(stop: SSAValue) -> LeaveOp:
+        return LeaveOp.create(operands=(stop,))
 
     def verify_(self) -> None:
-        parent = self.parent_op()
-        while parent is not None and not isinstance(parent, RegionOp):
-            parent = parent.parent_op()
-        if parent is None:
-            raise VerifyException("mlc_par.barrier: expected inside an mlc_par.region")
+        if not isinstance(self.stop.owner, BarrierOp):
+            raise VerifyException(
+                "mlc_par.leave: the condition comes from "
+                f"{getattr(self.stop.owner, 'name', 'an argument')}; expected an mlc_par.barrier:"
+                " workers that decide apart wait for each other for ever"
+            )
 
 
 @irdl_op_definition
@@ -366,6 +398,7 @@ MlcPar = Dialect(
         YieldOp,
         RegionOp,
         BarrierOp,
+        LeaveOp,
         ThreadsOp,
         ArenaOp,
         ShiftOp,

@@ -1,6 +1,6 @@
 ; The runtime's own native code: contexts and arenas, the pool of released result buffers, the SIGINT
-; counter, the floating-point flags and the way to the OpenMP runtime. Loaded once per process and
-; never unloaded: arrays from the pool outlive every compiled function. Offsets: dialects/abi.py.
+; counter and the floating-point flags; team.ll is a part of it. Loaded once per process and never
+; unloaded: arrays from the pool outlive every compiled function. Offsets: dialects/abi.py.
 
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
@@ -49,11 +49,11 @@ fail:
 
 define ptr @mlc_context_new() {
 entry:
-  %ctx = call ptr @aligned_alloc(i64 64, i64 128)
+  %ctx = call ptr @aligned_alloc(i64 64, i64 1280)
   %failed = icmp eq ptr %ctx, null
   br i1 %failed, label %done, label %fill
 fill:
-  call void @llvm.memset.p0.i64(ptr align 64 %ctx, i8 0, i64 128, i1 false)
+  call void @llvm.memset.p0.i64(ptr align 64 %ctx, i8 0, i64 1280, i1 false)
   %threads = getelementptr i8, ptr %ctx, i64 16
   store i64 1, ptr %threads, align 8
   %cancel = getelementptr i8, ptr %ctx, i64 24
@@ -408,77 +408,5 @@ write:
   WRITE_FLOAT_STATE
   br label %done
 done:
-  ret void
-}
-
-; ---- threads: null targets mean one thread (not bound yet, none found, or a forked child)
-
-@mlc_threads = global i64 1
-@mlc_parallel_target = global ptr null
-@mlc_thread_num_target = global ptr null
-@mlc_num_threads_target = global ptr null
-@mlc_barrier_target = global ptr null
-@mlc_max_threads_target = global ptr null  ; set while the runtime's own limit is to be respected
-
-define void @mlc_parallel(ptr %body, ptr %data, i32 %threads, i32 %flags) {
-entry:
-  %target = load ptr, ptr @mlc_parallel_target, align 8
-  %serial = icmp eq ptr %target, null
-  br i1 %serial, label %alone, label %limit
-limit:
-  %max.target = load ptr, ptr @mlc_max_threads_target, align 8
-  %default = load i64, ptr @mlc_threads, align 8
-  %default32 = trunc i64 %default to i32
-  %asked.for = icmp ne i32 %default32, %threads  ; a count of the function's own
-  %unlimited = icmp eq ptr %max.target, null
-  %free = or i1 %asked.for, %unlimited
-  br i1 %free, label %start, label %ask
-ask:
-  %max = call i32 %max.target()
-  %lower = call i32 @llvm.smin.i32(i32 %max, i32 %threads)
-  br label %start
-start:
-  %count = phi i32 [ %threads, %limit ], [ %lower, %ask ]
-  tail call void %target(ptr %body, ptr %data, i32 %count, i32 %flags)
-  ret void
-alone:
-  tail call void %body(ptr %data)
-  ret void
-}
-declare i32 @llvm.smin.i32(i32, i32)
-
-define i32 @mlc_thread_num() {
-entry:
-  %target = load ptr, ptr @mlc_thread_num_target, align 8
-  %serial = icmp eq ptr %target, null
-  br i1 %serial, label %alone, label %ask
-ask:
-  %number = tail call i32 %target()
-  ret i32 %number
-alone:
-  ret i32 0
-}
-
-define i32 @mlc_num_threads() {
-entry:
-  %target = load ptr, ptr @mlc_num_threads_target, align 8
-  %serial = icmp eq ptr %target, null
-  br i1 %serial, label %alone, label %ask
-ask:
-  %count = tail call i32 %target()
-  ret i32 %count
-alone:
-  ret i32 1
-}
-
-define void @mlc_barrier() {
-entry:
-  %target = load ptr, ptr @mlc_barrier_target, align 8
-  %serial = icmp eq ptr %target, null
-  br i1 %serial, label %alone, label %wait
-wait:
-  tail call void %target()
-  ret void
-alone:
   ret void
 }

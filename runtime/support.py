@@ -49,14 +49,15 @@ _EXPORTS = (
     "mlc_thread_num_target",
     "mlc_num_threads",
     "mlc_num_threads_target",
-    "mlc_barrier",
-    "mlc_barrier_target",
+    abi.BARRIER_SYMBOL,
+    "mlc_cpus",
+    "mlc_patience",
     "mlc_max_threads_target",
 )
 
 _LIBC = (
     *("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove"),
-    "sigaction",
+    *("sigaction", "syscall"),
 )
 
 _READ_FLOAT_STATE = {
@@ -77,12 +78,18 @@ _WRITE_FLOAT_STATE = {
 }
 """The register with the sticky flags: MXCSR (control bits too, which no kernel changes), FPSR."""
 
+_FUTEX = {"x86_64": "202", "aarch64": "98"}
+"""The number of the system call. SOURCE: Linux, asm/unistd.h."""
+_PAUSE = {
+    "x86_64": "call void @llvm.x86.sse2.pause()",
+    "aarch64": "call void @llvm.aarch64.isb(i32 15)",
+}
+
 # what LLVM makes of frem, and of fma and rounding where the target has no instruction for them
 _LIBM = ("fmod", "fma", "floor", "ceil", "trunc", "rint", "nearbyint", "round", "roundeven")
 
 _OPENMP = {  # the symbols generated code uses (decisions.md D5) -> ours, which lead to the runtime
     "GOMP_parallel": "mlc_parallel",
-    "GOMP_barrier": "mlc_barrier",
     "omp_get_thread_num": "mlc_thread_num",
     "omp_get_num_threads": "mlc_num_threads",
 }
@@ -98,6 +105,8 @@ class Support:
         self.symbols: dict[str, int] = {**layout.python_symbols(), **libc, **own, **openmp}
         self.symbols[abi.LIBRARY_SYMBOL] = library.address()
         self.threads = self._integer("mlc_threads")
+        self.cpus = self._integer("mlc_cpus")
+        self.patience = self._integer("mlc_patience")
         self.interrupts = self._integer("mlc_interrupts")
         self.main_thread = self._integer("mlc_main_thread")
         self.chained_sigint = self._integer("mlc_chained_sigint")
@@ -119,9 +128,8 @@ class Support:
         return ctypes.c_int64.from_address(self.symbols[symbol])
 
     def bind_openmp(self, targets: Mapping[str, int]) -> None:
-        """Lead the four OpenMP symbols to these addresses; an absent one means one thread."""
+        """Lead the OpenMP symbols to these addresses; an absent one means one thread."""
         for name, symbol in (
-            ("GOMP_barrier", "mlc_barrier_target"),
             ("omp_get_thread_num", "mlc_thread_num_target"),
             ("omp_get_num_threads", "mlc_num_threads_target"),
             ("omp_get_max_threads", "mlc_max_threads_target"),
@@ -145,9 +153,16 @@ def support() -> Support:
 
 def support_text(arch: str) -> str:
     """LLVM IR of the support code for "x86_64" or "aarch64"."""
-    text = Path(__file__).with_name("support.ll").read_text()
-    text = text.replace("READ_FLOAT_STATE", _READ_FLOAT_STATE[arch])
-    return text.replace("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE[arch])
+    parts = (Path(__file__).with_name(f"{name}.ll") for name in ("support", "team"))
+    text = "\n".join(part.read_text() for part in parts)
+    for word, spelled in (
+        ("READ_FLOAT_STATE", _READ_FLOAT_STATE),
+        ("WRITE_FLOAT_STATE", _WRITE_FLOAT_STATE),
+        ("FUTEX", _FUTEX),
+        ("PAUSE", _PAUSE),
+    ):
+        text = text.replace(word, spelled[arch])
+    return text
 
 
 def _c_library() -> dict[str, int]:

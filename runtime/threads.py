@@ -1,7 +1,8 @@
 """
 Threads of parallel regions: how many, and which OpenMP runtime serves them (decisions.md D5).
 
-Generated code calls four OpenMP symbols, which support.ll leads to the runtime found here. Nothing
+Generated code calls three OpenMP symbols, which team.ll leads to the runtime found here; a region's
+workers wait for each other at a barrier of our own. Nothing
 is loaded, and no thread starts, before an entry with a parallel region and more than one thread is
 loaded. After fork the child runs serially: libgomp's threads do not survive it.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 from mlc import knobs
 from mlc.runtime.layout import function_address
 
-_REQUIRED = ("GOMP_parallel", "GOMP_barrier", "omp_get_thread_num", "omp_get_num_threads")
+_REQUIRED = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 _LIMIT = "omp_get_max_threads"
 _RUNTIME_FILE = re.compile(r"/lib(gomp|iomp5|omp)\b[^/]*\.so[^/]*$")
 
@@ -94,6 +95,7 @@ def _publish() -> None:
 
     loaded = support()
     loaded.threads.value = get_threads()
+    loaded.cpus.value = allowed_cpus()
     if _bound is not None:
         loaded.bind_openmp(_targets(_bound))
 
@@ -200,10 +202,14 @@ def _environment_with(more: Mapping[str, str]) -> Generator[None, None, None]:
 @lru_cache(maxsize=1)
 def default_count() -> int:
     """Physical cores this process may use: affinity mask and cgroup quota respected."""
-    allowed = os.sched_getaffinity(0)
-    cores = {_core_of(cpu) for cpu in allowed}
-    quota = cgroup_cpus()
-    return max(1, min(len(cores), len(cores) if quota is None else math.ceil(quota)))
+    cores = {_core_of(cpu) for cpu in os.sched_getaffinity(0)}
+    return min(len(cores), allowed_cpus())
+
+
+def allowed_cpus() -> int:
+    """Hardware threads this process may keep busy: affinity mask and cgroup quota respected."""
+    allowed, quota = len(os.sched_getaffinity(0)), cgroup_cpus()
+    return max(1, allowed if quota is None else min(allowed, math.ceil(quota)))
 
 
 def _core_of(cpu: int) -> str:

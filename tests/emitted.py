@@ -20,6 +20,7 @@ from mlc.lowering.emit import ENTRY_ATTRIBUTE, emit_kernel, emit_main
 from mlc.runtime.jit import LoadedCode, load
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.probe import host_target
+from mlc.runtime.support import support
 from mlc.runtime.threads import find_runtime
 
 LOOPS_DIALECTS = (
@@ -71,7 +72,7 @@ def compile_module(module: builtin.ModuleOp, opt_level: int = 1) -> LoadedCode:
     texts = [emit_text(function, target) for function in functions(module)]
     objects = [compile_object(text, target, opt_level=opt_level) for text in texts]
     exports = [function.sym_name.data for function in functions(module)]
-    return load(objects, imports=openmp_symbols(), exports=exports)
+    return load(objects, imports=runtime_symbols(), exports=exports)
 
 
 @lru_cache(maxsize=1)
@@ -79,6 +80,11 @@ def openmp_symbols() -> dict[str, int]:
     """Addresses of the OpenMP functions that generated code calls; empty without a runtime."""
     runtime = find_runtime()
     return {} if runtime is None else dict(runtime.symbols)
+
+
+def runtime_symbols() -> dict[str, int]:
+    """What generated code calls of the runtime: OpenMP's functions, and the team's barrier."""
+    return {**openmp_symbols(), abi.BARRIER_SYMBOL: support().symbols[abi.BARRIER_SYMBOL]}
 
 
 class CallContext:

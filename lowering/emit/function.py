@@ -35,6 +35,9 @@ from mlc.lowering.emit.types import (
 OpT = TypeVar("OpT", bound=Operation)
 Rule = Callable[["FunctionText", Operation], None]
 
+LEAVE = "leave"
+"""The block in which a region or a kernel ends early."""
+
 _FAST_MATH = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract", "afn")
 
 
@@ -148,8 +151,8 @@ class FunctionText:
         self.pointer_root: dict[str, str] = {}
         """Derived pointer -> the argument or allocation it points into."""
         self.block = "entry"
-        self.thread_count = ""
-        """Name of the number of threads, inside a parallel region."""
+        self.leaves = False
+        """Whether it is left early, where a team stops."""
         self.exits: set[int] | None = None
         """Status codes that the entry function leaves with early; None in a kernel."""
         self.vector_accesses = 0
@@ -446,6 +449,8 @@ class FunctionText:
                 lines.append(line)
             else:
                 lines += line
+        if self.leaves:
+            lines += [f"{LEAVE}:", "  ret void"]
         self.module.functions.append([*lines, "}"])
 
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, IntegerType, MemRe
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from mlc.dialects import abi, par
-from mlc.lowering.emit.function import Buffer, FunctionText, Rules
+from mlc.lowering.emit.function import LEAVE, Buffer, FunctionText, Rules
 from mlc.lowering.emit.scf import nothing, terminator
 from mlc.lowering.emit.types import EmitError, symbol
 
@@ -135,16 +135,20 @@ def _library(e: FunctionText, op: par.LibraryOp) -> None:
 
 
 def _barrier(e: FunctionText, op: par.BarrierOp) -> None:
-    if not e.thread_count:
-        raise EmitError(f"emit: @{e.name}: 'mlc_par.barrier' outside of 'mlc_par.region'")
-    e.module.declare("GOMP_barrier", "declare void @GOMP_barrier() nounwind")
-    # Alone, a thread must not wait: the caller may itself be inside somebody's parallel region.
-    wait, done = e.labels("barrier", "done")
-    e.branch(e.put(f"icmp sgt i64 {e.thread_count}, 1"), wait, done)
-    e.open(wait)
-    e.do("call void @GOMP_barrier()")
-    e.jump(done)
-    e.open(done)
+    declaration = f"declare zeroext i1 @{abi.BARRIER_SYMBOL}(ptr, i64, i64) nounwind"
+    e.module.declare(abi.BARRIER_SYMBOL, declaration)
+    ctx, worker, workers = (e[x] for x in op.operands)
+    passed = f"ptr {ctx}, i64 {worker}, i64 {workers}"
+    e.define(op.stop, f"call zeroext i1 @{abi.BARRIER_SYMBOL}({passed})")
+
+
+def _leave(e: FunctionText, op: par.LeaveOp) -> None:
+    if e.exits is not None:
+        raise EmitError(f"emit: @{e.name}: '{op.name}' stands in a region or a kernel")
+    (stays,) = e.labels("stays")
+    e.leaves = True
+    e.branch(e[op.stop], LEAVE, stays)
+    e.open(stays)
 
 
 def _captured(e: FunctionText, region: Region) -> tuple[dict[str, str], bool]:
@@ -235,7 +239,6 @@ def _write_body(
     inner = e.nested(e.name)
     block = region.block
     thread, count = inner.fresh(), inner.fresh()
-    inner.thread_count = count
     inner[block.args[0]], inner[block.args[1]] = thread, count
     for (pointer, _), text in zip(captured.items(), attributes, strict=True):
         if text:
@@ -278,6 +281,7 @@ RULES.on(par.CancelledOp, _cancelled_op)
 RULES.on(par.CheckOp, _check)
 RULES.on(par.FailOp, _fail)
 RULES.on(par.BarrierOp, _barrier)
+RULES.on(par.LeaveOp, _leave)
 RULES.on(par.LibraryOp, _library)
 RULES.on(par.RegionOp, _region)
 RULES[par.YieldOp] = nothing

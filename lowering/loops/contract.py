@@ -14,7 +14,6 @@ from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects import par
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import KernelOp
@@ -148,12 +147,10 @@ class TiledContraction(ContractionNest):
         def depth_block(j: Index, width: Index, p: Index) -> None:
             inner = b.min(b.sub(self.size.k, p), depth) if self.in_result else self.size.k
             panels = b.ceil_div(width, self.columns)
-            if threads != 1:
-                b.add_op(par.BarrierOp.create())
+            self.s.barrier(thread, threads)
             low, high = self.s.share(panels, thread, threads)
             b.loop(low, high, 1, partial(self.pack_panel, batch, j, p, inner))
-            if threads != 1:
-                b.add_op(par.BarrierOp.create())
+            self.s.barrier(thread, threads)
             self.multiply(batch, (j, panels), (p, inner), thread, threads, by_columns)
 
         b.loop(0, self.size.n, schedule.block_n, column_block)

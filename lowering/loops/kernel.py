@@ -90,6 +90,14 @@ class KernelScope:
         low = b.min(b.mul(thread, each), size)
         return low, b.min(b.add(low, each), size)
 
+    def barrier(self, thread: Index, threads: Index) -> None:
+        """The threads wait for each other; where the call must stop, all end here."""
+        if threads == 1:
+            return
+        number, count = self.b.index(thread), self.b.index(threads)
+        stop = self.b.value(par.BarrierOp.of(self.context, number, count))
+        self.b.add_op(par.LeaveOp.of(stop))
+
     def unless_cancelled(self, body: Callable[[], object]) -> None:
         """Runs the body unless the user has interrupted the call."""
         stop = self.b.value(par.CancelledOp.of(self.context))

@@ -126,7 +126,8 @@ func.func @k(%ctx: !mlc_par.ctx, %n: index, %x: memref<?xf32> {mlc.readonly},
       scf.yield %t : f32
     }
     memref.store %s, %part[%tid] : memref<?xf32>
-    mlc_par.barrier
+    %stop = mlc_par.barrier %ctx, %tid of %nt : i1
+    mlc_par.leave %stop
     %total = scf.for %i = %c0 to %nt step %c1 iter_args(%a = %zero) -> (f32) {
       %v = memref.load %part[%i] : memref<?xf32>
       %t = arith.addf %a, %v : f32
@@ -152,12 +153,16 @@ def test_region_with_barrier(threads: int, opt_level: int) -> None:
         np.testing.assert_array_equal(out[: max(1, threads)], x.sum())
 
 
+def _without_barrier() -> str:
+    return "".join(x for x in PARALLEL.splitlines(True) if "barrier" not in x and "leave" not in x)
+
+
 def test_barrier_drops_noalias_of_what_is_written() -> None:
     text = emit_kernel(functions(parse_loops(PARALLEL))[0], AVX512)
     body = next(line for line in text.splitlines() if "@k.region0(" in line)
     assert "noalias" not in body
     assert "ptr readonly %a2" in body
-    text = emit_kernel(functions(parse_loops(PARALLEL.replace("mlc_par.barrier", "")))[0], AVX512)
+    text = emit_kernel(functions(parse_loops(_without_barrier()))[0], AVX512)
     body = next(line for line in text.splitlines() if "@k.region0(" in line)
     assert "ptr noalias %a3" in body
 

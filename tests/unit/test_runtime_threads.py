@@ -27,7 +27,7 @@ ADD_SIGNATURE = EntrySignature((VECTOR, VECTOR), (ResultSpec("f32", ("B",)),), (
 # out[thread] = number of threads, in a region of ctx.threads threads; sizes: N >= that
 TEAM = """
 declare void @GOMP_parallel(ptr, ptr, i32, i32)
-declare void @GOMP_barrier()
+declare zeroext i1 @mlc_team_barrier(ptr, i64, i64)
 declare i32 @omp_get_thread_num()
 declare i32 @omp_get_num_threads()
 define i32 @team(ptr %ctx, ptr %args, ptr %sizes, ptr %outs) {
@@ -41,15 +41,23 @@ serial:
   store i64 1, ptr %out
   ret i32 0
 parallel:
-  call void @GOMP_parallel(ptr @body, ptr %out, i32 %count, i32 0)
+  %frame = alloca { ptr, ptr }
+  store ptr %ctx, ptr %frame
+  %second = getelementptr i8, ptr %frame, i64 8
+  store ptr %out, ptr %second
+  call void @GOMP_parallel(ptr @body, ptr %frame, i32 %count, i32 0)
   ret i32 0
 }
-define internal void @body(ptr %out) {
+define internal void @body(ptr %frame) {
+  %ctx = load ptr, ptr %frame
+  %second = getelementptr i8, ptr %frame, i64 8
+  %out = load ptr, ptr %second
   %id = call i32 @omp_get_thread_num()
   %team = call i32 @omp_get_num_threads()
-  call void @GOMP_barrier()
+  %number = zext i32 %id to i64
+  %wide = zext i32 %team to i64
+  %stop = call zeroext i1 @mlc_team_barrier(ptr %ctx, i64 %number, i64 %wide)
   %at = getelementptr i64, ptr %out, i32 %id
-  %wide = sext i32 %team to i64
   store i64 %wide, ptr %at
   ret void
 }

@@ -12,9 +12,10 @@ func.func @arguments(%ctx: !mlc_par.ctx, %n: index) {
 
 // -----
 
-// CHECK: mlc_par.barrier: expected inside an mlc_par.region
-func.func @alone() {
-  mlc_par.barrier
+// CHECK: mlc_par.leave: the condition comes from mlc_par.cancelled; expected an mlc_par.barrier
+func.func @apart(%ctx: !mlc_par.ctx) {
+  %stop = mlc_par.cancelled %ctx : i1
+  mlc_par.leave %stop
   func.return
 }
 

@@ -9,8 +9,10 @@ func.func @kernel(%ctx: !mlc_par.ctx, %n: index) {
   // CHECK-NEXT: ^{{.*}}(%[[TID:.*]]: index, %[[NT:.*]]: index):
   mlc_par.region (%ctx, %threads) {
   ^bb0(%tid: index, %nt: index):
-    // CHECK-NEXT: mlc_par.barrier
-    mlc_par.barrier
+    // CHECK-NEXT: %[[STOP:.*]] = mlc_par.barrier %ctx, %[[TID]] of %[[NT]] : i1
+    %stop = mlc_par.barrier %ctx, %tid of %nt : i1
+    // CHECK-NEXT: mlc_par.leave %[[STOP]]
+    mlc_par.leave %stop
     // CHECK-NEXT: mlc_par.fail %ctx site 3 value %[[TID]] extent %[[NT]]
     mlc_par.fail %ctx site 3 value %tid extent %nt
     // CHECK-NEXT: mlc_par.yield
