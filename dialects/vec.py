@@ -43,6 +43,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mlc.dialects.dot import DOT_OPS, TileType
 from mlc.dialects.lane_moves import CompressOp, SplitOp
 from mlc.dialects.lanes import SameLanes, element_of, lanes_of, like, vector_type
 from mlc.dialects.parts import PairOp, PartAttr, PartOp
@@ -464,6 +465,7 @@ MlcVec = Dialect(
         SplitOp,
         PartOp,
         PairOp,
+        *DOT_OPS,
     ],
-    [PartAttr, CastKindAttr, IntegerPredicateAttr, FloatPredicateAttr],
+    [TileType, PartAttr, CastKindAttr, IntegerPredicateAttr, FloatPredicateAttr],
 )

@@ -12,6 +12,7 @@ import struct
 import weakref
 from collections.abc import Mapping, Sequence
 
+from mlc.runtime import tile_permission
 from mlc.runtime.llvm import Linked, link_library
 
 _SHT_SYMTAB = 2  # SOURCE: ELF-64 Object File Format 1.5
@@ -46,6 +47,7 @@ def load(
     """
     if not all(map(is_object, objects)):
         raise LoadError("what should be loaded is no ELF object")
+    tile_permission.granted()  # before any thread runs what may use tile registers
     library = f"mlc.{next(_library_numbers)}"
     try:
         linked = link_library(library, objects, imports, exports)

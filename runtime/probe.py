@@ -24,7 +24,7 @@ from pathlib import Path
 
 from mlc import knobs
 from mlc.dialects.target.cpu import CpuTarget
-from mlc.runtime import jit, private_folder, threads
+from mlc.runtime import jit, private_folder, threads, tile_permission
 from mlc.runtime.llvm import compile_object, host_cpu, host_triple
 from mlc.runtime.private_folder import UnsafeError
 
@@ -110,14 +110,23 @@ def _estimated_target() -> CpuTarget:
         l3_read_bytes_per_s=min(vector_bytes, 16) * clock,
         memory_read_bytes_per_s=15e9,
         memory_read_all_cores_bytes_per_s=15e9 * max(1.0, min(cores, 8) * 0.75),
-        has_bf16_dot=features.get("avx512bf16", features.get("bf16", False)),
-        has_int8_dot=features.get(
-            "avx512vnni", features.get("avxvnni", features.get("dotprod", False))
-        ),
-        amx_tiles=8 if features.get("amx-bf16", False) else 0,
+        extensions=_extensions(features),
         source="LLVM host detection and sysfs; rates estimated from the clock "
         "(2 loads a cycle from level 1, 2/3 of one from level 2, 16 bytes from level 3)",
     )
+
+
+_EXTENSIONS = (
+    "amx-bf16", "amx-int8", "amx-tile", "avx512bf16", "avx512vl", "avx512vnni", "avxvnni", "bf16",
+    "dotprod", "i8mm",
+)  # fmt: skip
+"""What the rows of dialects/target/intrinsics.py may need."""
+
+
+def _extensions(features: Mapping[str, bool]) -> str:
+    """Those that the processor has, and of AMX what the kernel lets this process use."""
+    has = (name for name in _EXTENSIONS if features.get(name, False))
+    return ",".join(name for name in has if not name.startswith("amx") or tile_permission.granted())
 
 
 def _vector_bits(triple: str, features: Mapping[str, bool]) -> int:

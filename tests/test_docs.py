@@ -19,6 +19,7 @@ EXECUTABLE = (
     "how-to-add-an-op",
     "how-to-add-a-pass",
     "how-to-add-a-target",
+    "how-to-add-an-intrinsic",
     "vmap",
     "derivatives",
     "explain",

@@ -103,14 +103,9 @@ class CpuTarget:
     barrier_s: float = 5e-7
     """One barrier inside a parallel region. Source: decisions.md D15, rounded up."""
 
-    has_bf16_dot: bool = False
-    """Vector bf16 dot products (AVX512_BF16, Arm BF16). Source: ISA."""
-
-    has_int8_dot: bool = False
-    """Vector int8 dot products (AVX_VNNI, AVX512_VNNI, Arm DotProd). Source: ISA."""
-
-    amx_tiles: int = 0
-    """AMX tile registers of 16 rows x 64 bytes; 0: no AMX. Source: ISA."""
+    extensions: str = ""
+    """Instructions for products beyond FMA, by LLVM's names, with commas, such as "avx512vnni";
+    those that the kernel refuses left out. Source: ISA."""
 
     source: str
     """Where the figures come from."""

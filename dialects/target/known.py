@@ -86,9 +86,7 @@ AMX = replace(
     l1_read_bytes_per_s=345.6e9,
     l2_read_bytes_per_s=129.6e9,
     memory_read_all_cores_bytes_per_s=200e9,
-    has_bf16_dot=True,
-    has_int8_dot=True,
-    amx_tiles=8,
+    extensions="amx-bf16,amx-int8,amx-tile,avx512bf16,avx512vl,avx512vnni",
     source="Intel 64 and IA-32 Optimization Reference Manual (Sapphire Rapids), Xeon 8480+; "
     "level-3 and memory rates: rounded from published STREAM results",
 )
@@ -114,7 +112,7 @@ NEON = CpuTarget(
     l3_read_bytes_per_s=25e9,
     memory_read_bytes_per_s=15e9,
     memory_read_all_cores_bytes_per_s=120e9,
-    has_int8_dot=True,
+    extensions="dotprod",
     source="Arm Neoverse N1 Software Optimization Guide and Reference Manual, Graviton 2; "
     "level-3 and memory rates: rounded from published STREAM results",
 )

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from mlc.dialects.dot import TileType
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.lanes import element_of
 from mlc.dialects.par import ContextType
@@ -76,6 +77,8 @@ def llvm_type(value_type: Attribute) -> str:
         return pointer_type(cast("MemRefType[Attribute]", value_type))
     if isinstance(value_type, ContextType):
         return "ptr"
+    if isinstance(value_type, TileType):
+        return "x86_amx"
     raise EmitError(f"emit: type {value_type} has no spelling in LLVM IR")
 
 

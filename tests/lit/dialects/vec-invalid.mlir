@@ -62,3 +62,50 @@ func.func @scalable(%x: memref<?xf32>, %i: index, %v: vector<[4]xf32>) {
   mlc_vec.nontemporal_store %v, %x[%i] : memref<?xf32>, vector<[4]xf32>
   func.return
 }
+
+// -----
+
+// CHECK: mlc_vec.dot: no instruction 'dot_f8'; expected amx_s8, amx_bf16, dot_bf16,
+func.func @row(%c: vector<16xf32>, %a: vector<32xbf16>) {
+  %d = mlc_vec.dot "dot_f8" %c, %a, %a : vector<16xf32>, vector<32xbf16>, vector<32xbf16>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_vec.dot dot_s8: vector<16xi8>, vector<8xi8>, vector<4xi32> for lhs, rhs and sums; expected vector<16xi8>, vector<16xi8>, vector<4xi32>
+func.func @operands(%c: vector<4xi32>, %a: vector<16xi8>, %b: vector<8xi8>) {
+  %d = mlc_vec.dot "dot_s8" %c, %a, %b : vector<4xi32>, vector<16xi8>, vector<8xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: expected tile<MxKxbf16>, tile<K/2 x N*2 xbf16>, tile<MxNxf32>
+func.func @tiles(%c: !mlc_vec.tile<16x16xf32>, %a: !mlc_vec.tile<16x32xbf16>, %b: !mlc_vec.tile<8x32xbf16>) {
+  %d = mlc_vec.dot "amx_bf16" %c, %a, %b : !mlc_vec.tile<16x16xf32>, !mlc_vec.tile<16x32xbf16>, !mlc_vec.tile<8x32xbf16>
+  func.return
+}
+
+// -----
+
+// CHECK: tile of 16 rows of 128 bytes; expected 1 to 16 rows of 4 to 64 bytes
+func.func @large(%c: !mlc_vec.tile<16x32xf32>) {
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_vec.tile_load: memref<?xf32> has 1 dims for 1 indices; 2 or more
+func.func @flat(%x: memref<?xf32>, %i: index) {
+  %t = mlc_vec.tile_load %x[%i] : memref<?xf32>, !mlc_vec.tile<16x16xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_vec.repeat: vector<3xf32> to vector<16xf32>; expected the same element and a multiple of the lanes
+func.func @repeat(%v: vector<3xf32>) {
+  %r = mlc_vec.repeat %v : vector<3xf32> to vector<16xf32>
+  func.return
+}

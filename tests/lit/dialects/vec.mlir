@@ -33,3 +33,20 @@ func.func @memory(%x: memref<?x64xf32>, %i: index, %v: vector<16xf32>, %mask: ve
   mlc_vec.nontemporal_store %v, %x[%i, %i] : memref<?x64xf32>, vector<16xf32>
   func.return
 }
+
+// CHECK-LABEL: func.func @products
+func.func @products(%c: vector<16xf32>, %pair: vector<2xbf16>, %b: vector<32xbf16>, %x: memref<?x64xbf16>, %y: memref<?x16xf32>, %i: index) {
+  // CHECK: %[[A:.*]] = mlc_vec.repeat %pair : vector<2xbf16> to vector<32xbf16>
+  %a = mlc_vec.repeat %pair : vector<2xbf16> to vector<32xbf16>
+  // CHECK: mlc_vec.dot "dot_bf16" %c, %[[A]], %b : vector<16xf32>, vector<32xbf16>, vector<32xbf16>
+  %d = mlc_vec.dot "dot_bf16" %c, %a, %b : vector<16xf32>, vector<32xbf16>, vector<32xbf16>
+  // CHECK: mlc_vec.tile_zero : !mlc_vec.tile<16x16xf32>
+  %z = mlc_vec.tile_zero : !mlc_vec.tile<16x16xf32>
+  // CHECK: mlc_vec.tile_load %x[%i, %i] : memref<?x64xbf16>, !mlc_vec.tile<16x32xbf16>
+  %t = mlc_vec.tile_load %x[%i, %i] : memref<?x64xbf16>, !mlc_vec.tile<16x32xbf16>
+  // CHECK: mlc_vec.dot "amx_bf16"
+  %s = mlc_vec.dot "amx_bf16" %z, %t, %t : !mlc_vec.tile<16x16xf32>, !mlc_vec.tile<16x32xbf16>, !mlc_vec.tile<16x32xbf16>
+  // CHECK: mlc_vec.tile_store %{{.*}}, %y[%i, %i] : memref<?x16xf32>, !mlc_vec.tile<16x16xf32>
+  mlc_vec.tile_store %s, %y[%i, %i] : memref<?x16xf32>, !mlc_vec.tile<16x16xf32>
+  func.return
+}
