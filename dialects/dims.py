@@ -115,7 +115,7 @@ class Dim:
             product = Dim.const(coefficient)
             for atom in monomial:
                 if isinstance(atom, str):
-                    product = product * values.get(atom, Dim.symbol(atom))
+                    product = product * (values.get(atom) or Dim((((atom,), 1),)))
                 else:
                     product = product * (atom.numerator.substitute(values) // atom.divisor)
             total = total + product

@@ -44,6 +44,7 @@ OF_LOOPS = ("mlc-expand-math",)
 
 DIALECTS = {
     "mlc": "mlc.dialects.tensor.registry:MLC",
+    "mlc_tile": "mlc.dialects.tile.registry:MlcTile",
     "mlc_vec": "mlc.dialects.vec:MlcVec",
     "mlc_math": "mlc.dialects.functions:MlcMath",
     "mlc_par": "mlc.dialects.par:MlcPar",

@@ -1,1 +1,4 @@
-"""The tile level: loops over tiles as data. What lowers or costs them does not live here."""
+"""
+Dialect `mlc_tile`: kernels as programs over tiles, on every target. Thread ids, vectors and masks
+do not belong here: they appear when a tile program is lowered.
+"""

@@ -1,0 +1,448 @@
+"""Loops and conditions of tile programs, and how their regions end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    StringAttr,
+    i64,
+)
+from xdsl.ir import Attribute, Block, BlockArgument, Data, Operation, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    RecursiveMemoryEffect,
+    SingleBlockImplicitTerminator,
+    ensure_terminator,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.tensor.monoid import MONOIDS
+from mlc.dialects.tile.expression import (
+    WORKERS,
+    ConditionsAttr,
+    ExpressionsAttr,
+    Positions,
+    check_positions,
+    letters_in,
+    parse_bound,
+    parse_conditions,
+    parse_value,
+    print_bound,
+    print_conditions,
+)
+from mlc.dialects.tile.region import (
+    YieldOp,
+    check_yield,
+    parse_body,
+    parse_types,
+    print_body,
+    print_types,
+)
+
+INDEX = IndexType()
+SCOPES = ("team", "worker")
+"""Who shares memory: all workers of a kernel, or one of them alone."""
+DEALT_TO = ("team",)
+"""Who shares the trips of a loop."""
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Whose trips a loop's are: each of a group has contiguous ones, cut at multiples of `unit`."""
+
+    scope: str
+    unit: int
+    when: ConditionsAttr | None = None  # else each of the group runs all trips
+
+
+@irdl_attr_definition
+class DealAttr(Data[Deal | None]):
+    """
+    How the trips along one axis of a loop are dealt; nothing: each worker runs all.
+
+    ```mlir
+    #mlc_tile.deal<team 12>
+    #mlc_tile.deal<team 12 when #mlc_tile.conditions<ge "M" "24*.workers">>
+    ```
+    """
+
+    name = "mlc_tile.deal"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Deal | None:
+        with parser.in_angle_brackets():
+            scope = parser.parse_identifier()
+            if scope == "none":
+                return None
+            unit = parser.parse_integer(allow_boolean=False)
+            when = parser.parse_attribute() if parser.parse_optional_keyword("when") else None
+            assert when is None or isinstance(when, ConditionsAttr)
+            return Deal(scope, unit, when)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            if self.data is None:
+                printer.print_string("none")
+                return
+            printer.print_string(f"{self.data.scope} {self.data.unit}")
+            if self.data.when is not None:
+                printer.print_string(" when ")
+                printer.print_attribute(self.data.when)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One axis of a `for`."""
+
+    extent: ExpressionsAttr  # the least of these
+    step: int = 1
+    deal: Deal | None = None
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """
+    Runs its region for positions 0, step, … below the extent on each axis, the last axis fastest.
+    Dealt, each worker has contiguous trips of an axis, cut at multiples of a unit that may be
+    smaller than the step. Carried values are as `mlc.for`'s; those of a dealt loop have a `fold`,
+    the monoid that combines what trips, or chunks of them, leave.
+
+    ```mlir
+    %s = mlc_tile.for %i in "M" step 192 deal(team 12), %j in min(64, "N" - %n)
+        carry(%c = %x) fold("sum") -> (!mlc_tile.frag<4xf32>) {
+      ...
+    }
+    ```
+    """
+
+    name = "mlc_tile.for"
+    extents = prop_def(ArrayAttr[ExpressionsAttr])
+    steps = prop_def(ArrayAttr[IntegerAttr])
+    deals = prop_def(ArrayAttr[DealAttr])
+    folds = prop_def(ArrayAttr[StringAttr])
+    positions = var_operand_def(INDEX)
+    inits = var_operand_def()
+    outs = var_result_def()
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
+
+    @staticmethod
+    def of(
+        loops: Sequence[Loop],
+        body: Region,
+        positions: Sequence[SSAValue] = (),
+        inits: Sequence[SSAValue] = (),
+        folds: Sequence[str] = (),
+    ) -> ForOp:
+        """A loop; the arguments of its body are the positions, then what is carried."""
+        return ForOp.build(
+            operands=[positions, inits],
+            result_types=[[x.type for x in inits]],
+            properties={
+                "extents": ArrayAttr([x.extent for x in loops]),
+                "steps": ArrayAttr([IntegerAttr(x.step, i64) for x in loops]),
+                "deals": ArrayAttr([DealAttr(x.deal) for x in loops]),
+                "folds": ArrayAttr([StringAttr(f) for f in folds or ("",) * len(inits)]),
+            },
+            regions=[body],
+        )
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """The axes."""
+        return tuple(
+            Loop(extent, step.value.data, deal.data)
+            for extent, step, deal in zip(self.extents, self.steps, self.deals, strict=True)
+        )
+
+    @property
+    def indices(self) -> tuple[BlockArgument, ...]:
+        """The region's first arguments: the position on each axis."""
+        return tuple(self.body.block.args[: len(self.steps)])
+
+    @property
+    def carried(self) -> tuple[BlockArgument, ...]:
+        """The region's arguments after the positions."""
+        return tuple(self.body.block.args[len(self.steps) :])
+
+    def verify_(self) -> None:
+        counts = {len(self.extents), len(self.steps), len(self.deals)}
+        if counts != {len(self.steps)} or not len(self.steps):
+            raise VerifyException(f"{self.name}: expected extent, step and deal of each axis")
+        kinds = [x.type for x in self.inits]
+        if [a.type for a in self.body.block.args] != [*[INDEX] * len(self.steps), *kinds]:
+            raise VerifyException(
+                f"{self.name}: the region takes a position for each axis and what is carried"
+            )
+        if [x.type for x in self.outs] != kinds or len(self.folds) != len(kinds):
+            raise VerifyException(
+                f"{self.name}: expected a result and a fold of each carried value"
+            )
+        for loop in self.loops:
+            self._check_loop(loop)
+        for fold in self.folds:
+            if fold.data and fold.data not in MONOIDS:
+                raise VerifyException(
+                    f'{self.name}: fold "{fold.data}"; expected one of {", ".join(MONOIDS)}'
+                )
+            if not fold.data and any(loop.deal for loop in self.loops):
+                raise VerifyException(f"{self.name}: what a dealt loop carries needs a fold")
+        check_yield(self.name, self.body.block, kinds)
+
+    def _check_loop(self, loop: Loop) -> None:
+        check_positions(self.name, loop.extent.data, self.positions)
+        if not loop.extent.data or letters_in(loop.extent.data):
+            raise VerifyException(f"{self.name}: an extent is made of sizes and outer positions")
+        if loop.step < 1:
+            raise VerifyException(f"{self.name}: step {loop.step}; expected at least 1")
+        if loop.deal is None:
+            return
+        if loop.deal.scope not in DEALT_TO:
+            raise VerifyException(
+                f"{self.name}: dealt to {loop.deal.scope!r}; expected {' or '.join(DEALT_TO)}"
+            )
+        if loop.deal.unit < 1 or loop.step % loop.deal.unit:
+            raise VerifyException(
+                f"{self.name}: dealt in units of {loop.deal.unit}; expected a divisor of the step"
+                f" {loop.step}"
+            )
+        if (
+            any(isinstance(op, ForOp) and op.is_dealt for op in _around(self))
+            and not loop.deal.when
+        ):
+            raise VerifyException(f"{self.name}: a dealt loop stands in a dealt loop")
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether workers have different trips, whatever the sizes."""
+        return any(x.deal is not None and x.deal.when is None for x in self.loops)
+
+    def print(self, printer: Printer) -> None:
+        def one(entry: tuple[SSAValue, Loop]) -> None:
+            printer.print_ssa_value(entry[0])
+            printer.print_string(" in ")
+            print_bound(printer, entry[1].extent, self.positions)
+            if entry[1].step != 1:
+                printer.print_string(f" step {entry[1].step}")
+            self._print_deal(printer, entry[1])
+
+        printer.print_string(" ")
+        # an op that does not verify is printed too, in the error's report
+        printer.print_list(list(zip(self.body.block.args, self.loops, strict=False)), one)
+        if self.inits:
+            printer.print_string(" carry(")
+
+            def pair(entry: tuple[SSAValue, SSAValue]) -> None:
+                printer.print_ssa_value(entry[0])
+                printer.print_string(" = ")
+                printer.print_ssa_value(entry[1])
+
+            printer.print_list(list(zip(self.carried, self.inits, strict=False)), pair)
+            printer.print_string(")")
+        if any(f.data for f in self.folds):
+            printer.print_string(" fold(" + ", ".join(f'"{f.data}"' for f in self.folds) + ")")
+        print_types(printer, [x.type for x in self.outs])
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        print_body(printer, self.body)
+
+    def _print_deal(self, printer: Printer, loop: Loop) -> None:
+        if loop.deal is None:
+            return
+        printer.print_string(f" deal({loop.deal.scope}")
+        if loop.deal.unit != loop.step:
+            printer.print_string(f" {loop.deal.unit}")
+        if loop.deal.when is not None:
+            printer.print_string(" when ")
+            print_conditions(printer, loop.deal.when, self.positions)
+        printer.print_string(")")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ForOp:
+        positions = Positions()
+        names: list[Parser.UnresolvedArgument] = []
+
+        def one() -> Loop:
+            names.append(parser.parse_argument(expect_type=False))
+            parser.parse_keyword("in")
+            extent = parse_bound(parser, positions)
+            step = 1
+            if parser.parse_optional_keyword("step"):
+                step = parser.parse_integer(allow_boolean=False)
+            return Loop(extent, step, _parse_deal(parser, positions, step))
+
+        def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
+            argument = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            return argument, parse_value(parser)
+
+        loops = parser.parse_comma_separated_list(parser.Delimiter.NONE, one)
+        pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
+        if parser.parse_optional_keyword("carry"):
+            pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+        folds = [""] * len(pairs)
+        if parser.parse_optional_keyword("fold"):
+            folds = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_str_literal
+            )
+        parse_types(parser)  # for whoever reads; they are the types of what is carried
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        arguments = [name.resolve(INDEX) for name in names]
+        arguments += [a.resolve(x.type) for a, x in pairs]
+        body = parse_body(parser, arguments)
+        op = cls.of(loops, body, positions.values, [x for _, x in pairs], folds)
+        ensure_terminator(op, SingleBlockImplicitTerminator(YieldOp))
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+def _parse_deal(parser: Parser, positions: Positions, step: int) -> Deal | None:
+    if not parser.parse_optional_keyword("deal"):
+        return None
+    with parser.in_parens():
+        scope = parser.parse_identifier()
+        unit = parser.parse_optional_integer(allow_boolean=False)
+        when = None
+        if parser.parse_optional_keyword("when"):
+            when = parse_conditions(parser, positions)
+        return Deal(scope, step if unit is None else unit, when)
+
+
+def _around(op: Operation) -> list[Operation]:
+    found: list[Operation] = []
+    above = op.parent_op()
+    while above is not None and above.name != "mlc_tile.kernel":
+        found.append(above)
+        above = above.parent_op()
+    return found
+
+
+@irdl_op_definition
+class IfOp(IRDLOperation):
+    """
+    Runs its first region where the conditions hold, else the second: the same for all workers of a
+    team, where they meet inside. `first` and `last` ask whether a loop is in that trip.
+
+    ```mlir
+    %t = mlc_tile.if first(%p) and %i + 12 <= "M" -> (!mlc_tile.frag<12x32xf32>) {
+      mlc_tile.yield %s : !mlc_tile.frag<12x32xf32>
+    } else {
+      ...
+    }
+    ```
+    """
+
+    name = "mlc_tile.if"
+    conditions = prop_def(ConditionsAttr)
+    positions = var_operand_def(INDEX)
+    outs = var_result_def()
+    then = region_def("single_block")
+    otherwise = region_def()
+    traits = traits_def(RecursiveMemoryEffect())
+
+    @staticmethod
+    def of(
+        conditions: ConditionsAttr,
+        positions: Sequence[SSAValue],
+        kinds: Sequence[Attribute],
+        then: Region,
+        otherwise: Region | None = None,
+    ) -> IfOp:
+        return IfOp.create(
+            operands=positions,
+            result_types=kinds,
+            properties={"conditions": conditions},
+            regions=[then, Region() if otherwise is None else otherwise],
+        )
+
+    def verify_(self) -> None:
+        check_positions(self.name, self.conditions.dims, self.positions)
+        if letters_in(self.conditions.dims) - {WORKERS}:
+            raise VerifyException(f"{self.name}: a condition is made of sizes and positions")
+        for condition in self.conditions.data:
+            if condition.relation in ("first", "last"):
+                self._check_trip(condition.left)
+        kinds = [x.type for x in self.outs]
+        check_yield(self.name, self.then.block, kinds)
+        if self.otherwise.blocks:
+            check_yield(self.name, self.otherwise.block, kinds)
+        elif kinds:
+            raise VerifyException(f"{self.name}: results need an else")
+
+    def _check_trip(self, dim: Dim) -> None:
+        name = next(iter(dim.symbols()), "")
+        value = self.positions[int(name[1:])] if name[:1] == "%" else None
+        owner = value.owner if value is not None else None
+        loop = owner.parent_op() if isinstance(owner, Block) else None
+        if not isinstance(loop, ForOp):
+            raise VerifyException(f"{self.name}: first and last ask of a loop's position")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_conditions(printer, self.conditions, self.positions)
+        print_types(printer, [x.type for x in self.outs])
+        print_body(printer, self.then)
+        if self.otherwise.blocks:
+            printer.print_string(" else")
+            print_body(printer, self.otherwise)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IfOp:
+        positions = Positions()
+        conditions = parse_conditions(parser, positions)
+        kinds = parse_types(parser)
+        then, otherwise = parse_body(parser), None
+        if parser.parse_optional_keyword("else"):
+            otherwise = parse_body(parser)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        for region in (then, otherwise):
+            if region is not None and not isinstance(region.block.last_op, YieldOp):
+                region.block.add_op(YieldOp.of())
+        op = cls.of(conditions, positions.values, kinds, then, otherwise)
+        if attributes is not None:
+            op.attributes |= attributes.data
+        return op
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """
+    All workers of the team wait for one another; what they wrote is seen by all after it.
+
+    ```mlir
+    mlc_tile.barrier
+    ```
+    """
+
+    name = "mlc_tile.barrier"
+    assembly_format = "attr-dict"
+
+    def verify_(self) -> None:
+        for op in _around(self):
+            if isinstance(op, ForOp) and op.is_dealt:
+                raise VerifyException(
+                    f"{self.name}: stands in a dealt loop, whose trips differ from worker to worker"
+                )
+
+
+CONTROL = (ForOp, IfOp, YieldOp, BarrierOp)

@@ -1,0 +1,86 @@
+"""The regions of tile programs: how they end, and their text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def, var_operand_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """
+    The values with which a region ends.
+
+    ```mlir
+    mlc_tile.yield %next : !mlc_tile.frag<12x32xf32>
+    ```
+    """
+
+    name = "mlc_tile.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    @staticmethod
+    def of(*values: SSAValue) -> YieldOp:
+        return YieldOp.create(operands=values)
+
+
+def yielded(block: Block) -> tuple[SSAValue, ...]:
+    """What a region ends with."""
+    last = block.last_op
+    assert isinstance(last, YieldOp)
+    return tuple(last.values)
+
+
+def parse_body(parser: Parser, arguments: Sequence[Parser.Argument] = ()) -> Region:
+    """A region; an end without values may be left out."""
+    body = parser.parse_region(arguments)
+    if not body.blocks:
+        body.add_block(Block())
+    return body
+
+
+def print_body(printer: Printer, body: Region) -> None:
+    """As `parse_body` reads it."""
+    last = body.block.last_op if len(body.blocks) == 1 else None
+    printer.print_string(" ")
+    printer.print_region(
+        body,
+        print_entry_block_args=False,
+        print_empty_block=False,
+        print_block_terminators=last is not None and bool(last.operands),
+    )
+
+
+def check_yield(name: str, block: Block, kinds: Sequence[Attribute]) -> None:
+    """VerifyException unless a region ends with values of these types."""
+    if not isinstance(block.last_op, YieldOp):
+        raise VerifyException(f"{name}: the region must end with mlc_tile.yield")
+    found = [x.type for x in yielded(block)]
+    if found != list(kinds):
+        raise VerifyException(
+            f"{name}: the region yields ({', '.join(map(str, found))}); expected"
+            f" ({', '.join(map(str, kinds))})"
+        )
+
+
+def parse_types(parser: Parser) -> list[Attribute]:
+    """``-> (a, b)``, or nothing."""
+    if not parser.parse_optional_punctuation("->"):
+        return []
+    return list(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type))
+
+
+def print_types(printer: Printer, kinds: Sequence[Attribute]) -> None:
+    """As `parse_types` reads them."""
+    if kinds:
+        printer.print_string(" -> (")
+        printer.print_list(kinds, printer.print_attribute)
+        printer.print_string(")")

@@ -1,0 +1,22 @@
+"""The dialect `mlc_tile`: all its ops, types and attributes."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from mlc.dialects.tile.compute import COMPUTE
+from mlc.dialects.tile.control import CONTROL, DealAttr
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.element import ELEMENTS
+from mlc.dialects.tile.expression import ConditionsAttr, ExpressionsAttr
+from mlc.dialects.tile.kernel import KERNELS
+from mlc.dialects.tile.memory import MEMORY
+from mlc.dialects.tile.nest import NESTS
+from mlc.dialects.tile.over import OverAttr
+from mlc.dialects.tile.types import FragType, ViewType
+
+MlcTile = Dialect(
+    "mlc_tile",
+    [*KERNELS, *CONTROL, *MEMORY, CopyOp, *COMPUTE, *ELEMENTS, *NESTS],
+    [ViewType, FragType, ExpressionsAttr, ConditionsAttr, OverAttr, DealAttr],
+)

@@ -1,0 +1,184 @@
+"""The types of tile programs: memory, and tiles in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+from xdsl.dialects.builtin import NoneAttr, StringAttr
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape
+from mlc.dialects.dtypes import DType, dtype_of
+
+Layout = Literal["", "rows", "strided"]
+LAYOUTS: tuple[Layout, ...] = ("", "rows", "strided")
+
+
+def _check_element(name: str, element: Attribute) -> None:
+    try:
+        dtype_of(element)
+    except TypeError as error:
+        raise VerifyException(f"{name}: {error}") from None
+
+
+@irdl_attr_definition
+class ViewType(ParametrizedAttribute, TypeAttribute):
+    """
+    Memory: an argument, part of the arena, or scratch. Row-major, if it does not say that its
+    strides are known when the program runs: those of all axes (`strided`), or of all but the last,
+    whose elements lie side by side (`rows`).
+
+    ```mlir
+    !mlc_tile.view<"M"x1024xf32>
+    !mlc_tile.view<"M"x1024xf32, strided>
+    ```
+    """
+
+    name = "mlc_tile.view"
+    dims: DimsAttr
+    element: Attribute
+    layout: StringAttr
+
+    def verify(self) -> None:
+        _check_element(self.name, self.element)
+        if self.layout.data not in LAYOUTS:
+            raise VerifyException(
+                f"{self.name}: layout {self.layout.data!r}; expected rows, strided or none"
+            )
+        for dim in self.shape:
+            if dim.constant is not None and dim.constant < 0:
+                raise VerifyException(f"{self.name}: size {dim}; expected none below 0")
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return self.dims.data
+
+    @property
+    def dtype(self) -> DType:
+        """Of the elements."""
+        return dtype_of(self.element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            dims, element = _parse_shape(parser)
+            layout = parser.parse_identifier() if parser.parse_optional_punctuation(",") else ""
+        return (DimsAttr(dims), element, StringAttr(layout))
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_shape(printer, self.shape, self.element)
+            if self.layout.data:
+                printer.print_string(f", {self.layout.data}")
+
+
+@irdl_attr_definition
+class FragType(ParametrizedAttribute, TypeAttribute):
+    """
+    A tile in registers, always of its full size. Where a target spreads it over threads, how it
+    does so is its layout; a CPU's has none.
+
+    ```mlir
+    !mlc_tile.frag<12x32xf32>
+    ```
+    """
+
+    name = "mlc_tile.frag"
+    dims: DimsAttr
+    element: Attribute
+    layout: Attribute
+
+    def verify(self) -> None:
+        _check_element(self.name, self.element)
+        for dim in self.dims.data:
+            if dim.constant is None or dim.constant < 1:
+                raise VerifyException(
+                    f"{self.name}: size {dim}; expected numbers from 1 on: a tile in registers has"
+                    " its full size"
+                )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes."""
+        return tuple(dim.constant or 0 for dim in self.dims.data)
+
+    @property
+    def dtype(self) -> DType:
+        """Of the elements."""
+        return dtype_of(self.element)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            dims, element = _parse_shape(parser)
+            layout = parser.parse_attribute() if parser.parse_optional_punctuation(",") else None
+        return (DimsAttr(dims), element, NoneAttr() if layout is None else layout)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            _print_shape(printer, self.dims.data, self.element)
+            if not isinstance(self.layout, NoneAttr):
+                printer.print_string(", ")
+                printer.print_attribute(self.layout)
+
+
+def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute]:
+    """``"M"x1024xf32``."""
+    dims: list[Dim] = []
+    while True:
+        start = parser.pos
+        element = parser.parse_optional_type()
+        if element is not None:
+            return tuple(dims), element
+        text = parser.parse_optional_str_literal()
+        if text is None:
+            dims.append(Dim.const(parser.parse_shape_dimension(allow_dynamic=False)))
+        else:
+            try:
+                dims.append(Dim.of(text))
+            except ValueError as error:
+                parser.raise_error(str(error), start)
+        parser.parse_shape_delimiter()
+
+
+def _print_shape(printer: Printer, shape: Shape, element: Attribute) -> None:
+    for dim in shape:
+        printer.print_string(f"{dim}x" if dim.constant is not None else f'"{dim}"x')
+    printer.print_attribute(element)
+
+
+@lru_cache(maxsize=8192)
+def view_type(element: Attribute, shape: Shape, layout: Layout = "") -> ViewType:
+    """The interned type."""
+    return ViewType(DimsAttr(shape), element, StringAttr(layout))
+
+
+@lru_cache(maxsize=8192)
+def frag_type(element: Attribute, shape: tuple[int, ...]) -> FragType:
+    """The interned type."""
+    return FragType(DimsAttr(tuple(map(Dim.const, shape))), element, NoneAttr())
+
+
+def view_of(value: SSAValue) -> ViewType:
+    """The value's type, which is a view's."""
+    assert isinstance(value.type, ViewType)
+    return value.type
+
+
+def frag_of(value: SSAValue) -> FragType:
+    """The value's type, which is a fragment's."""
+    assert isinstance(value.type, FragType)
+    return value.type
+
+
+def rank_of(kind: Attribute) -> int:
+    """How many axes a view or a fragment has."""
+    assert isinstance(kind, ViewType | FragType)
+    return len(kind.dims.data)
