@@ -27,9 +27,10 @@ from mlc import knobs
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
+from mlc.executable import compile_module
 from mlc.passes.plan.schedule import choose_blocks, choose_register_tile
 from mlc.passes.tensor.merge_siblings import MergeSiblingsPass
-from mlc.pipeline import Options, compile_module, run_pipeline
+from mlc.pipeline import Options, run_pipeline
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.objects import object_of
 from mlc.runtime.probe import host_target

@@ -187,7 +187,7 @@ def _target_of(settings: Settings, runs: bool) -> CpuTarget | GpuTarget:
 
 def executable_of(program: Program, settings: Settings, *, slow: Callable[..., Any] | None) -> Any:
     """The program's code, from the caches where they have it."""
-    from mlc.pipeline import compile_module
+    from mlc.executable import compile_module
 
     # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
     return compile_module(

@@ -10,7 +10,6 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.lowering.loops import lower_to_loops
 
@@ -34,7 +33,7 @@ class PlanToLoopsPass(ModulePass):
 
 def lower_plan(module: ModuleOp) -> ModuleOp:
     """A plan-level module at the loops level of its target; the module itself stays."""
-    if not isinstance(target_of(module), GpuTarget):
+    if not target_of(module).launches_grids:
         return lower_to_loops(module)
     if is_strict(module):
         raise MlcError('numerics "strict" is for CPUs; GPUs combine sums in an order of their own')

@@ -107,6 +107,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _why_not(args: argparse.Namespace) -> int:
     from mlc.calls import inputs_of
+    from mlc.executable import calls_of
     from mlc.passes.explain.edges import Line
     from mlc.programs import program_at
     from mlc.why_not import why_not
@@ -115,7 +116,7 @@ def _why_not(args: argparse.Namespace) -> int:
     args.file = args.of or program_at(producer)
     levels = _program(args).levels
     arguments = inputs_of(levels) if args.measure else None
-    answer = why_not(levels, producer, consumer, {}, arguments)
+    answer = why_not(levels, producer, consumer, {}, calls_of(arguments))
     print(answer.to_json() if args.json else answer)
     return 0
 

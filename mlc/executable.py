@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc import knobs
+from mlc.backends import Level
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
@@ -32,7 +33,7 @@ from mlc.lowering.entry_shim import emit_shim
 from mlc.passes.cost import Work, predicted_ns
 from mlc.passes.report import Plan, by_source_line, total
 from mlc.passes.timeline import Memory, trips_of
-from mlc.pipeline import Dump, Level, Options, Report, level_of, run_pipeline
+from mlc.pipeline import Dump, Options, Report, level_of, run_pipeline
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.jit import LoadError
@@ -44,7 +45,7 @@ from mlc.sites import Site, raiser, sites_of
 if TYPE_CHECKING:
     from mlc.profile import Profile
     from mlc.runtime.cuda import LoadedProgram
-    from mlc.why_not import Edge, WhyNot
+    from mlc.why_not import Calls, Edge, WhyNot
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 
@@ -170,7 +171,7 @@ class Executable:
         from mlc.why_not import why_not
 
         lines = Line.parse(producer), Line.parse(consumer)
-        return why_not(self.levels, *lines, sizes, arguments=measure)
+        return why_not(self.levels, *lines, sizes, calls_of(measure))
 
     def unfused(
         self, *, measure: Sequence[object] | None = None, most: int | None = None, **sizes: int
@@ -181,7 +182,7 @@ class Executable:
         """
         from mlc.why_not import unfused
 
-        return unfused(self.levels, sizes, arguments=measure, most=most)
+        return unfused(self.levels, sizes, calls_of(measure), most)
 
     def explain(
         self,
@@ -195,16 +196,35 @@ class Executable:
         return self.levels.explain(sizes).said(format)
 
 
-def build(
+def calls_of(arguments: Sequence[object] | None) -> Calls | None:
+    """Calls with these arguments, by which `mlc.why_not` measures plans."""
+    from mlc.why_not import Calls
+
+    def compiled(
+        module: ModuleOp, signature: EntrySignature, options: Options
+    ) -> Callable[..., object]:
+        return compile_module(module, signature, options).builtin
+
+    return None if arguments is None else Calls(arguments, compiled)
+
+
+def compile_module(
     module: ModuleOp,
     signature: EntrySignature,
     options: Options,
     *,
-    slow: Callable[..., object] | None,
-    sizes: Mapping[str, int],
+    slow: Callable[..., object] | None = None,
+    sizes: Mapping[str, int] | None = None,
     source: ModuleOp | None = None,
 ) -> Executable:
-    """See `mlc.pipeline.compile_module`."""
+    """
+    The module's function as code in this process, from the caches where they know it.
+
+    `slow` is called with arguments that `signature` does not take. `sizes` are values of the
+    symbols for which costs are reported. The module must not be used afterwards; `source` is the
+    same module, which nobody rewrites: reports take the user's lines from it.
+    """
+    sizes = sizes or {}
     if isinstance(options.target, GpuTarget):
         exe = _build_for_gpu(module, signature, options, options.target, slow=slow, sizes=sizes)
         exe.levels.fresh = source

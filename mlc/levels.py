@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from mlc.dialects import par
+from mlc.backends import LEVELS, Level
 from mlc.dialects.errors import MlcError
-from mlc.dialects.plan import KernelOp
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.emit import emit_kernel, emit_main, joined
-from mlc.lowering.loops.function import Scratch
-from mlc.lowering.loops.lower import reserved_bytes, scratch_of
-from mlc.lowering.plan_to_loops import lower_plan
+from mlc.memory import memory_of_plan
 from mlc.passes.remarks import Remark, listening
 from mlc.passes.report import Plan, plan_of
-from mlc.passes.timeline import Memory, memory_of, sizes_at
-from mlc.pipeline import LEVELS, Level, Options, run_pipeline
+from mlc.passes.timeline import Memory
+from mlc.pipeline import Options, run_pipeline
 from mlc.runtime.llvm import emit_assembly
 
 if TYPE_CHECKING:
@@ -131,7 +124,8 @@ class Levels:
 
     def memory(self, sizes: Mapping[str, int]) -> Memory:
         """Bytes of a call, and what lies where while each kernel runs."""
-        return memory_of_plan(self.plan(), self.options, self.known_sizes(sizes))
+        known, threads = self.known_sizes(sizes), self.options.thread_count()
+        return memory_of_plan(self.plan(), known, threads)
 
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes had to say."""
@@ -167,70 +161,6 @@ def assembly(llvm: str, target: CpuTarget | GpuTarget) -> str:
 
         return emit_ptx(llvm, target)
     return emit_assembly(llvm, target)
-
-
-def memory_of_plan(module: ModuleOp, options: Options, sizes: Mapping[str, int]) -> Memory:
-    """What a call of a planned module allocates, and what lies where while each kernel runs."""
-    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    needed = {op: reserved_bytes(_scratch(op, options), sizes_at(op, sizes)) for op in kernels}
-    reserved, threads = None, options.thread_count()
-    if any(isinstance(op, TilesOp) for op in module.walk()):
-        reserved = reserve_of(lower_plan(module.clone()), sizes, threads)
-    return memory_of(module, sizes, needed, reserved_bytes=reserved, threads=threads)
-
-
-def _scratch(kernel: KernelOp, options: Options) -> tuple[Scratch, ...]:
-    if isinstance(options.target, CpuTarget):
-        return scratch_of(kernel)
-    from mlc.lowering.gpu.lower import work_of
-
-    return work_of(kernel, frozenset()).scratch
-
-
-def reserve_of(loops: ModuleOp, sizes: Mapping[str, int], threads: int) -> int:
-    """The bytes that the entry of a loops-level module asks for, for these values of symbols."""
-    for op in loops.walk():
-        if isinstance(op, par.ReserveOp):
-            return _evaluated(op.arena_bytes, sizes, threads, {})
-    return 0
-
-
-def _evaluated(
-    value: SSAValue, sizes: Mapping[str, int], threads: int, known: dict[SSAValue, int]
-) -> int:
-    """An index of the entry: constants, symbols, threads, and arithmetic on them."""
-    if value in known:
-        return known[value]
-    owner = value.owner
-    if isinstance(value, BlockArgument):  # the context, then the symbols
-        found = list(sizes.values())[value.index - 1]
-    elif isinstance(owner, par.ThreadsOp):
-        found = threads
-    elif isinstance(owner, arith.ConstantOp):
-        attribute = owner.value
-        assert isinstance(attribute, IntegerAttr)
-        found = attribute.value.data
-    else:
-        assert isinstance(owner, Operation)
-        operands = [_evaluated(x, sizes, threads, known) for x in owner.operands]
-        found = _ARITHMETIC[owner.name](*operands)
-    known[value] = found
-    return found
-
-
-def _quotient(a: int, b: int) -> int:
-    return a // b
-
-
-_ARITHMETIC: dict[str, Callable[..., int]] = {
-    "arith.addi": operator.add,
-    "arith.subi": operator.sub,
-    "arith.muli": operator.mul,
-    "arith.divui": _quotient,
-    "arith.floordivsi": _quotient,
-    "arith.minsi": min,
-    "arith.maxsi": max,
-}
 
 
 def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:

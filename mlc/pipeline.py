@@ -1,16 +1,11 @@
-"""
-The pipeline as data: stages, their passes in order and why, and what may be left when each ends.
-
-`run_pipeline` walks it; `compile_module` goes on to code that runs.
-"""
+"""`run_pipeline` walks the stages of a backend (mlc/backends.py), and checks what each leaves."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
@@ -18,29 +13,24 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from mlc import knobs, registry
+from mlc.backends import BACKENDS, LEVELS, Level, Stage, Step, backend_of
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
 from mlc.dialects.numerics import Numerics
-from mlc.dialects.signature import EntrySignature
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.lowering.plan_to_loops import lower_plan
+from mlc.memory import memory_of_plan
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_tiles import LIMIT
 from mlc.passes.plan.rematerialise import rematerialise
-
-if TYPE_CHECKING:
-    from mlc.executable import Executable
-
-Level = Literal["tensor", "plan", "loops", "code"]
-LEVELS: tuple[Level, ...] = ("tensor", "plan", "loops", "code")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What a compilation is asked for, beside the program."""
 
-    target: CpuTarget | GpuTarget
+    target: Target
     threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
     numerics: Numerics = "standard"
     fusion: knobs.Fusion = "exact"
@@ -58,85 +48,6 @@ class Options:
         return self.threads or get_threads()
 
 
-@dataclass(frozen=True)
-class Step:
-    """One pass: its name, the fields it takes from `Options`, and the reason it stands here."""
-
-    name: str
-    because: str
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Passes that bring a program to the end of one level; `leaves`: the ops that may be left."""
-
-    name: Level
-    steps: tuple[Step, ...]
-    leaves: tuple[str, ...]
-
-
-STAGES = (
-    Stage(
-        "tensor",
-        (
-            Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
-            Step("mlc-expand-partition", "GPUs have a template for sorts; what it adds folds"),
-            Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
-            Step("mlc-fold-views", "index letters absorb the views that composition left over"),
-            Step("mlc-fold-affine", "what follows a contraction reads it directly by now"),
-            Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
-            Step("mlc-cse", "equal values look equal only in canonical form"),
-            Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
-            Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
-            Step("mlc-merge-siblings", "contractions have their final order and letters"),
-            Step("mlc-hoist-invariants", "what is left in a loop and does not change leaves it"),
-            Step("mlc-sum-after-loops", "whoever reads the factors of a sum is known by now"),
-            Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
-            Step("mlc-dce", "loops still carry the sums that left them"),
-            Step("mlc-turn-factors", "no index letters absorb views any more"),
-            Step("mlc-drop-barriers", "nothing merges values any more"),
-            Step(
-                "mlc-rematerialise",
-                "copies of what is computed again stay apart",
-                options=("fusion",),
-            ),
-        ),
-        leaves=("builtin.", "func.", "mlc."),
-    ),
-    Stage(
-        "plan",
-        (
-            Step(
-                "mlc-form-tiles", "what is stored between kernels is known", options=("fusion",)
-            ),
-            Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",)),
-            Step("mlc-donate-arguments", "which kernels may write over arguments, or else copies"),
-            Step("mlc-schedule", "how each nest is cut, for the module's target"),
-            Step("mlc-plan-buffers", "lifetimes are known once kernels have an order"),
-        ),
-        leaves=(
-            "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
-            "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles", "mlc.tile",
-        ),
-    ),
-    Stage(
-        "loops",
-        (
-            Step("mlc-plan-to-loops", "kernels become functions of loops, the rest the entry"),
-            Step("mlc-expand-math", "exp, log and tanh as polynomials, which fuse and vectorise"),
-        ),
-        leaves=(
-            "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "math.", "mlc_vec.",
-            "mlc_par.", "mlc_gpu.",
-            "mlc_math.scale", "mlc_math.exponent", "mlc_math.significand",
-            "mlc_math.reciprocal_estimate", "mlc_math.root_estimate", "mlc_math.lookup",
-            "mlc_math.exp2_estimate", "mlc_math.saturate",
-        ),
-    ),
-)  # fmt: skip
-
-
 @dataclass
 class Report:
     """What a run of the pipeline took: (pass, seconds) in order."""
@@ -146,7 +57,8 @@ class Report:
     def stage_s(self) -> Mapping[str, float]:
         """Seconds per stage."""
         total: dict[str, float] = {}
-        names = {step.name: stage.name for stage in STAGES for step in stage.steps}
+        stages = [stage for row in BACKENDS for stage in row.stages]
+        names = {step.name: stage.name for stage in stages for step in stage.steps}
         for name, seconds in self.passes:
             stage = names.get(name, name)
             total[stage] = total.get(stage, 0.0) + seconds
@@ -176,7 +88,7 @@ def run_pipeline(
     if dump is not None and done is None:
         dump.write("trace", module, 0.0)
     first = LEVELS.index(level_of(module)) if done is None else LEVELS.index(done) + 1
-    for stage in STAGES[first:]:
+    for stage in backend_of(options.target).stages[first:]:
         for step in stage.steps:
             before = str(module) if verify else ""
             start = time.perf_counter()
@@ -199,9 +111,8 @@ def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> 
         return lower_plan(module)  # a new module: the plan stays for whoever asks for it
     chosen = {name: getattr(options, name) for name in step.options}
     if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
-        from mlc.levels import memory_of_plan  # knows what kernels need beside their buffers
-
-        rematerialise(module, options.fusion, lambda planned: memory_of_plan(planned, options, {}))
+        threads = options.thread_count()  # which decide on what kernels need beside their buffers
+        rematerialise(module, options.fusion, lambda plan: memory_of_plan(plan, {}, threads))
         return module
     registry.load(step.name)(**chosen).apply(context, module)
     return module
@@ -321,24 +232,3 @@ class Dump:
 
 
 _dumps: dict[Path, int] = {}
-
-
-def compile_module(
-    module: ModuleOp,
-    signature: EntrySignature,
-    options: Options,
-    *,
-    slow: Callable[..., object] | None = None,
-    sizes: Mapping[str, int] | None = None,
-    source: ModuleOp | None = None,
-) -> Executable:
-    """
-    The module's function as code in this process, from the caches where they know it.
-
-    `slow` is called with arguments that `signature` does not take. `sizes` are values of the
-    symbols for which costs are reported. The module must not be used afterwards; `source` is the
-    same module, which nobody rewrites: reports take the user's lines from it.
-    """
-    from mlc.executable import build
-
-    return build(module, signature, options, slow=slow, sizes=sizes or {}, source=source)

@@ -20,14 +20,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from mlc import registry
+from mlc.backends import backend_of
 from mlc.dialects.errors import MlcError
-from mlc.executable import cpu_of
+from mlc.dialects.target.attribute import cpu_of, target_of
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.lowering.loops.profile import lower_profiled
 from mlc.passes.timeline import outermost_tiles, running_kernels
-from mlc.pipeline import STAGES
 from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
 from mlc.runtime.objects import object_of
@@ -58,10 +58,10 @@ class Profiler:
     """
 
     def __init__(self, program: Levels, *, phases: bool = False) -> None:
-        target = cpu_of(program.options)
         if phases and (program.options.threads or get_threads()) > 1:
             raise MlcError("threads share the phases of a tile loop: profile them with threads=1")
         self.plan = plan = program.plan()
+        target = cpu_of(plan, "profiling")
         clocks = _clocks(plan, phases=phases)
         loops = _profiled_loops(plan, clocks)
         self.count = len(clocks)
@@ -123,7 +123,7 @@ def _clocks(plan: ModuleOp, *, phases: bool) -> dict[Operation, int]:
 def _profiled_loops(plan: ModuleOp, clocks: Mapping[Operation, int]) -> ModuleOp:
     """The plan at the end of the loops stage."""
     loops, context = lower_profiled(plan, clocks), Context()
-    lowering, *rest = next(stage for stage in STAGES if stage.name == "loops").steps
+    lowering, *rest = backend_of(target_of(plan)).stage("loops").steps
     assert lowering.name == "mlc-plan-to-loops"
     for step in rest:
         registry.load(step.name)().apply(context, loops)

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from mlc.backends import Level
 from mlc.command_line import UsageError, arguments_of
 from mlc.dialects.dims import Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
@@ -35,7 +36,7 @@ from mlc.levels import Levels
 from mlc.opt import read_text
 from mlc.passes.plan.form_kernels import general_arguments
 from mlc.passes.plan.form_tiles import LIMIT
-from mlc.pipeline import Level, Options, level_of
+from mlc.pipeline import Options, level_of
 from mlc.text import check_program, parse_text, verify_text
 
 if TYPE_CHECKING:

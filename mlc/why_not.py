@@ -15,8 +15,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from mlc import registry
+from mlc.backends import backend_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
+from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.levels import Levels
 from mlc.passes.explain.edges import (
@@ -39,7 +41,7 @@ from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.remarks import Remark, listening, place
 from mlc.passes.report import Plan
 from mlc.passes.timeline import kernel_numbers
-from mlc.pipeline import STAGES, compile_module
+from mlc.pipeline import Options
 
 FORMING = FormKernelsPass.name
 SAMPLE_S = 2e-4  # of one measurement: many times what reading the clock takes
@@ -126,16 +128,24 @@ class WhyNot:
         return json.dumps(asdict(self), indent=1)
 
 
+@dataclass(frozen=True)
+class Calls:
+    """Calls that measure plans, and what makes code of these."""
+
+    arguments: Sequence[object]
+    compiled: Callable[[ModuleOp, EntrySignature, Options], Callable[..., object]]
+
+
 def why_not(
     levels: Levels,
     producer: Line,
     consumer: Line,
     sizes: Mapping[str, int],
-    arguments: Sequence[object] | None = None,
+    calls: Calls | None = None,
 ) -> WhyNot:
     """
-    The answer for each op of the one line that an op of the other one reads. `arguments`: of calls
-    that measure both plans. MlcError where a line has no ops.
+    The answer for each op of the one line that an op of the other one reads. `calls`: those that
+    measure both plans. MlcError where a line has no ops.
     """
     trial = _Trial(levels, sizes)
     function, traced = _function(trial.module), _function(levels.at_trace())
@@ -143,7 +153,7 @@ def why_not(
     readers = ops_of(function, consumer, traced)
     pairs = [(p, c) for c in readers for p in makers if p in producers_of(c)]
     if pairs:
-        edges = [_edge(trial, p, c, arguments) for p, c in pairs]
+        edges = [_edge(trial, p, c, calls) for p, c in pairs]
         return WhyNot(str(producer), str(consumer), tuple(edges))
     ways = [way for p in makers for c in readers if (way := path_between(p, c))]
     shortest = min(ways, key=len) if ways else []
@@ -154,7 +164,7 @@ def why_not(
 def unfused(
     levels: Levels,
     sizes: Mapping[str, int],
-    arguments: Sequence[object] | None = None,
+    calls: Calls | None = None,
     most: int | None = None,
 ) -> list[Edge]:
     """
@@ -172,7 +182,7 @@ def unfused(
             if kernel_with(kernels, numbers[0], numbers[1]) is None:
                 if len(found) == most:
                     return found
-                found.append(_edge(trial, producer, consumer, arguments))
+                found.append(_edge(trial, producer, consumer, calls))
     return found
 
 
@@ -194,7 +204,7 @@ class _Trial:
         self.levels = levels
         self.sizes = sizes
         self.module = levels.at("tensor")
-        self.steps = next(stage for stage in STAGES if stage.name == "plan").steps
+        self.steps = backend_of(levels.options.target).stage("plan").steps
         self.names = [step.name for step in self.steps]
         self._apply(self.module, 0, self.names.index(FORMING))
         number_ops(_function(self.module))
@@ -222,17 +232,15 @@ class _Trial:
             )
         return self._made[forced]
 
-    def callable(self, made: _Made) -> Callable[..., object]:
+    def callable(self, made: _Made, calls: Calls) -> Callable[..., object]:
         """The plan as code."""
         module = made.module.clone()
         for op in module.walk():
             op.attributes.pop(NUMBER, None)
-        return compile_module(module, self.levels.signature, self.levels.options).builtin
+        return calls.compiled(module, self.levels.signature, self.levels.options)
 
 
-def _edge(
-    trial: _Trial, producer: TensorOp, consumer: TensorOp, arguments: Sequence[object] | None
-) -> Edge:
+def _edge(trial: _Trial, producer: TensorOp, consumer: TensorOp, calls: Calls | None) -> Edge:
     first, second = number_of(producer), number_of(consumer)
     assert first is not None
     assert second is not None
@@ -268,9 +276,10 @@ def _edge(
         chosen_kernels=chosen.plan.kernel_count,
         other_kernels=forced.plan.kernel_count if differs else None,
     )
-    if arguments is None or not differs:
+    if calls is None or not differs:
         return edge
-    both_s = measure([trial.callable(chosen), trial.callable(forced)], arguments)
+    functions = [trial.callable(made, calls) for made in (chosen, forced)]
+    both_s = measure(functions, calls.arguments)
     return replace(edge, measured_s=(both_s[0], both_s[1]))
 
 

@@ -17,7 +17,7 @@ from mlc.dialects.dims import Dim, product
 from mlc.dialects.places import root_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import contraction_roles
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
@@ -53,9 +53,7 @@ class Copy:
         return f"kernel {self.kernel} {verb} {self.bytes:,} bytes: {self.reason}{where}"
 
 
-def copies_of(
-    module: ModuleOp, target: CpuTarget | GpuTarget, sizes: Mapping[str, int]
-) -> tuple[Copy, ...]:
+def copies_of(module: ModuleOp, target: Target, sizes: Mapping[str, int]) -> tuple[Copy, ...]:
     """The copies of a plan-level module for these values of the symbols, in order."""
     numbers = kernel_numbers(module)
     found: list[Copy] = []
@@ -71,7 +69,7 @@ def copies_of(
                     source=_place(op),
                 )
             )
-        elif isinstance(target, CpuTarget) and (packed := _packing(op)) is not None:
+        elif target.packs_factors and (packed := _packing(op)) is not None:
             inner, size = packed
             found.append(
                 Copy(

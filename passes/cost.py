@@ -24,16 +24,11 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.tiles import bounds_of
 
-KERNEL_CALL_S = 5e-8
-"""One kernel more on a CPU, in a search: its call, and memory that it waits for."""
-
 CALL_S = 5e-9  # the call alone: arguments, cancel poll, error word; measured: docs/measurements.md
-WRITE_FACTOR = 1.4  # a line that is written is fetched first; measured: docs/measurements.md
 FIRST_ACCESS_S = (0.0, 3e-9, 15e-9, 100e-9)  # levels 1, 2, 3, memory; as above
 SCATTERED_S = (0.0, 5e-10, 2e-9, 40e-9)  # of the same levels; as above
 CODE_LINES = 2.0  # of a kernel's code, that its start waits for; as above
 SHARED_S = 5e-5  # work that threads share: two grains of mlc-schedule; less runs on the caller
-LAUNCH_S = 3e-6  # one kernel of a CUDA graph; source: CUDA C++ Programming Guide 12.8, graphs
 
 
 @lru_cache(maxsize=4096)
@@ -172,20 +167,21 @@ class Traffic:
     since: int = 0
 
 
-def kernel_s(
-    traffic: Traffic, cycles: float, target: CpuTarget | GpuTarget, threads: int = 1
-) -> float:
+def grid_s(traffic: Traffic, flops: float, target: GpuTarget) -> float:
+    """Seconds of one kernel on a GPU. `flops`: arithmetic operations, weighted."""
+    read, written = (
+        sum(x.bytes for x in streams) / target.hbm_bytes_per_s
+        for streams in (traffic.reads, traffic.writes)
+    )
+    compute = flops / target.f32_flops_per_s
+    return target.write_factor * written + max(read, compute) + target.kernel_start_s
+
+
+def kernel_s(traffic: Traffic, cycles: float, target: CpuTarget, threads: int = 1) -> float:
     """
     Seconds of one kernel: write + max(read, compute) + start. Plain numbers, so that a search may
-    ask often. `cycles`: of one core, operands in level 1 (passes/cycles.py); on a GPU weighted
-    arithmetic operations.
+    ask often. `cycles`: of one core, operands in level 1 (passes/cycles.py).
     """
-    if isinstance(target, GpuTarget):
-        read, written = (
-            sum(x.bytes for x in streams) / target.hbm_bytes_per_s
-            for streams in (traffic.reads, traffic.writes)
-        )
-        return written + max(read, cycles / target.f32_flops_per_s) + LAUNCH_S
     read = sum(x.bytes / stream_rate(x.distance, target, threads) for x in traffic.reads)
     written = sum(x.bytes / stream_rate(x.distance, target, threads) for x in traffic.writes)
     scattered, strewn = (
@@ -196,7 +192,7 @@ def kernel_s(
     start = CALL_S if threads == 1 else target.fork_join_s
     start += CODE_LINES * first_access_s(traffic.since, target)
     start += sum(first_access_s(x.distance, target) for x in (*traffic.reads, *traffic.writes))
-    return WRITE_FACTOR * written + max(read, compute, strewn) + scattered + start
+    return target.write_factor * written + max(read, compute, strewn) + scattered + start
 
 
 def cycle_s(target: CpuTarget) -> float:
@@ -214,22 +210,6 @@ def stream_rate(distance: int, target: CpuTarget, threads: int = 1) -> float:
     if size > target.l3_bytes:
         return min(rate * threads, target.memory_read_all_cores_bytes_per_s)
     return rate * threads
-
-
-def bandwidth(bytes_moved: int, target: CpuTarget, threads: int) -> float:
-    """Bytes per second of the level that holds a working set, in three steps: for searches."""
-    if bytes_moved <= target.l2_bytes * threads:
-        return target.l2_read_bytes_per_s * threads
-    if bytes_moved <= target.l3_bytes:
-        return target.l3_read_bytes_per_s * threads
-    return min(target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s)
-
-
-def rate_and_start(target: CpuTarget | GpuTarget) -> tuple[float, float]:
-    """Bytes per second where nobody knows which cache holds them; seconds of one kernel more."""
-    if isinstance(target, CpuTarget):
-        return target.l3_read_bytes_per_s, KERNEL_CALL_S
-    return target.hbm_bytes_per_s, LAUNCH_S
 
 
 def first_access_s(distance: int, target: CpuTarget) -> float:
@@ -277,15 +257,13 @@ def _interpolated(size: float, points: Sequence[tuple[float, float]]) -> float:
     return value
 
 
-def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget | GpuTarget) -> Dim:
+def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget) -> Dim:
     """
     Nanoseconds of one call as a polynomial, for (kernel, times it runs): streams at the level-3
     rate. Decides whether a call lets go of the GIL, so a factor of two does not matter.
     """
-    bytes_per_us = flops_per_us = 1e5
-    if isinstance(target, CpuTarget):
-        bytes_per_us = target.l3_read_bytes_per_s / 1e6
-        flops_per_us = target.f32_flops_per_s / 2e6
+    bytes_per_us = target.l3_read_bytes_per_s / 1e6
+    flops_per_us = target.f32_flops_per_s / 2e6
     total = Dim.const(0)
     for kernel, times in kernels:
         cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
@@ -295,5 +273,5 @@ def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget | Gp
         picoseconds = (read + written) * round(1e6 / bytes_per_us) + flops * round(
             weight * 1e6 / flops_per_us
         )
-        total = total + times * (picoseconds // 1000 + round(KERNEL_CALL_S * 1e9))
+        total = total + times * (picoseconds // 1000 + round(target.kernel_start_s * 1e9))
     return total

@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.passes.cost import SHARED_S, kernel_s, weighted_flops
+from mlc.dialects.target import CpuTarget, GpuTarget, Target
+from mlc.passes.cost import SHARED_S, Traffic, grid_s, kernel_s, weighted_flops
 from mlc.passes.cycles import kernel_cycles
 from mlc.passes.timeline import sizes_at
 from mlc.passes.traffic import traffic_of
 
 
 def predicted_seconds(
-    module: ModuleOp, target: CpuTarget | GpuTarget, sizes: Mapping[str, int], threads: int = 1
+    module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1
 ) -> dict[KernelOp, float]:
     """
     Seconds of one run of every kernel that runs, in a call of a plan-level module that follows
     another one, for these values of the symbols.
     """
-    found: dict[KernelOp, float] = {}
-    for op, traffic in traffic_of(module, sizes).items():
-        if isinstance(target, GpuTarget):
-            found[op] = kernel_s(traffic, weighted_flops(op, sizes_at(op, sizes)), target)
-            continue
-        parallel = op.schedule is not None and op.schedule.data.grain > 0
-        cycles = kernel_cycles(op, sizes_at(op, sizes), target)
-        alone = found[op] = kernel_s(traffic, cycles, target)
-        if parallel and threads > 1 and alone > SHARED_S:
-            found[op] = kernel_s(traffic, cycles, target, threads)
-    return found
+    formula = FORMULAS[type(target)]
+    return {
+        op: formula(op, traffic, sizes_at(op, sizes), target, threads)
+        for op, traffic in traffic_of(module, sizes).items()
+    }
+
+
+def _called(
+    op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: CpuTarget, threads: int
+) -> float:
+    parallel = op.schedule is not None and op.schedule.data.grain > 0
+    cycles = kernel_cycles(op, sizes, target)
+    alone = kernel_s(traffic, cycles, target)
+    if parallel and threads > 1 and alone > SHARED_S:
+        return kernel_s(traffic, cycles, target, threads)
+    return alone
+
+
+def _launched(
+    op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: GpuTarget, _: int
+) -> float:
+    return grid_s(traffic, weighted_flops(op, sizes), target)
+
+
+FORMULAS: Mapping[
+    type[Target], Callable[[KernelOp, Traffic, Mapping[str, int], Any, int], float]
+] = {CpuTarget: _called, GpuTarget: _launched}
+"""For each kind of machine: kernel, traffic, sizes, target, threads -> seconds."""

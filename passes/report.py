@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -171,9 +171,7 @@ def _kernel_dict(k: KernelReport) -> dict[str, object]:
     return fields | dataclasses.asdict(k.work) | {name: getattr(k, name) for name in names}
 
 
-def plan_of(
-    module: ModuleOp, target: CpuTarget | GpuTarget, sizes: Mapping[str, int], threads: int = 1
-) -> Plan:
+def plan_of(module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1) -> Plan:
     """The report of a plan-level module for these values of the symbols."""
     predicted = predicted_seconds(module, target, sizes, threads)
     kernels: dict[KernelOp | TilesOp, None] = {}

@@ -116,6 +116,19 @@ def test_only_knobs_name_environment_variables() -> None:
     assert not bad, f"ask mlc.knobs.current(): {bad}"
 
 
+def test_only_targets_tell_their_kinds_apart() -> None:
+    """What differs between machines is a fact of theirs, or a row that names the kind."""
+    kinds = {"CpuTarget", "GpuTarget"}
+    bad = [
+        where(path, node.lineno)
+        for path in python_files("frontend", "passes", "lowering", "runtime")
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        if kinds & {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
+    ]
+    assert not bad, f"ask the target (dialects/target/), or make it a row of BACKENDS: {bad}"
+
+
 # Sizes and names
 
 

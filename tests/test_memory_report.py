@@ -16,7 +16,8 @@ from xdsl.context import Context
 
 import mlc
 from mlc.dialects import abi
-from mlc.levels import Levels, reserve_of
+from mlc.levels import Levels
+from mlc.memory import memory_plan_of
 from mlc.registry import load
 
 ROOT = Path(__file__).parent.parent
@@ -104,7 +105,7 @@ def test_arena_is_what_the_entry_computes(name: str) -> None:
     """The bytes that the entry's own arithmetic asks for."""
     function, arguments = CASES[name]
     levels = mlc.compile(function).lower(*arguments).compile().levels
-    reserved = reserve_of(levels.at("loops"), {}, threads=mlc.get_threads())
+    reserved = memory_plan_of(levels.at("loops")).arena_bytes((), threads=mlc.get_threads())
     assert reserved == levels.memory({}).arena_bytes
 
 

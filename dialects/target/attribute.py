@@ -10,16 +10,18 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from mlc.dialects.errors import MlcError
+from mlc.dialects.target import Target
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import named_target
 
-_KINDS: dict[str, type[CpuTarget | GpuTarget]] = {"cpu": CpuTarget, "gpu": GpuTarget}
+_KINDS: dict[str, type[Target]] = {"cpu": CpuTarget, "gpu": GpuTarget}
 ATTRIBUTE = "mlc.target"
 
 
 @irdl_attr_definition
-class TargetAttr(Data[CpuTarget | GpuTarget]):
+class TargetAttr(Data[Target]):
     """
     A machine by name, or by all its figures where it is not in the table of known ones.
 
@@ -31,7 +33,7 @@ class TargetAttr(Data[CpuTarget | GpuTarget]):
     name = "mlc.target"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> CpuTarget | GpuTarget:
+    def parse_parameter(cls, parser: AttrParser) -> Target:
         with parser.in_angle_brackets():
             name = parser.parse_optional_str_literal()
             if name is not None:
@@ -76,18 +78,26 @@ class TargetAttr(Data[CpuTarget | GpuTarget]):
                     )
 
 
-def _known_name(target: CpuTarget | GpuTarget) -> str:
+def _known_name(target: Target) -> str:
     return f"cuda:{target.name}" if isinstance(target, GpuTarget) else target.name
 
 
-def _is_known(target: CpuTarget | GpuTarget) -> bool:
+def _is_known(target: Target) -> bool:
     try:
         return named_target(_known_name(target)) == target
     except ValueError:
         return False
 
 
-def target_of(module: ModuleOp) -> CpuTarget | GpuTarget:
+def cpu_of(module: ModuleOp, asking: str) -> CpuTarget:
+    """The module's target, which must be a CPU; MlcError says who is asking for one."""
+    target = target_of(module)
+    if isinstance(target, CpuTarget):
+        return target
+    raise MlcError(f"{asking} is for CPUs: found a module for the GPU {target.name}; see --target")
+
+
+def target_of(module: ModuleOp) -> Target:
     """The module's target; the portable AVX2 machine where none is stated."""
     attribute = module.attributes.get(ATTRIBUTE)
     if isinstance(attribute, TargetAttr):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from mlc.dialects.target.facts import MathUnit, Roof
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,6 +15,21 @@ class CpuTarget:
 
     Where a machine is only named (known.py), the figures are those of the part that `source` cites.
     """
+
+    forms_tile_loops: ClassVar[bool] = True
+    """Whether ops are computed together tile by tile, in loops whose trips threads share."""
+
+    has_partition: ClassVar[bool] = True
+    """Whether a partition has loops of its own; else it is made of sorts."""
+
+    packs_factors: ClassVar[bool] = True
+    """Whether a tiled contraction reads a factor from panels that were packed before."""
+
+    stores_partial_sums: ClassVar[bool] = True
+    """Whether the parts of a long sum wait in the result's memory between blocks."""
+
+    launches_grids: ClassVar[bool] = False
+    """Whether the host starts kernels as grids of blocks; else it calls them."""
 
     name: str
     """What `--target=` says; "host" for the machine the probe ran on."""
@@ -107,6 +125,12 @@ class CpuTarget:
     """Instructions for products beyond FMA, by LLVM's names, with commas, such as "avx512vnni";
     those that the kernel refuses left out. Source: ISA."""
 
+    kernel_start_s: float = 5e-8
+    """One kernel more, in a search: its call, and memory that it waits for. Source: estimate."""
+
+    write_factor: float = 1.4
+    """Writing to reading: a line is fetched first. Measured: docs/measurements.md, Cost model."""
+
     source: str
     """Where the figures come from."""
 
@@ -131,6 +155,37 @@ class CpuTarget:
         by one instruction (vgetexp, vgetmant, vscalef): AVX-512.
         """
         return self.vector_bits == 512 and self.triple.startswith("x86_64")
+
+    @property
+    def math_unit(self) -> MathUnit:
+        """What it has for functions."""
+        return MathUnit.LANE_TABLES if self.has_lane_tables else MathUnit.NONE
+
+    @property
+    def assumed_bytes_per_s(self) -> float:
+        """Of a stream, where nobody knows which cache holds it."""
+        return self.l3_read_bytes_per_s
+
+    def bandwidth(self, held_bytes: float, threads: int = 1) -> float:
+        """Bytes per second of the level that holds a working set, in three steps: for searches."""
+        if held_bytes <= self.l2_bytes * threads:
+            return self.l2_read_bytes_per_s * threads
+        if held_bytes <= self.l3_bytes:
+            return self.l3_read_bytes_per_s * threads
+        return min(self.memory_read_bytes_per_s * threads, self.memory_read_all_cores_bytes_per_s)
+
+    def roofs(self, threads: int) -> tuple[Roof, ...]:
+        """Bandwidths from the fastest down, then peaks, for so many threads."""
+        memory = min(self.memory_read_bytes_per_s * threads, self.memory_read_all_cores_bytes_per_s)
+        peak = self.f32_flops_per_s * threads
+        return (
+            Roof("level 1", "L1", bytes_per_s=self.l1_read_bytes_per_s * threads),
+            Roof("level 2", "L2", bytes_per_s=self.l2_read_bytes_per_s * threads),
+            Roof("level 3", "L3", bytes_per_s=self.l3_read_bytes_per_s * threads),
+            Roof("memory", "memory", bytes_per_s=max(memory, self.memory_read_bytes_per_s)),
+            Roof("float32 peak with multiply-adds", "peak", flops_per_s=peak),
+            Roof("float32 peak without multiply-adds", "no FMA", flops_per_s=peak / 2),
+        )
 
     def isa(self) -> str:
         """The instruction set an object was made for; part of every cache key."""

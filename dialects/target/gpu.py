@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from mlc.dialects.target.facts import MathUnit, Roof
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,6 +14,21 @@ class GpuTarget:
     One GPU. Limits per compute capability: CUDA C++ Programming Guide 12.8, table "Technical
     Specifications per Compute Capability"; rates: the data sheet that `source` cites, dense.
     """
+
+    forms_tile_loops: ClassVar[bool] = False
+    """As of a CPU."""
+
+    has_partition: ClassVar[bool] = False
+    """As of a CPU."""
+
+    packs_factors: ClassVar[bool] = False
+    """As of a CPU: blocks stage tiles of both factors in shared memory."""
+
+    stores_partial_sums: ClassVar[bool] = False
+    """As of a CPU: sums stay in registers."""
+
+    launches_grids: ClassVar[bool] = True
+    """As of a CPU."""
 
     name: str
     """What `--target=` says after "cuda:"."""
@@ -99,8 +117,11 @@ class GpuTarget:
     launch_s: float = 6.8e-6
     """One kernel launch without a graph. Source: PyCUDA prepared launch, measured on an H200."""
 
-    graph_kernel_s: float = 1.0e-6
-    """One more kernel inside a CUDA graph. Source: estimate, to be measured."""
+    kernel_start_s: float = 3e-6
+    """One kernel more, inside a CUDA graph. Source: CUDA C++ Programming Guide 12.8, graphs."""
+
+    write_factor: float = 1.0
+    """Writing to reading. Source: estimate, not compared with a clock."""
 
     host_link_bytes_per_s: float = 25e9
     """Host to device, pinned. Source: PCIe 4.0 x16 less protocol overhead."""
@@ -112,6 +133,28 @@ class GpuTarget:
     def sm(self) -> str:
         """The architecture's name, such as "sm_90a"."""
         return f"sm_{self.compute_capability}{'a' if self.arch_specific else ''}"
+
+    @property
+    def math_unit(self) -> MathUnit:
+        """What it has for functions."""
+        return MathUnit.SPECIAL
+
+    @property
+    def assumed_bytes_per_s(self) -> float:
+        """Of a stream, where nobody knows which cache holds it."""
+        return self.hbm_bytes_per_s
+
+    def bandwidth(self, held_bytes: float, threads: int = 1) -> float:
+        """Bytes per second of a working set of any size: for searches."""
+        return self.hbm_bytes_per_s
+
+    def roofs(self, threads: int) -> tuple[Roof, ...]:
+        """Bandwidths from the fastest down, then the peak."""
+        return (
+            Roof("level 2", "L2", bytes_per_s=self.l2_read_bytes_per_s),
+            Roof("device memory", "memory", bytes_per_s=self.hbm_bytes_per_s),
+            Roof("float32 peak", "peak", flops_per_s=self.f32_flops_per_s),
+        )
 
     def isa(self) -> str:
         """The instruction set PTX was made for; part of every cache key."""

@@ -11,8 +11,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from mlc.dialects.lexer import LinearParser
 from mlc.dialects.par import MlcPar
-from mlc.dialects.target.cpu import CpuTarget
-from mlc.dialects.target.known import AVX512, named_target
+from mlc.dialects.target.known import AVX512, CPUS
 from mlc.dialects.vec import MlcVec
 from mlc.lowering.emit.module import ENTRY_ATTRIBUTE, emit_kernel, emit_main
 
@@ -28,8 +27,7 @@ def main(arguments: list[str]) -> None:
     is wrong with the text.
     """
     path, *rest = arguments
-    target = named_target(rest[0]) if rest else AVX512
-    assert isinstance(target, CpuTarget)
+    target = {row.name: row for row in CPUS}[rest[0]] if rest else AVX512
     context = Context()
     for dialect in DIALECTS:
         context.load_dialect(dialect)

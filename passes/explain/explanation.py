@@ -7,9 +7,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.passes.explain.graph import Graph
-from mlc.passes.explain.roofline import roofs_of
 from mlc.passes.remarks import Remark
 from mlc.passes.report import Plan, as_dict, table
 from mlc.passes.timeline import Memory
@@ -22,7 +21,7 @@ class Explanation:
     """A program's plan for some sizes on a machine."""
 
     name: str
-    target: CpuTarget | GpuTarget
+    target: Target
     threads: int
     sizes: Mapping[str, int]
     plan: Plan
@@ -54,7 +53,7 @@ class Explanation:
 
     def json(self) -> str:
         """The same for programs; docs/explain.md has its fields."""
-        roofs = [dataclasses.asdict(roof) for roof in roofs_of(self.target, self.threads)]
+        roofs = [dataclasses.asdict(roof) for roof in self.target.roofs(self.threads)]
         whole: dict[str, object] = {
             "version": JSON_VERSION,
             "name": self.name,

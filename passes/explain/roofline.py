@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
+from mlc.dialects.target.facts import Roof
 from mlc.passes.explain.markup import amount, lines, seconds, tag, text
 from mlc.passes.report import KernelReport, Plan
 
@@ -21,40 +21,6 @@ DOT = 6  # radius
 TICK_LETTER, TICK_HEIGHT = 6.5, 11  # pixels of a letter in 10.5-pixel monospace
 MOST_LABELS = 40  # numbers of kernels, the dearest first
 STEPS = 24  # places along a roof that its name may take
-
-
-@dataclass(frozen=True)
-class Roof:
-    """A limit of the machine."""
-
-    name: str
-    short: str
-    bytes_per_s: float = 0.0
-    flops_per_s: float = 0.0
-
-
-def roofs_of(target: CpuTarget | GpuTarget, threads: int) -> tuple[Roof, ...]:
-    """Bandwidths from the fastest down, then peaks, for so many threads."""
-    if isinstance(target, GpuTarget):
-        return (
-            Roof("level 2", "L2", bytes_per_s=target.l2_read_bytes_per_s),
-            Roof("device memory", "memory", bytes_per_s=target.hbm_bytes_per_s),
-            Roof("float32 peak", "peak", flops_per_s=target.f32_flops_per_s),
-        )
-    memory = min(target.memory_read_bytes_per_s * threads, target.memory_read_all_cores_bytes_per_s)
-    peak = target.f32_flops_per_s * threads
-    return (
-        Roof("level 1", "L1", bytes_per_s=target.l1_read_bytes_per_s * threads),
-        Roof("level 2", "L2", bytes_per_s=target.l2_read_bytes_per_s * threads),
-        Roof("level 3", "L3", bytes_per_s=target.l3_read_bytes_per_s * threads),
-        Roof("memory", "memory", bytes_per_s=max(memory, target.memory_read_bytes_per_s)),
-        Roof("float32 peak with multiply-adds", "peak", flops_per_s=peak),
-        Roof(
-            "float32 peak without multiply-adds",
-            "no FMA",
-            flops_per_s=peak / 2,
-        ),
-    )
 
 
 class _Axes:
@@ -109,12 +75,12 @@ def _meet(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def roofline(plan: Plan, target: CpuTarget | GpuTarget, threads: int) -> str:
+def roofline(plan: Plan, target: Target, threads: int) -> str:
     """An `<svg>` with a dot per kernel that computes; empty where none does."""
     kernels = [k for k in plan.kernels if k.flops and k.bytes and k.predicted_s > 0]
     if not kernels:
         return ""
-    roofs = roofs_of(target, threads)
+    roofs = target.roofs(threads)
     peak = max(roof.flops_per_s for roof in roofs)
     ridge = peak / min(roof.bytes_per_s for roof in roofs if roof.bytes_per_s)
     intensities = [k.intensity for k in kernels]

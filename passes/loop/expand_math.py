@@ -19,8 +19,8 @@ from mlc.dialects import functions
 from mlc.dialects.errors import PlanError
 from mlc.dialects.lanes import element_of
 from mlc.dialects.numerics import Numerics, numerics_of
-from mlc.dialects.target import CpuTarget, GpuTarget
 from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.facts import MathUnit
 from mlc.passes.loop import (
     by_unit,
     exponential,
@@ -37,7 +37,7 @@ from mlc.passes.loop import (
     stepping,
     trigonometric,
 )
-from mlc.passes.loop.lane_builder import COMPUTED, Constants, LaneBuilder, MathUnit
+from mlc.passes.loop.lane_builder import COMPUTED, Constants, LaneBuilder
 
 LaneFunction = Callable[..., SSAValue]
 """(builder, operands…) -> result"""
@@ -116,13 +116,6 @@ CHOSEN: Mapping[MathUnit, Mapping[type[Operation], LaneFunction]] = {
 }
 
 
-def unit_of(target: CpuTarget | GpuTarget) -> MathUnit:
-    """What the target has for functions."""
-    if isinstance(target, GpuTarget):
-        return MathUnit.SPECIAL
-    return MathUnit.LANE_TABLES if target.has_lane_tables else MathUnit.NONE
-
-
 BY_NUMERICS: Mapping[Numerics, Mapping[type[Operation], LaneFunction]] = {
     "strict": {functions.HypotOp: power.unfused_hypot},
     "standard": {},
@@ -165,7 +158,7 @@ class ExpandMathPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands in every function, for the module's target."""
-        unit, numerics = unit_of(target_of(op)), numerics_of(op)
+        unit, numerics = target_of(op).math_unit, numerics_of(op)
         for function in op.walk():
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 expand(function, unit, numerics)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from functools import cache
 from typing import cast
 
@@ -35,14 +34,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import functions, vec
 from mlc.dialects.lanes import lanes_of, like
-
-
-class MathUnit(Enum):
-    """What a target has for functions beside arithmetic."""
-
-    NONE = auto()
-    LANE_TABLES = auto()  # exponents and tables in registers: AVX-512
-    SPECIAL = auto()  # estimates of 2^x and 1 / x, and threads enough to hide any latency: GPUs
+from mlc.dialects.target.facts import MathUnit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.places import Places, donations_of, root_of, values_from_outside
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -31,8 +30,8 @@ class DonateArgumentsPass(ModulePass):
     itself only at the element that it is about to write: then `over` says so. A kernel that runs
     too early moves behind the last reader where its own readers permit. What remains is computed
     elsewhere and copied at the end, with a remark. An argument that is returned as it came is not
-    copied. On a CPU, long sums leave what follows them to a kernel of its own: their parts wait in
-    memory between blocks, and could not where the epilogue still has to read.
+    copied. Where the parts of long sums wait in memory between blocks, what follows such a sum is
+    left to a kernel of its own: they could not where the epilogue still has to read.
     """
 
     name = "mlc-donate-arguments"
@@ -42,9 +41,8 @@ class DonateArgumentsPass(ModulePass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 donations = donations_of(function)
                 if donations:
-                    _Donations(
-                        function, donations, splits=not isinstance(target_of(op), GpuTarget)
-                    ).run()
+                    splits = target_of(op).stores_partial_sums
+                    _Donations(function, donations, splits=splits).run()
 
 
 class _Donations:

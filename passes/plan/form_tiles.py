@@ -16,7 +16,7 @@ from xdsl.rewriter import InsertPoint
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
@@ -66,8 +66,8 @@ class FormTilesPass(ModulePass):
     tile: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(op)
-        if self.fusion == "none" or not isinstance(target, CpuTarget):
+        target = cpu_of(op, self.name)
+        if self.fusion == "none":
             return
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
         columns: Columns = "large" if DEAR in op.attributes else "paying"
@@ -79,8 +79,7 @@ class FormTilesPass(ModulePass):
 
     def _form(self, module: ModuleOp, columns: Columns) -> float:
         """Forms the loops of a module, of those with columns these, and what these save."""
-        target = target_of(module)
-        assert isinstance(target, CpuTarget)
+        target = cpu_of(module, self.name)
         limit = module.attributes.get(LIMIT)
         if DEAR in module.attributes and isinstance(limit, IntegerAttr):
             # tiles are cut for level 2, and here for what may be allocated

@@ -7,15 +7,17 @@ order in which its parts were added.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from xdsl.ir import Attribute
 
 from mlc.dialects.dims import Dim, Shape, product
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.passes.cost import KERNEL_CALL_S, LAUNCH_S, WRITE_FACTOR, bandwidth, cycle_s
+from mlc.passes.cost import cycle_s
 from mlc.passes.cycles import REDUCE_STEP_CYCLES, TILE_EFFICIENCY
 from mlc.passes.op_cycles import op_cycles
 
@@ -31,39 +33,48 @@ class Rates:
     stream is read from the level that holds its whole buffer.
     """
 
-    def __init__(self, target: CpuTarget | GpuTarget) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
-        gpu = isinstance(target, GpuTarget)
-        self.launch = round((LAUNCH_S if gpu else KERNEL_CALL_S) * FEMTO)
+        self.launch = round(target.kernel_start_s * FEMTO)
+        self._element = ARITHMETIC[type(target)]
         self._known: dict[tuple[float, float], int] = {}
 
     def stream(self, moved: float, held: float) -> int:
         """Reading `moved` bytes of a buffer of `held` bytes."""
         found = self._known.get((moved, held))
         if found is None:
-            target = self.target
-            gpu = isinstance(target, GpuTarget)
-            rate = target.hbm_bytes_per_s if gpu else bandwidth(int(held), target, 1)
-            found = self._known[moved, held] = round(moved * FEMTO / rate)
+            found = round(moved * FEMTO / self.target.bandwidth(int(held)))
+            self._known[moved, held] = found
         return found
 
     def write(self, held: float) -> int:
         """Writing a buffer of `held` bytes."""
-        read = self.stream(held, held)
-        return read if isinstance(self.target, GpuTarget) else round(read * WRITE_FACTOR)
+        return round(self.stream(held, held) * self.target.write_factor)
 
     def weight(self, op: TensorOp) -> float:
         """Arithmetic: the time of one element of the op's iteration space."""
-        target = self.target
-        if isinstance(target, GpuTarget):
-            return FEMTO * op.WEIGHT * max(op.FLOPS, 1) / target.f32_flops_per_s
-        if isinstance(op, Product):
-            return FEMTO * op.FLOPS / (target.f32_flops_per_s * TILE_EFFICIENCY)
-        lanes = target.lanes(8 * op.dtype.bytes)
-        cycles = op_cycles(op, lanes, target)
-        if isinstance(op, Reduction):
-            cycles += REDUCE_STEP_CYCLES
-        return FEMTO * cycles / lanes * cycle_s(target)
+        return self._element(op, self.target)
+
+
+def _by_cycles(op: TensorOp, target: CpuTarget) -> float:
+    if isinstance(op, Product):
+        return FEMTO * op.FLOPS / (target.f32_flops_per_s * TILE_EFFICIENCY)
+    lanes = target.lanes(8 * op.dtype.bytes)
+    cycles = op_cycles(op, lanes, target)
+    if isinstance(op, Reduction):
+        cycles += REDUCE_STEP_CYCLES
+    return FEMTO * cycles / lanes * cycle_s(target)
+
+
+def _by_weight(op: TensorOp, target: GpuTarget) -> float:
+    return FEMTO * op.WEIGHT * max(op.FLOPS, 1) / target.f32_flops_per_s
+
+
+ARITHMETIC: Mapping[type[Target], Callable[[TensorOp, Any], float]] = {
+    CpuTarget: _by_cycles,
+    GpuTarget: _by_weight,
+}
+"""For each kind of machine: op, target -> femtoseconds of one element."""
 
 
 @lru_cache(maxsize=4096)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.op import tensor_of
 from mlc.knobs import Fusion
@@ -45,7 +45,7 @@ class Planner:
     """How the values of one function are decided; counts what the searches of its blocks did."""
 
     fusion: Fusion = "exact"
-    target: CpuTarget | GpuTarget = field(default_factory=lambda: named_target("avx2"))
+    target: Target = field(default_factory=lambda: named_target("avx2"))
     forced: Mapping[SSAValue, State] = field(default_factory=dict[SSAValue, State])
     budget_ms: float = BUDGET_MS
     says: bool = True  # whether decisions are remarks: not where the plan is a guess

@@ -23,6 +23,7 @@ from mlc.dialects.dims import shape_of
 from mlc.dialects.errors import MemoryLimitError, MlcError
 from mlc.dialects.places import root_of
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
@@ -161,7 +162,7 @@ class _Search:
         """The module's plan."""
         if numbered:
             number_ops(_function(module))
-        for each in plan_passes(self.fusion):
+        for each in plan_passes(self.fusion, target_of(module)):
             each.apply(Context(), module)
         return module
 
@@ -195,10 +196,10 @@ class _Search:
         )
 
 
-def plan_passes(fusion: str) -> tuple[ModulePass, ...]:
-    """The passes of the plan's level, which a test compares with the pipeline's."""
+def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
+    """The passes of a target's plan, which a test compares with the pipeline's."""
     return (
-        FormTilesPass(fusion),
+        *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
         FormKernelsPass(fusion),
         DonateArgumentsPass(),
         SchedulePass(),

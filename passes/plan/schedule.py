@@ -5,12 +5,14 @@ Chosen by pure functions of the problem and the target.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of
@@ -18,11 +20,12 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.passes.gpu.schedule import choose_gpu_schedule
 
 GRAIN_SECONDS = 2.5e-5
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
@@ -270,15 +273,15 @@ class SchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op)
+        choose = CHOICES[type(target)]
         for kernel in op.walk():
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
-                kernel.properties["schedule"] = _attribute(kernel, target)
+                chosen = choose(nest_of(kernel), kernel, target)
+                kernel.properties["schedule"] = ScheduleAttr(chosen)
 
 
-def _attribute(kernel: KernelOp, target: CpuTarget | GpuTarget) -> Attribute:
-    nest = nest_of(kernel)
-    if isinstance(target, GpuTarget):
-        from mlc.passes.gpu.schedule import choose_gpu_schedule
-
-        return ScheduleAttr(choose_gpu_schedule(nest, kernel, target))
-    return ScheduleAttr(choose_schedule(nest, kernel, target))
+CHOICES: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Schedule]] = {
+    CpuTarget: choose_schedule,
+    GpuTarget: choose_gpu_schedule,
+}
+"""For each kind of machine: nest, kernel, target -> schedule."""

@@ -16,7 +16,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
-from mlc.passes.cost import KERNEL_CALL_S, SHARED_S, bandwidth
+from mlc.passes.cost import SHARED_S
 from mlc.passes.plan.block_graph import all_readers, readers_of
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.legality import is_buffer
@@ -80,13 +80,13 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     for extent, step in zip(group.rows, group.steps, strict=False):
         tiles *= -(-estimate(extent) // step)
     total = per_row * rows
-    before = saved / bandwidth(total, target, 1)
+    before = saved / target.bandwidth(total)
     if before > SHARED_S:
         before += target.fork_join_s * (len(kernels) - 1)
-    after = saved / bandwidth(total // tiles, target, 1) + KERNEL_CALL_S * tiles * len(kernels)
+    after = saved / target.bandwidth(total // tiles) + target.kernel_start_s * tiles * len(kernels)
     # a loop cuts tiles from memory: what kernels compute where they read it is written for it
     written = 2 * sum(estimate(bytes_of(value.type)) for value in inline)
-    after += written / bandwidth(written, target, 1)
+    after += written / target.bandwidth(written)
     return before - after
 
 
@@ -125,12 +125,12 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
         for value in _outside(group, maps)
     )
     held = 2 * max(estimate(bytes_of(op.results[0].type)) for op in stored)  # one makes the next
-    before = saved / bandwidth(held, target, 1)
+    before = saved / target.bandwidth(held)
     if held > target.l3_bytes:
         before *= MEMORY_FACTOR
     after = (walks - 1 + others) * again
-    after += 2 * walks * tiles * streamed / bandwidth(streamed, target, 1)
-    after += walks * tiles * -(-column // column_step) * len(group.ops) * KERNEL_CALL_S
+    after += 2 * walks * tiles * streamed / target.bandwidth(streamed)
+    after += walks * tiles * -(-column // column_step) * len(group.ops) * target.kernel_start_s
     group.steps = steps
     group.column_step = _even(column, column_step)
     return before - after

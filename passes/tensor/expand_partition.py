@@ -11,7 +11,6 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I32, dtype_of
-from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp
 from mlc.dialects.tensor.create import full
@@ -32,13 +31,13 @@ RULES = Rules()
 class ExpandPartitionPass(ModulePass):
     """
     argpartition x  ->  argsort of each element's group, stable: before, at or behind the element
-    of the rank, which a sort puts in its place. For GPUs.
+    of the rank, which a sort puts in its place. For targets where only sorts have loops.
     """
 
     name = "mlc-expand-partition"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if isinstance(target_of(op), GpuTarget):
+        if not target_of(op).has_partition:
             RULES.sweep(op)
 
 

@@ -18,14 +18,13 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import BroadcastOp
-from mlc.passes.cost import rate_and_start
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import constant_of, splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
@@ -147,7 +146,7 @@ def _channel(value: SSAValue) -> int | None:
     return result.index(source) if len(source) == 1 else None
 
 
-def _fold(op: Product, target: CpuTarget | GpuTarget) -> None:
+def _fold(op: Product, target: Target) -> None:
     chain = _chain(op)
     if chain is None or chain.factor is None:
         return
@@ -194,10 +193,10 @@ class _Price:
     start: int
 
     @staticmethod
-    def of(target: CpuTarget | GpuTarget) -> _Price:
-        rate, start_s = rate_and_start(target)
+    def of(target: Target) -> _Price:
         # additions and multiplications that are not fused run at half the FMA peak
-        per_s = (target.f32_flops_per_s / 2, rate, 1 / start_s)
+        flops = target.f32_flops_per_s / 2
+        per_s = (flops, target.assumed_bytes_per_s, 1 / target.kernel_start_s)
         flop, byte, start = (round(UNITS_PER_S / x) for x in per_s)
         return _Price(flop, byte, start)
 

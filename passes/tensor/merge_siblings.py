@@ -22,7 +22,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, Product
@@ -33,7 +33,6 @@ from mlc.dialects.tensor.shape import (
     SliceOp,
     TransposeOp,
 )
-from mlc.passes.cost import KERNEL_CALL_S
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
@@ -60,9 +59,7 @@ class MergeSiblingsPass(ModulePass):
     name = "mlc-merge-siblings"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = target_of(op)
-        if not isinstance(target, CpuTarget):
-            return
+        target = cpu_of(op, self.name)
         for block in list(_blocks(op)):
             _merge_in(block, target)
 
@@ -383,7 +380,7 @@ def _pays(group: Sequence[_Sibling], target: CpuTarget) -> bool:
     slices = [s.op.results[0] for s in group]
     if _alike_without_slices(slices, group[0].result_axis):
         return True
-    start = round(KERNEL_CALL_S * target.l3_read_bytes_per_s)
+    start = round(target.kernel_start_s * target.l3_read_bytes_per_s)
     saved = _saved(group) + start * (len(group) - 1)
     lost = ZERO
     for value in slices:

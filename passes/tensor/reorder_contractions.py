@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.comparison import CompareOp
 from mlc.dialects.tensor.control import IfOp, YieldOp
@@ -30,7 +30,6 @@ from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.passes.cost import rate_and_start
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 
@@ -75,10 +74,10 @@ class _Rates:
     start: int
 
     @staticmethod
-    def of(target: CpuTarget | GpuTarget) -> _Rates:
-        rate, start_s = rate_and_start(target)
+    def of(target: Target) -> _Rates:
         flops = target.f32_flops_per_s
-        return _Rates(max(1, round(flops / rate)), round(flops * start_s))
+        byte = max(1, round(flops / target.assumed_bytes_per_s))
+        return _Rates(byte, round(flops * target.kernel_start_s))
 
 
 _FLOPS = _Rates(0, 0)

@@ -14,9 +14,11 @@ from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp
 from xdsl.ir import Block
 
 from mlc import registry
+from mlc.backends import backend_of
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.plan import KernelOp, ScheduleAttr
+from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
@@ -24,7 +26,6 @@ from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.plan.form_tiles import FormTilesPass
 from mlc.passes.tensor.dce import DcePass
-from mlc.pipeline import STAGES
 from mlc.runtime.interpret import interpret
 from tests.differential.elementwise import elementary_op
 from tests.differential.programs import (
@@ -213,7 +214,8 @@ def check(batch: Batch, way: Way) -> str:
     wanted = [interpret(batch.module, a, sizes) for a, sizes in pairs]
     signature = signature_of(batch.module)
     module = batch.module.clone()
-    for stage in STAGES[:2]:
+    tensor, plan, _ = backend_of(target_of(module)).stages
+    for stage in (tensor, plan):
         for step in stage.steps:
             chosen = registry.load(step.name)()
             if isinstance(chosen, FormKernelsPass) and not way.fused:
@@ -223,7 +225,7 @@ def check(batch: Batch, way: Way) -> str:
             chosen.apply(Context(), module)
             if isinstance(chosen, FormTilesPass):
                 batch.loops = tile_loops(module)
-            if way.verified or step is STAGES[1].steps[-1]:
+            if way.verified or step is plan.steps[-1]:
                 module.verify()
                 verify_dominance(module)
             run = len(step.name) % RUNS  # the reference takes longer than the pass

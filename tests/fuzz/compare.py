@@ -39,7 +39,8 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
     from mlc.dialects.dims import shape_of
     from mlc.dialects.errors import MlcError
     from mlc.dialects.tensor.op import tensor_of
-    from mlc.pipeline import Options, compile_module, level_of
+    from mlc.executable import compile_module
+    from mlc.pipeline import Options, level_of
     from mlc.programs import read_module
     from mlc.runtime.interpret import interpret
     from mlc.runtime.probe import host_target

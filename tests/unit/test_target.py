@@ -41,7 +41,7 @@ def test_gpu_figures_agree(target: GpuTarget) -> None:
 
 UNITS = (
     "bytes", "bits", "_s", "_hz", "num_", "max_", "ways", "cores", "ports", "cycles", "count",
-    "registers", "threads", "lanes", "tiles", "capability",
+    "registers", "threads", "lanes", "tiles", "capability", "factor",
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.op import tensor_of
-from mlc.levels import reserve_of
 from mlc.lowering.loops import lower_to_loops
+from mlc.memory import memory_plan_of
 from mlc.passes.report import plan_of
 from mlc.runtime.interpret import entry_function, interpret
 from mlc.runtime.probe import host_target
@@ -168,9 +168,10 @@ def test_attention_takes_memory_that_does_not_grow() -> None:
     """It is each thread's own, and its tiles are of fixed sizes."""
     module = to_plan(parsed(attention("N", "M", 64, 64, 256, 1)), fusion=FUSIONS[0])
     loops = lower_to_loops(module)
-    small = reserve_of(loops, {"N": 512, "M": 512}, 1)
-    assert small == reserve_of(loops, {"N": 65536, "M": 65536}, 1) > 0
-    assert reserve_of(loops, {"N": 512, "M": 512}, 2) == 2 * small
+    plan = memory_plan_of(loops)
+    small = plan.arena_bytes((512, 512), threads=1)
+    assert small == plan.arena_bytes((65536, 65536), threads=1) > 0
+    assert plan.arena_bytes((512, 512), threads=2) == 2 * small
 
 
 def test_report_counts_a_tile_loop_as_one_kernel() -> None:

@@ -1,0 +1,112 @@
+"""What a call allocates, before there is code for it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from mlc.backends import backend_of
+from mlc.dialects import par
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lowering.loops.lower import reserved_bytes
+from mlc.lowering.plan_to_loops import lower_plan
+from mlc.passes.timeline import Memory, memory_of, sizes_at
+
+SIZE, THREADS, CONSTANT = "size", "threads", "constant"
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """
+    The bytes that a call reserves for intermediate values, as a program: (what, numbers) of each
+    step, whose numbers are those of earlier steps but for ("size", which of the signature's
+    symbols), ("constant", its value) and ("threads",). The last is the result; none: no bytes.
+    """
+
+    steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def arena_bytes(self, sizes: Sequence[int], threads: int) -> int:
+        """The bytes, for these values of the symbols."""
+        found: list[int] = [0]
+        for what, numbers in self.steps:
+            if what == SIZE:
+                found.append(sizes[numbers[0]])
+            elif what == THREADS:
+                found.append(threads)
+            elif what == CONSTANT:
+                found.append(numbers[0])
+            else:
+                found.append(_ARITHMETIC[what](*(found[1 + k] for k in numbers)))
+        return found[-1]
+
+
+def memory_plan_of(loops: ModuleOp) -> MemoryPlan:
+    """What the entry of a loops-level module asks for."""
+    for op in loops.walk():
+        if isinstance(op, par.ReserveOp):
+            steps: list[tuple[str, tuple[int, ...]]] = []
+            _number(op.arena_bytes, steps, {})
+            return MemoryPlan(tuple(steps))
+    return MemoryPlan()
+
+
+def _number(
+    value: SSAValue, steps: list[tuple[str, tuple[int, ...]]], known: dict[SSAValue, int]
+) -> int:
+    """The number of the step that computes an index of the entry."""
+    if value in known:
+        return known[value]
+    owner = value.owner
+    if isinstance(value, BlockArgument):  # the context, then the symbols
+        step = SIZE, (value.index - 1,)
+    elif isinstance(owner, par.ThreadsOp):
+        step = THREADS, ()
+    elif isinstance(owner, arith.ConstantOp):
+        attribute = owner.value
+        assert isinstance(attribute, IntegerAttr)
+        step = CONSTANT, (attribute.value.data,)
+    else:
+        assert isinstance(owner, Operation)
+        step = owner.name, tuple(_number(x, steps, known) for x in owner.operands)
+    known[value] = len(steps)
+    steps.append(step)
+    return known[value]
+
+
+def _quotient(a: int, b: int) -> int:
+    return a // b
+
+
+_ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.divui": _quotient,
+    "arith.floordivsi": _quotient,
+    "arith.minsi": min,
+    "arith.maxsi": max,
+}
+
+
+def memory_of_plan(
+    module: ModuleOp, sizes: Mapping[str, int], threads: int, *, plan: MemoryPlan | None = None
+) -> Memory:
+    """
+    What a call of a planned module allocates, and what lies where while each kernel runs. `plan`:
+    the module's own, where it is known.
+    """
+    scratch_of = backend_of(target_of(module)).scratch
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    needed = {op: reserved_bytes(scratch_of(op), sizes_at(op, sizes)) for op in kernels}
+    reserved = None
+    if any(isinstance(op, TilesOp) for op in module.walk()):
+        known = memory_plan_of(lower_plan(module.clone())) if plan is None else plan
+        reserved = known.arena_bytes(list(sizes.values()), threads)
+    return memory_of(module, sizes, needed, reserved_bytes=reserved, threads=threads)
