@@ -40,8 +40,9 @@ class DotOp(IRDLOperation):
     """
     One tile of a product of two tiles, summed over letters whose sizes stand after `over`, in the
     result's dtype: sums begin with `init`, or with 0. Operands are read where they lie, or are
-    fragments; elements outside a view are 0. `via` names the intrinsic row that computes it,
-    `prefetch` how many steps ahead each operand is prefetched.
+    fragments. Elements outside a view are 0; along letters after `clamp` they are the last ones
+    again. `via` names the intrinsic row that computes it, `prefetch` how many steps ahead each
+    operand is prefetched.
 
     ```mlir
     %s = mlc_tile.dot "km,kn->mn" %ap[%r floordiv 12], %bp[%j floordiv 32] over (k 256) via fma
@@ -56,6 +57,7 @@ class DotOp(IRDLOperation):
     over = prop_def(OverAttr)
     via = opt_prop_def(StringAttr)
     prefetch = opt_prop_def(ArrayAttr[IntegerAttr])
+    clamp = opt_prop_def(StringAttr)  # letters of the result
     lhs = operand_def(ViewType | FragType)
     rhs = operand_def(ViewType | FragType)
     init = opt_operand_def(FragType)
@@ -76,6 +78,7 @@ class DotOp(IRDLOperation):
         init: SSAValue | None = None,
         via: str | None = None,
         prefetch: Sequence[int] = (),
+        clamp: str = "",
     ) -> DotOp:
         properties: dict[str, Attribute] = {
             "letters": StringAttr(letters),
@@ -87,6 +90,8 @@ class DotOp(IRDLOperation):
             properties["via"] = StringAttr(via)
         if any(prefetch):
             properties["prefetch"] = ArrayAttr([IntegerAttr(n, i64) for n in prefetch])
+        if clamp:
+            properties["clamp"] = StringAttr(clamp)
         return DotOp.build(
             operands=[lhs[0], rhs[0], [] if init is None else [init], positions],
             result_types=[kind],
@@ -154,6 +159,10 @@ class DotOp(IRDLOperation):
         ):
             check_positions(self.name, at.data, self.positions)
             check_access(self.name, at.data, rank_of(value.type), word)
+        if self.clamp is not None and set(self.clamp.data) - set(result):
+            raise VerifyException(
+                f"{self.name}: clamp {self.clamp.data}; expected letters of the result"
+            )
         if self.init is not None and self.init.type != self.result.type:
             raise VerifyException(
                 f"{self.name}: sums begin with {self.init.type}; expected {self.result.type}"
@@ -174,6 +183,8 @@ class DotOp(IRDLOperation):
             printer.print_ssa_value(self.init)
         if self.via is not None:
             printer.print_string(f" via {self.via.data}")
+        if self.clamp is not None:
+            printer.print_string(f" clamp({', '.join(self.clamp.data)})")
         if self.prefetch is not None:
             ahead = ", ".join(str(n.value.data) for n in self.prefetch)
             printer.print_string(f" prefetch({ahead})")
@@ -192,6 +203,11 @@ class DotOp(IRDLOperation):
         init = parse_value(parser) if parser.parse_optional_keyword("init") else None
         via = parser.parse_identifier() if parser.parse_optional_keyword("via") else None
         ahead: Sequence[int] = ()
+        clamped: Sequence[str] = ()
+        if parser.parse_optional_keyword("clamp"):
+            clamped = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_identifier
+            )
         if parser.parse_optional_keyword("prefetch"):
             ahead = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
@@ -200,7 +216,10 @@ class DotOp(IRDLOperation):
         parser.parse_punctuation(":")
         kind = parser.parse_type()
         values = positions.values
-        op = cls.of(letters, lhs, rhs, over, values, kind, init=init, via=via, prefetch=ahead)
+        op = cls.of(
+            letters, lhs, rhs, over, values, kind,
+            init=init, via=via, prefetch=ahead, clamp="".join(clamped),
+        )  # fmt: skip
         op.attributes |= attributes
         return op
 

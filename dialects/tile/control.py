@@ -18,6 +18,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     traits_def,
@@ -66,20 +67,20 @@ DEALT_TO = ("team",)
 
 @dataclass(frozen=True)
 class Deal:
-    """Whose trips a loop's are: each of a group has contiguous ones, cut at multiples of `unit`."""
+    """Who shares the trips of a loop, and where shares may be cut."""
 
     scope: str
-    unit: int
-    when: ConditionsAttr | None = None  # else each of the group runs all trips
+    unit: int | None = None  # elements; else trips
+    when: ConditionsAttr | None = None  # else each of them runs all trips
 
 
 @irdl_attr_definition
-class DealAttr(Data[Deal | None]):
+class DealAttr(Data[Deal]):
     """
-    How the trips along one axis of a loop are dealt; nothing: each worker runs all.
+    How the trips of a loop are dealt.
 
     ```mlir
-    #mlc_tile.deal<team 12>
+    #mlc_tile.deal<team>
     #mlc_tile.deal<team 12 when #mlc_tile.conditions<ge "M" "24*.workers">>
     ```
     """
@@ -87,22 +88,19 @@ class DealAttr(Data[Deal | None]):
     name = "mlc_tile.deal"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Deal | None:
+    def parse_parameter(cls, parser: AttrParser) -> Deal:
         with parser.in_angle_brackets():
             scope = parser.parse_identifier()
-            if scope == "none":
-                return None
-            unit = parser.parse_integer(allow_boolean=False)
+            unit = parser.parse_optional_integer(allow_boolean=False)
             when = parser.parse_attribute() if parser.parse_optional_keyword("when") else None
-            assert when is None or isinstance(when, ConditionsAttr)
+            if when is not None and not isinstance(when, ConditionsAttr):
+                parser.raise_error(f"found {when}; expected #mlc_tile.conditions<…>")
             return Deal(scope, unit, when)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            if self.data is None:
-                printer.print_string("none")
-                return
-            printer.print_string(f"{self.data.scope} {self.data.unit}")
+            unit = "" if self.data.unit is None else f" {self.data.unit}"
+            printer.print_string(f"{self.data.scope}{unit}")
             if self.data.when is not None:
                 printer.print_string(" when ")
                 printer.print_attribute(self.data.when)
@@ -114,19 +112,21 @@ class Loop:
 
     extent: ExpressionsAttr  # the least of these
     step: int = 1
-    deal: Deal | None = None
+    sized: bool = False  # whether the region takes how much of a step is left
 
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
     """
     Runs its region for positions 0, step, … below the extent on each axis, the last axis fastest.
-    Dealt, each worker has contiguous trips of an axis, cut at multiples of a unit that may be
-    smaller than the step. Carried values are as `mlc.for`'s; those of a dealt loop have a `fold`,
-    the monoid that combines what trips, or chunks of them, leave.
+    What `as` names is the size of the trip's part of an axis: the step, or what is left. Dealt,
+    each worker has contiguous trips of all axes together; of one axis they may be cut at multiples
+    of a unit smaller than the step, and a worker's parts begin where its share does. Carried values
+    are as `mlc.for`'s; those of a dealt loop have a `fold`, the monoid that combines what trips, or
+    chunks of them, leave.
 
     ```mlir
-    %s = mlc_tile.for %i in "M" step 192 deal(team 12), %j in min(64, "N" - %n)
+    %s = mlc_tile.for %i in "M" step 192 as %h, %j in min(64, "N" - %n) deal(team)
         carry(%c = %x) fold("sum") -> (!mlc_tile.frag<4xf32>) {
       ...
     }
@@ -136,7 +136,8 @@ class ForOp(IRDLOperation):
     name = "mlc_tile.for"
     extents = prop_def(ArrayAttr[ExpressionsAttr])
     steps = prop_def(ArrayAttr[IntegerAttr])
-    deals = prop_def(ArrayAttr[DealAttr])
+    sized = prop_def(ArrayAttr[IntegerAttr])
+    deal = opt_prop_def(DealAttr)
     folds = prop_def(ArrayAttr[StringAttr])
     positions = var_operand_def(INDEX)
     inits = var_operand_def()
@@ -152,17 +153,24 @@ class ForOp(IRDLOperation):
         positions: Sequence[SSAValue] = (),
         inits: Sequence[SSAValue] = (),
         folds: Sequence[str] = (),
+        deal: Deal | None = None,
     ) -> ForOp:
-        """A loop; the arguments of its body are the positions, then what is carried."""
+        """
+        A loop. The arguments of its body are the positions, the sizes of axes that are sized, and
+        what is carried.
+        """
+        properties: dict[str, Attribute] = {
+            "extents": ArrayAttr([x.extent for x in loops]),
+            "steps": ArrayAttr([IntegerAttr(x.step, i64) for x in loops]),
+            "sized": ArrayAttr([IntegerAttr(int(x.sized), i64) for x in loops]),
+            "folds": ArrayAttr([StringAttr(f) for f in folds or ("",) * len(inits)]),
+        }
+        if deal is not None:
+            properties["deal"] = DealAttr(deal)
         return ForOp.build(
             operands=[positions, inits],
             result_types=[[x.type for x in inits]],
-            properties={
-                "extents": ArrayAttr([x.extent for x in loops]),
-                "steps": ArrayAttr([IntegerAttr(x.step, i64) for x in loops]),
-                "deals": ArrayAttr([DealAttr(x.deal) for x in loops]),
-                "folds": ArrayAttr([StringAttr(f) for f in folds or ("",) * len(inits)]),
-            },
+            properties=properties,
             regions=[body],
         )
 
@@ -170,8 +178,8 @@ class ForOp(IRDLOperation):
     def loops(self) -> tuple[Loop, ...]:
         """The axes."""
         return tuple(
-            Loop(extent, step.value.data, deal.data)
-            for extent, step, deal in zip(self.extents, self.steps, self.deals, strict=True)
+            Loop(extent, step.value.data, bool(sized.value.data))
+            for extent, step, sized in zip(self.extents, self.steps, self.sized, strict=True)
         )
 
     @property
@@ -180,82 +188,95 @@ class ForOp(IRDLOperation):
         return tuple(self.body.block.args[: len(self.steps)])
 
     @property
+    def sizes(self) -> tuple[BlockArgument | None, ...]:
+        """Of each axis the argument that is the trip's size, if there is one."""
+        rest = iter(self.body.block.args[len(self.steps) :])
+        return tuple(next(rest) if loop.sized else None for loop in self.loops)
+
+    @property
     def carried(self) -> tuple[BlockArgument, ...]:
-        """The region's arguments after the positions."""
-        return tuple(self.body.block.args[len(self.steps) :])
+        """The region's last arguments."""
+        return tuple(self.body.block.args[len(self.body.block.args) - len(self.inits) :])
 
     def verify_(self) -> None:
-        counts = {len(self.extents), len(self.steps), len(self.deals)}
+        counts = {len(self.extents), len(self.steps), len(self.sized)}
         if counts != {len(self.steps)} or not len(self.steps):
-            raise VerifyException(f"{self.name}: expected extent, step and deal of each axis")
+            raise VerifyException(f"{self.name}: expected extent, step and size of each axis")
         kinds = [x.type for x in self.inits]
-        if [a.type for a in self.body.block.args] != [*[INDEX] * len(self.steps), *kinds]:
+        count = len(self.steps) + sum(loop.sized for loop in self.loops)
+        if [a.type for a in self.body.block.args] != [*[INDEX] * count, *kinds]:
             raise VerifyException(
-                f"{self.name}: the region takes a position for each axis and what is carried"
+                f"{self.name}: the region takes a position for each axis, sizes that are named, and"
+                " what is carried"
             )
         if [x.type for x in self.outs] != kinds or len(self.folds) != len(kinds):
-            raise VerifyException(
-                f"{self.name}: expected a result and a fold of each carried value"
-            )
+            raise VerifyException(f"{self.name}: expected a result and a fold of what is carried")
         for loop in self.loops:
-            self._check_loop(loop)
+            check_positions(self.name, loop.extent.data, self.positions)
+            if not loop.extent.data or letters_in(loop.extent.data):
+                raise VerifyException(f"{self.name}: an extent is made of sizes and positions")
+            if loop.step < 1:
+                raise VerifyException(f"{self.name}: step {loop.step}; expected at least 1")
+        self._check_deal()
         for fold in self.folds:
             if fold.data and fold.data not in MONOIDS:
                 raise VerifyException(
                     f'{self.name}: fold "{fold.data}"; expected one of {", ".join(MONOIDS)}'
                 )
-            if not fold.data and any(loop.deal for loop in self.loops):
+            if not fold.data and self.deal is not None:
                 raise VerifyException(f"{self.name}: what a dealt loop carries needs a fold")
         check_yield(self.name, self.body.block, kinds)
 
-    def _check_loop(self, loop: Loop) -> None:
-        check_positions(self.name, loop.extent.data, self.positions)
-        if not loop.extent.data or letters_in(loop.extent.data):
-            raise VerifyException(f"{self.name}: an extent is made of sizes and outer positions")
-        if loop.step < 1:
-            raise VerifyException(f"{self.name}: step {loop.step}; expected at least 1")
-        if loop.deal is None:
+    def _check_deal(self) -> None:
+        if self.deal is None:
             return
-        if loop.deal.scope not in DEALT_TO:
+        deal, steps = self.deal.data, [loop.step for loop in self.loops]
+        if deal.scope not in DEALT_TO:
             raise VerifyException(
-                f"{self.name}: dealt to {loop.deal.scope!r}; expected {' or '.join(DEALT_TO)}"
+                f"{self.name}: dealt to {deal.scope!r}; expected {' or '.join(DEALT_TO)}"
             )
-        if loop.deal.unit < 1 or loop.step % loop.deal.unit:
+        if deal.unit is not None and len(steps) > 1:
+            raise VerifyException(f"{self.name}: several axes are dealt trip by trip")
+        if deal.unit is not None and (deal.unit < 1 or steps[0] % deal.unit):
             raise VerifyException(
-                f"{self.name}: dealt in units of {loop.deal.unit}; expected a divisor of the step"
-                f" {loop.step}"
+                f"{self.name}: dealt in units of {deal.unit}; expected a divisor of the step"
+                f" {steps[0]}"
             )
-        if (
-            any(isinstance(op, ForOp) and op.is_dealt for op in _around(self))
-            and not loop.deal.when
-        ):
+        inside = any(isinstance(op, ForOp) and op.is_dealt for op in _around(self))
+        if inside and deal.when is None:
             raise VerifyException(f"{self.name}: a dealt loop stands in a dealt loop")
+        if deal.when is not None:
+            check_positions(self.name, deal.when.dims, self.positions)
 
     @property
     def is_dealt(self) -> bool:
         """Whether workers have different trips, whatever the sizes."""
-        return any(x.deal is not None and x.deal.when is None for x in self.loops)
+        return self.deal is not None and self.deal.data.when is None
 
     def print(self, printer: Printer) -> None:
-        def one(entry: tuple[SSAValue, Loop]) -> None:
-            printer.print_ssa_value(entry[0])
+        def one(entry: tuple[SSAValue, Loop, SSAValue | None]) -> None:
+            index, loop, size = entry
+            printer.print_ssa_value(index)
             printer.print_string(" in ")
-            print_bound(printer, entry[1].extent, self.positions)
-            if entry[1].step != 1:
-                printer.print_string(f" step {entry[1].step}")
-            self._print_deal(printer, entry[1])
+            print_bound(printer, loop.extent, self.positions)
+            if loop.step != 1:
+                printer.print_string(f" step {loop.step}")
+            if size is not None:
+                printer.print_string(" as ")
+                printer.print_ssa_value(size)
+
+        def pair(entry: tuple[SSAValue, SSAValue]) -> None:
+            printer.print_ssa_value(entry[0])
+            printer.print_string(" = ")
+            printer.print_ssa_value(entry[1])
 
         printer.print_string(" ")
         # an op that does not verify is printed too, in the error's report
-        printer.print_list(list(zip(self.body.block.args, self.loops, strict=False)), one)
+        printer.print_list(list(zip(self.indices, self.loops, self.sizes, strict=False)), one)
+        if self.deal is not None:
+            self._print_deal(printer, self.deal.data)
         if self.inits:
             printer.print_string(" carry(")
-
-            def pair(entry: tuple[SSAValue, SSAValue]) -> None:
-                printer.print_ssa_value(entry[0])
-                printer.print_string(" = ")
-                printer.print_ssa_value(entry[1])
-
             printer.print_list(list(zip(self.carried, self.inits, strict=False)), pair)
             printer.print_string(")")
         if any(f.data for f in self.folds):
@@ -264,30 +285,31 @@ class ForOp(IRDLOperation):
         printer.print_op_attributes(self.attributes, print_keyword=True)
         print_body(printer, self.body)
 
-    def _print_deal(self, printer: Printer, loop: Loop) -> None:
-        if loop.deal is None:
-            return
-        printer.print_string(f" deal({loop.deal.scope}")
-        if loop.deal.unit != loop.step:
-            printer.print_string(f" {loop.deal.unit}")
-        if loop.deal.when is not None:
+    def _print_deal(self, printer: Printer, deal: Deal) -> None:
+        printer.print_string(f" deal({deal.scope}")
+        if deal.unit is not None:
+            printer.print_string(f" {deal.unit}")
+        if deal.when is not None:
             printer.print_string(" when ")
-            print_conditions(printer, loop.deal.when, self.positions)
+            print_conditions(printer, deal.when, self.positions)
         printer.print_string(")")
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:
         positions = Positions()
         names: list[Parser.UnresolvedArgument] = []
+        sizes: list[Parser.UnresolvedArgument] = []
 
         def one() -> Loop:
             names.append(parser.parse_argument(expect_type=False))
             parser.parse_keyword("in")
-            extent = parse_bound(parser, positions)
-            step = 1
+            extent, step = parse_bound(parser, positions), 1
             if parser.parse_optional_keyword("step"):
                 step = parser.parse_integer(allow_boolean=False)
-            return Loop(extent, step, _parse_deal(parser, positions, step))
+            sized = parser.parse_optional_keyword("as") is not None
+            if sized:
+                sizes.append(parser.parse_argument(expect_type=False))
+            return Loop(extent, step, sized)
 
         def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
             argument = parser.parse_argument(expect_type=False)
@@ -295,6 +317,7 @@ class ForOp(IRDLOperation):
             return argument, parse_value(parser)
 
         loops = parser.parse_comma_separated_list(parser.Delimiter.NONE, one)
+        deal = _parse_deal(parser, positions)
         pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
         if parser.parse_optional_keyword("carry"):
             pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
@@ -305,17 +328,17 @@ class ForOp(IRDLOperation):
             )
         parse_types(parser)  # for whoever reads; they are the types of what is carried
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        arguments = [name.resolve(INDEX) for name in names]
+        arguments = [name.resolve(INDEX) for name in (*names, *sizes)]
         arguments += [a.resolve(x.type) for a, x in pairs]
         body = parse_body(parser, arguments)
-        op = cls.of(loops, body, positions.values, [x for _, x in pairs], folds)
+        op = cls.of(loops, body, positions.values, [x for _, x in pairs], folds, deal)
         ensure_terminator(op, SingleBlockImplicitTerminator(YieldOp))
         if attributes is not None:
             op.attributes |= attributes.data
         return op
 
 
-def _parse_deal(parser: Parser, positions: Positions, step: int) -> Deal | None:
+def _parse_deal(parser: Parser, positions: Positions) -> Deal | None:
     if not parser.parse_optional_keyword("deal"):
         return None
     with parser.in_parens():
@@ -324,7 +347,7 @@ def _parse_deal(parser: Parser, positions: Positions, step: int) -> Deal | None:
         when = None
         if parser.parse_optional_keyword("when"):
             when = parse_conditions(parser, positions)
-        return Deal(scope, step if unit is None else unit, when)
+        return Deal(scope, unit, when)
 
 
 def _around(op: Operation) -> list[Operation]:

@@ -67,6 +67,14 @@ mlc_tile.kernel @unit(%x: !mlc_tile.view<"M"xf32>) -> () {
 
 // -----
 
+mlc_tile.kernel @several(%x: !mlc_tile.view<"M"xf32>) -> () {
+  // CHECK: mlc_tile.for: several axes are dealt trip by trip
+  mlc_tile.for %i in "M" step 12, %j in 4 deal(team 4) {
+  }
+}
+
+// -----
+
 mlc_tile.kernel @twice(%x: !mlc_tile.view<"M"xf32>) -> () {
   mlc_tile.for %i in "M" deal(team) {
     // CHECK: mlc_tile.for: a dealt loop stands in a dealt loop
@@ -207,6 +215,13 @@ mlc_tile.kernel @init(%x: !mlc_tile.view<4x8xf32>, %y: !mlc_tile.view<8x4xf32>) 
   %t = mlc_tile.load %x : !mlc_tile.frag<4x8xf32>
   // CHECK: mlc_tile.dot: sums begin with !mlc_tile.frag<4x8xf32>; expected !mlc_tile.frag<4x4xf32>
   %s = mlc_tile.dot "mk,kn->mn" %x, %y over (k 8) init %t : !mlc_tile.frag<4x4xf32>
+}
+
+// -----
+
+mlc_tile.kernel @clamp(%x: !mlc_tile.view<4x8xf32>, %y: !mlc_tile.view<8x4xf32>) -> () {
+  // CHECK: mlc_tile.dot: clamp k; expected letters of the result
+  %s = mlc_tile.dot "mk,kn->mn" %x, %y over (k 8) clamp(k) : !mlc_tile.frag<4x4xf32>
 }
 
 // -----

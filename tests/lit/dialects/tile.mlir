@@ -16,9 +16,9 @@
 // CHECK-NEXT:        mlc_tile.barrier
 // CHECK-NEXT:        mlc_tile.copy %b[%g, %p, 0] -> %bp "k (J n) -> J k n" deal(team, J)
 // CHECK-NEXT:        mlc_tile.barrier
-// CHECK-NEXT:        mlc_tile.for %i in "M" step 192 deal(team 12) {
+// CHECK-NEXT:        mlc_tile.for %i in "M" step 192 as %rows deal(team 12) {
 // CHECK-NEXT:          mlc_tile.copy %a[%g, %i, %p] -> %ap "(I m) k -> I k m" fill 0.0
-// CHECK-NEXT:          mlc_tile.for %j in 3072 step 32, %r in min(192, "M" - %i) step 12 {
+// CHECK-NEXT:          mlc_tile.for %j in 3072 step 32, %r in %rows step 12 {
 // CHECK-NEXT:            %s = mlc_tile.dot "km,kn->mn" %ap[%r floordiv 12], %bp[%j floordiv 32] over (k 256) via fma prefetch(0, 2) : !mlc_tile.frag<12x32xf32>
 // CHECK-NEXT:            %t = mlc_tile.if first(%p) -> (!mlc_tile.frag<12x32xf32>) {
 // CHECK-NEXT:              mlc_tile.yield %s : !mlc_tile.frag<12x32xf32>
@@ -46,9 +46,9 @@ mlc_tile.kernel @gemm(%a: !mlc_tile.view<"G"x"M"x1024xf32>, %b: !mlc_tile.view<"
       mlc_tile.barrier
       mlc_tile.copy %b[%g, %p, 0] -> %bp "k (J n) -> J k n" deal(team, J)
       mlc_tile.barrier
-      mlc_tile.for %i in "M" step 192 deal(team 12) {
+      mlc_tile.for %i in "M" step 192 as %rows deal(team 12) {
         mlc_tile.copy %a[%g, %i, %p] -> %ap "(I m) k -> I k m" fill 0.0
-        mlc_tile.for %j in 3072 step 32, %r in min(192, "M" - %i) step 12 {
+        mlc_tile.for %j in 3072 step 32, %r in %rows step 12 {
           %s = mlc_tile.dot "km,kn->mn" %ap[%r floordiv 12], %bp[%j floordiv 32] over (k 256) via fma prefetch(0, 2) : !mlc_tile.frag<12x32xf32>
           %t = mlc_tile.if first(%p) -> (!mlc_tile.frag<12x32xf32>) {
             mlc_tile.yield %s : !mlc_tile.frag<12x32xf32>
@@ -92,7 +92,7 @@ mlc_tile.kernel @bf16(%a: !mlc_tile.view<"M"x1024xbf16>, %b: !mlc_tile.view<1024
   %bp = mlc_tile.alloc team : !mlc_tile.view<192x512x16x2xbf16>
   mlc_tile.copy %b -> %bp "(k p) (J n) -> J k n p" deal(team, J)
   mlc_tile.barrier
-  mlc_tile.for %i in "M" step 32 deal(team), %j in 3072 step 32 {
+  mlc_tile.for %i in "M" step 32, %j in 3072 step 32 deal(team) {
     %s = mlc_tile.dot "m(kp),knp->mn" %a[%i], %bp[(%j + n) floordiv 16, k, n mod 16, p] over (k 512, p 2) via amx_bf16 : !mlc_tile.frag<32x32xf32>
     mlc_tile.store %s, %c[%i, %j]
   }
@@ -247,9 +247,9 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // CHECK:         mlc_tile.case "M" >= 4 and "M"*"N" >= 4096 {
 // CHECK:           %e = mlc_tile.elements at(%m, %k) : !mlc_tile.view<"M"x64xf32> {
 // CHECK-NEXT:        %f = mlc_tile.read %x[%m, %k] : tensor<f32>
-// CHECK:           mlc_tile.for %i in "M" step 12 deal(team when "M" >= 24*workers), %j in "N" step 32 deal(team when "M" < 24*workers) {
+// CHECK:           mlc_tile.for %i in "M" step 12, %j in min("N", 96) step 32 deal(team when "M" >= 24*workers) {
 // CHECK-NEXT:        mlc_tile.prefetch %w[0, %j + 32]
-// CHECK-NEXT:        %s = mlc_tile.dot "mk,kn->mn" %e[%i], %w[0, %j] over (k 64) init %zero via fma : !mlc_tile.frag<12x32xf32>
+// CHECK-NEXT:        %s = mlc_tile.dot "mk,kn->mn" %e[%i], %w[0, %j] over (k 64) init %zero via fma clamp(m) : !mlc_tile.frag<12x32xf32>
 // CHECK-NEXT:        %t = mlc_tile.reduce "max" %s along 1 : !mlc_tile.frag<12xf32>
 // CHECK-NEXT:        %c = mlc_tile.scan "sum" %t along 0 : !mlc_tile.frag<12xf32>
 // CHECK-NEXT:        %d = mlc_tile.convert %c : !mlc_tile.frag<12xf32> to !mlc_tile.frag<12xbf16>
@@ -265,9 +265,9 @@ mlc_tile.kernel @words(%x: !mlc_tile.view<"M"x64xf32, strided>, %w: !mlc_tile.vi
       mlc_tile.yield %g : tensor<f32>
     }
     %zero = mlc_tile.load %y[0, 0] fill 1.0 : !mlc_tile.frag<12x32xf32>
-    mlc_tile.for %i in "M" step 12 deal(team when "M" >= 24*workers), %j in "N" step 32 deal(team when "M" < 24*workers) {
+    mlc_tile.for %i in "M" step 12, %j in min("N", 96) step 32 deal(team when "M" >= 24*workers) {
       mlc_tile.prefetch %w[0, %j + 32]
-      %s = mlc_tile.dot "mk,kn->mn" %e[%i], %w[0, %j] over (k 64) init %zero via fma : !mlc_tile.frag<12x32xf32>
+      %s = mlc_tile.dot "mk,kn->mn" %e[%i], %w[0, %j] over (k 64) init %zero via fma clamp(m) : !mlc_tile.frag<12x32xf32>
       %t = mlc_tile.reduce "max" %s along 1 : !mlc_tile.frag<12xf32>
       %c = mlc_tile.scan "sum" %t along 0 : !mlc_tile.frag<12xf32>
       %d = mlc_tile.convert %c : !mlc_tile.frag<12xf32> to !mlc_tile.frag<12xbf16>
