@@ -104,7 +104,7 @@ def memory_of_plan(
     """
     scratch_of = backend_of(target_of(module)).scratch
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
-    needed = {op: reserved_bytes(scratch_of(op), sizes_at(op, sizes)) for op in kernels}
+    needed = {op: reserved_bytes(scratch_of(op), sizes_at(op, sizes), threads) for op in kernels}
     reserved = None
     if any(isinstance(op, TilesOp) for op in module.walk()):
         known = memory_plan_of(lower_plan(module.clone())) if plan is None else plan

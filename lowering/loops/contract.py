@@ -14,51 +14,21 @@ from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.dims import Dim, product
+from mlc.dialects import par
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import buffer_type, memory_type
+from mlc.lowering.loops.builder import buffer_type, memory_type, static
 from mlc.lowering.loops.contraction_nest import ContractionNest, Part
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope
-
-
-def contraction_of(kernel: KernelOp) -> Product | None:
-    """The contraction or convolution in a kernel."""
-    return next((op for op in kernel.block.ops if isinstance(op, Product)), None)
-
-
-def accumulates_in_result(kernel: KernelOp) -> bool:
-    """Whether partial sums may wait in the result's buffer between blocks of the summed axis."""
-    op = contraction_of(kernel)
-    if not isinstance(op, ContractOp) or op.summand() is not op.dtype:
-        return False
-    if kernel.shared_inputs != (-1,):  # several results, or the epilogue reads what lies there
-        return False
-    return kernel.outs[0].type == op.results[0].type
-
-
-def scratch_bytes(kernel: KernelOp) -> Dim:
-    """Bytes of the packed rhs block; zero where nothing is packed."""
-    op = contraction_of(kernel)
-    if op is None or kernel.schedule is None or not kernel.schedule.data.block_n:
-        return Dim.const(0)
-    schedule, roles = kernel.schedule.data, contraction_roles(op)
-    assert roles is not None
-    sizes = op.sizes()
-    columns: Dim | int = schedule.block_n
-    n = product(sizes[c] for c in roles.n).constant
-    if n is not None:
-        columns = min(schedule.block_n, -(-n // schedule.tile_n) * schedule.tile_n)
-    depth: Dim = product(sizes[c] for c in roles.k)
-    if accumulates_in_result(kernel):
-        depth = Dim.const(min(schedule.block_k, depth.constant or schedule.block_k))
-    return depth * columns * op.summand().bytes
-
+from mlc.lowering.loops.packing import (
+    accumulates_in_result,
+    contraction_of,
+    scratch_bytes,
+)
 
 LONG_EPILOGUE = 8
 """Ops from which an epilogue reads its sums from memory: an optimiser's update, not an activation.
@@ -120,18 +90,39 @@ class TiledContraction(ContractionNest):
         b.loop(low, high, 1, trip)
 
     def over_batches(self, thread: Index, threads: Index) -> None:
-        """Every thread walks all batches and blocks, and takes its share of each block's tiles."""
+        """
+        Threads take batches, and each packs for itself; where there are too few, every thread walks
+        all batches and blocks, and takes its share of each block's tiles.
+        """
+        b = self.b
         self.waiting = self.tile_in_memory()
-        by_columns = self.b.compare("lt", self.size.m, self.b.mul(threads, 2 * self.rows))
+        batches = b.product([self.letter_sizes[c] for c in self.batch])
+        low: Index = 0
+        high = batches
+        if threads != 1 and self.batch:
+            each = b.ceil_div(batches, threads)
+            apart = b.compare("le", b.mul(b.mul(each, threads), 4), b.mul(batches, 5))
+            mine = self.s.share(batches, thread, threads)
+            low, high = b.choose(apart, mine[0], 0), b.choose(apart, mine[1], batches)
+            self.pack_apart(b.choose(apart, thread, 0))
+            thread, threads = b.choose(apart, 0, thread), b.choose(apart, 1, threads)
+        by_columns = b.compare("lt", self.size.m, b.mul(threads, 2 * self.rows))
 
-        def nest(k: int, at: dict[str, Position]) -> None:
-            if k == len(self.batch):
-                self.blocks(at, thread, threads, by_columns)
-                return
-            c = self.batch[k]
-            self.b.loop(0, self.letter_sizes[c], 1, lambda i: nest(k + 1, {**at, c: Position(i)}))
+        def trip(number: Index) -> None:
+            batch = self.split(self.batch, Position(number)) if self.batch else {}
+            self.blocks(batch, thread, threads, by_columns)
 
-        nest(0, {})
+        b.loop(low, high, 1, trip)
+
+    def pack_apart(self, number: Index) -> None:
+        """Packs into the thread's own copy of the block."""
+        b, packed = self.b, self.packed
+        assert packed is not None
+        count = b.dim(scratch_bytes(self.s.kernel) // self.dtype.bytes)
+        kind = buffer_type(memory_type(self.dtype), (static(count),))
+        sizes = [] if isinstance(count, int) else [count]
+        offset = b.index(b.mul(number, count))
+        self.packed = b.value(par.ShiftOp.of(packed, offset, sizes, kind))
 
     def blocks(
         self, batch: dict[str, Position], thread: Index, threads: Index, by_columns: SSAValue | bool

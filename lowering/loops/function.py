@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func
@@ -31,6 +31,7 @@ from mlc.lowering.loops.kernel import KernelScope, merged_axes
 NOALIAS = DictionaryAttr({"mlc.noalias": UnitAttr()})
 READONLY = DictionaryAttr({"mlc.readonly": UnitAttr()})
 NOTHING = DictionaryAttr({})
+ONE = Dim.const(1)
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Scratch:
 
     element: Attribute  # as it is in memory
     count: Dim  # elements
+    copies: Dim = ONE  # one for each thread, up to so many
+
+    def copies_for(self, threads: int, sizes: Mapping[str, int]) -> int:
+        """How many copies that many threads need."""
+        return max(min(threads, self.copies.evaluate(sizes)), 1)
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class _Signature:
             )
             found.append((kind, READONLY))
         for buffer in self.scratch:
-            count = buffer.count.constant
+            count = buffer.count.constant if buffer.copies == Dim.const(1) else None
             found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
         for k, (x, shared) in enumerate(zip(self.op.outs, self.op.shared_inputs, strict=True)):
             marks = NOALIAS if shared < 0 else NOTHING

@@ -94,9 +94,12 @@ class KernelScope:
         """The threads wait for each other; where the call must stop, all end here."""
         if threads == 1:
             return
-        number, count = self.b.index(thread), self.b.index(threads)
-        stop = self.b.value(par.BarrierOp.of(self.context, number, count))
-        self.b.add_op(par.LeaveOp.of(stop))
+        b, number, count = self.b, self.b.index(thread), self.b.index(threads)
+
+        def wait() -> None:
+            b.add_op(par.LeaveOp.of(b.value(par.BarrierOp.of(self.context, number, count))))
+
+        b.when(b.compare("gt", threads, 1), wait)
 
     def unless_cancelled(self, body: Callable[[], object]) -> None:
         """Runs the body unless the user has interrupted the call."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from xdsl.dialects import arith, func, memref
@@ -47,12 +47,13 @@ from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_phase, is_spread
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
-from mlc.lowering.loops.contract import contraction_of, lower_contraction, scratch_bytes
+from mlc.lowering.loops.contract import lower_contraction
 from mlc.lowering.loops.control import Home, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.library import library_scratch, lower_library
+from mlc.lowering.loops.packing import contraction_of, packs_of, scratch_bytes
 from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
 from mlc.lowering.loops.selection import lower_selection
@@ -82,12 +83,15 @@ def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
     if contraction is None or need == Dim.const(0):
         return ()
     dtype = contraction.summand()
-    return (Scratch(memory_type(dtype), need // dtype.bytes),)
+    return (Scratch(memory_type(dtype), need // dtype.bytes, packs_of(op)),)
 
 
-def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int]) -> int:
+def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int], threads: int) -> int:
     """Bytes of the arena for the scratch of one kernel: each buffer begins at a cache line."""
-    bytes_of = [(x.count * item_bytes(x.element)).evaluate(sizes) for x in scratch]
+    bytes_of = [
+        (x.count * item_bytes(x.element)).evaluate(sizes) * x.copies_for(threads, sizes)
+        for x in scratch
+    ]
     return sum(-(-n // ALIGNMENT) * ALIGNMENT for n in bytes_of)
 
 
@@ -288,7 +292,7 @@ class EntryLowering(TilesLowering):
             arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
         offset = self.scratch_at if self.thread is None else self.thread.scratch
         for buffer in kernel.scratch:
-            count = b.dim(buffer.count)
+            count = self._scratch_count(buffer)
             kind = buffer_type(buffer.element, (static(count),))
             sizes = [] if isinstance(count, int) else [count]
             arguments.append(b.value(par.ArenaOp.of(self.context, b.index(offset), sizes, kind)))
@@ -332,12 +336,21 @@ class EntryLowering(TilesLowering):
         total: Index = 0
         most = bounds_of(op)
         for buffer in self._scratch(op):
-            largest = Scratch(buffer.element, buffer.count.substitute(most))
+            largest = replace(buffer, count=buffer.count.substitute(most))
             total = self.b.add(total, self._bytes(largest))
         return total
 
+    def _scratch_count(self, buffer: Scratch) -> Index:
+        """Elements of all copies that the call's threads may need."""
+        b, count = self.b, self.b.dim(buffer.count)
+        if buffer.copies == Dim.const(1):
+            return count
+        threads = b.value(par.ThreadsOp.of(self.context))
+        return b.mul(b.max(b.min(threads, b.dim(buffer.copies)), 1), count)
+
     def _bytes(self, buffer: Scratch) -> Index:
-        return self.b.round_up(self.b.dim(buffer.count * item_bytes(buffer.element)), ALIGNMENT)
+        bytes_ = self.b.mul(self._scratch_count(buffer), item_bytes(buffer.element))
+        return self.b.round_up(bytes_, ALIGNMENT)
 
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strides = self._strides(op)
