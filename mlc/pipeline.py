@@ -14,13 +14,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc import knobs, registry
 from mlc.backends import BACKENDS, LEVELS, Level, Stage, Step, backend_of
-from mlc.dialects.errors import CompilerBug
+from mlc.dialects.errors import CompilerBug, PlanError
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
 from mlc.dialects.numerics import Numerics
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.memory import memory_of_plan
+from mlc.passes import wellformed
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_tiles import LIMIT
 from mlc.passes.plan.rematerialise import rematerialise
@@ -87,7 +88,11 @@ def run_pipeline(
     verify = knobs.current().verify
     if dump is not None and done is None:
         dump.write("trace", module, 0.0)
-    first = LEVELS.index(level_of(module)) if done is None else LEVELS.index(done) + 1
+    level = level_of(module) if done is None else done
+    if level == "plan" and done is None:  # as somebody has written it, for whatever target
+        for op, message in wellformed.faults(module):
+            raise PlanError(f"{op.name}: {message}")
+    first = LEVELS.index(level) + (done is not None)
     for stage in backend_of(options.target).stages[first:]:
         for step in stage.steps:
             before = str(module) if verify else ""

@@ -5,23 +5,24 @@ Everything that reads such a function relies on it; texts are checked before any
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from mlc.dialects.dims import MOST, DimsAttr, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import PlanError
-from mlc.dialects.nest import nest_of
 from mlc.dialects.places import DONATED
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import SYMBOLS, symbols_of
+from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
-from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_fault
+from mlc.dialects.tensor.op import TensorOp, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
-from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.passes.plan_faults import plan_faults
 
 _NUMERICS = ("strict", "standard", "fast")
 
@@ -34,7 +35,9 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
     if not isinstance(numerics, StringAttr) or numerics.data not in _NUMERICS:
         yield module, f"mlc.numerics = {numerics}; expected one of {', '.join(_NUMERICS)}"
     for function in module.body.block.ops:
-        if isinstance(function, FuncOp) and function.body.blocks:
+        if not isinstance(function, FuncOp):
+            yield function, "stands outside of functions; expected functions alone in the module"
+        elif function.body.blocks:
             found = next(_signature_faults(function), None)
             if found is not None:
                 yield found
@@ -43,7 +46,7 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
             if found is not None:
                 yield found
             else:
-                yield from _plan_faults(function)
+                yield from plan_faults(function, target_of(module))
 
 
 def _signature_faults(function: FuncOp) -> Iterator[Fault]:
@@ -104,68 +107,49 @@ def _body_faults(function: FuncOp) -> Iterator[Fault]:
     while pending:
         block, symbols, in_kernel = pending.pop()
         for op in block.ops:
-            if message := _level_fault(op, in_kernel) or _symbol_fault(op, symbols):
+            message = _level_fault(op, in_kernel) or _symbol_fault(op, symbols)
+            if message is None and isinstance(op, TileOp):
+                message = _tile_fault(op)
+            if message:
                 yield op, message
             inner = symbols | set(op.symbols) if isinstance(op, TilesOp) else symbols
             inside = in_kernel or isinstance(op, KernelOp)
             pending += [(b, inner, inside) for region in op.regions for b in region.blocks]
 
 
-def _plan_faults(function: FuncOp) -> Iterator[Fault]:
-    """What kernels say of the function and of their own nests."""
-    arena, private = (_slots(function, name) for name in ("mlc.arena", "mlc.private"))
-    if arena is None or private is None:
-        yield function, "the slots of mlc.arena and mlc.private are numbered dims, from 0 on"
-        return
-    results = function.function_type.outputs.data
-    most = {"arena": arena, "private": private, "out": len(results)}
-    for op in function.walk():
-        if isinstance(op, KernelOp):
-            yield from ((op, message) for message in _buffer_faults(op, most, results))
-            if message := _axis_fault(op):
-                yield op, message
+def _tile_fault(op: TileOp) -> str | None:
+    """A tile lies inside where it moves with a loop around it that goes no further."""
+    whole, part = shape_of(op.x.type), shape_of(op.result.type)
+    for axis, position in zip(op.along, op.positions, strict=True):
+        found = _loop_axis(position)
+        if found is None:
+            return f"its position on axis {axis} is not that of a tile loop around it"
+        extent, size = found
+        if not _fits(part[axis], size) or not _fits(extent, whole[axis]):
+            return (
+                f"takes {part[axis]} of {whole[axis]} on axis {axis}, where the loop goes to"
+                f" {extent} in tiles of {size}"
+            )
+    return None
 
 
-def _buffer_faults(
-    op: KernelOp, most: Mapping[str, int], results: Sequence[Attribute]
-) -> Iterator[str]:
-    if op.buffers is None:
-        return
-    for buffer, value in zip(op.buffers, op.outs, strict=True):
-        place, numbers = buffer.data
-        if max(numbers) >= most.get(place, MOST):
-            yield f"{buffer}: there are {most[place]}"
-        elif place == "out" and bytes_of(results[numbers[0]]) != bytes_of(value.type):
-            yield f"{buffer}: it holds {results[numbers[0]]}, not {value.type}"
+def _loop_axis(position: SSAValue) -> tuple[Dim, Dim] | None:
+    """Extent and tile's size of the loop axis that a position is of, in kernels too."""
+    while isinstance(position, BlockArgument):
+        above = position.owner.parent_op()
+        if isinstance(above, KernelOp):
+            position = above.inputs[position.index]
+        elif isinstance(above, TilesOp) and position.index < len(above.positions):
+            return above.extents[position.index], above.tile_dim(position.index)
+        else:
+            return None
+    return None
 
 
-def _axis_fault(op: KernelOp) -> str | None:
-    """Lanes run along the last axis of the results or a reduced one."""
-    axis = -1 if op.schedule is None else op.schedule.data.vector_axis
-    if axis < 0:
-        return None
-    nest = nest_of(op)
-    first, axes = 0, 0
-    if nest is not None:
-        first, axes = 0 if nest.reduction is None else max(0, nest.rank - 1), len(nest.sizes)
-    if first <= axis < axes:
-        return None
-    return f"vector_axis = {axis}; expected -1 or an axis from {first} to {axes - 1}"
-
-
-def _slots(function: FuncOp, name: str) -> int | None:
-    """How many slots an attribute lists; None where it is not a list of slots."""
-    found = function.attributes.get(name)
-    if found is None:
-        return 0
-    if not isinstance(found, DictionaryAttr):
-        return None
-    known, names = frozenset(symbols_of(function)), {str(k) for k in range(len(found.data))}
-    good = set(found.data) == names and all(
-        isinstance(dims, DimsAttr) and all(dim.symbols() <= known for dim in dims.data)
-        for dims in found.data.values()
-    )
-    return len(found.data) if good else None
+def _fits(size: Dim, room: Dim) -> bool:
+    """Whether one is known not to be larger than the other."""
+    difference = (room - size).constant
+    return difference is not None and difference >= 0
 
 
 def _level_fault(op: Operation, in_kernel: bool) -> str | None:

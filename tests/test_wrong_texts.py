@@ -98,6 +98,23 @@ WRONG = {
     "a name without its end": '"' + "a\\n" * 300,
     "brackets without end": "builtin.module attributes {x = " + "[" * 20_000,
     "a fraction of Unicode": "builtin.module attributes {x = ½} {}\n",
+    "an op outside of functions": (
+        "%0 = mlc.iota 0 : tensor<2x3xi64>\n" + function("%x: tensor<4xf32>", "tensor<4xf32>", BODY)
+    ),
+    "a tile at any place": function(
+        "%x: tensor<8xf32>, %i: tensor<i64>",
+        "tensor<4xf32>",
+        "%y = mlc.tile %x[%i] at (0) : tensor<8xf32> -> tensor<4xf32>\n"
+        "  func.return %y : tensor<4xf32>",
+    ),
+    "a tile past the end": function(
+        "%x: tensor<40xf32>, %u: tensor<8xf32>",
+        "tensor<8xf32>",
+        "%y = mlc.tiles (%i in 40 step 5) iter(%c = %u) -> (tensor<8xf32>) {\n"
+        "    %t = mlc.tile %x[%i] at (0) : tensor<40xf32> -> tensor<8xf32>\n"
+        "    %n = mlc.sub %t, %c : tensor<8xf32>\n    mlc.yield %n : tensor<8xf32>\n  }\n"
+        "  func.return %y : tensor<8xf32>",
+    ),
     "nothing": "",
 }
 WAYS = (

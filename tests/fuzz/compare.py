@@ -1,4 +1,4 @@
-"""A text that was accepted at the tensor level: its code's results are the reference's."""
+"""A text that was accepted at the tensor or plan level: its code's results are the reference's."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
     from mlc.dialects.dims import shape_of
     from mlc.dialects.errors import MlcError
     from mlc.dialects.tensor.op import tensor_of
+    from mlc.dialects.tensor.tiles import TilesOp
     from mlc.executable import compile_module
     from mlc.pipeline import Options, level_of
     from mlc.programs import read_module
@@ -49,17 +50,19 @@ def difference(path: Path, begin: Callable[[str], None]) -> str:
         module, signature = read_module(path)
     except MlcError:
         return ""
-    if level_of(module) != "tensor":
+    if level_of(module) not in ("tensor", "plan"):
         return ""
     sizes = {s: SIZES[k % len(SIZES)] for k, s in enumerate(signature.symbols)}
+    inner = {s: n for op in module.walk() if isinstance(op, TilesOp) for s, n in op.sizes.items()}
+    most = {**inner, **sizes}
     try:
         count = sum(
-            max(1, int(np.prod([d.evaluate(sizes) for d in shape_of(tensor_of(v))], dtype=object)))
+            max(1, int(np.prod([d.evaluate(most) for d in shape_of(tensor_of(v))], dtype=object)))
             for op in module.walk()
             for v in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
         )
         shapes = [[d.evaluate(sizes) for d in a.shape] for a in signature.args]
-    except KeyError:  # a symbol of tile loops
+    except KeyError:  # a symbol that nobody gives a value
         return ""
     if count > MOST_ELEMENTS or any(n < 0 for shape in shapes for n in shape):
         return ""

@@ -19,7 +19,27 @@ ELEMENTS = (
     *("i128", "si32", "ui8", "ui16", "ui32", "ui64", "index", "none", "complex<f32>"),
     *("complex<f64>", "complex<i32>", "f8E4M3FN", "f8E5M2", "tf32", "tensor<2xf32>"),
 )
-SHAPES = ("", "?x", "0x", "1x", "4x", "?x?x", "2x3x", "4294967296x", "9223372036854775807x", "*x")
+SHAPES = (
+    *("", "?x", "0x", "1x", "4x", "?x?x", "2x3x", "[4]x", "4x[2]x", "1x1x1x1x1x", "*x"),
+    *("4294967296x", "9223372036854775807x"),
+)
+DIMS = (
+    *("0", "1", "-1", "4", "64", "-9223372036854775808", "9223372036854775807", '"N"', '"-N"'),
+    *(
+        '"N*N"',
+        '"N // 2"',
+        '"N - 5"',
+        '"2*N + 1"',
+        '"N // 0"',
+        '"N**2"',
+        '""',
+        '"(N"',
+        '"T"',
+        "4.0",
+    ),
+    *('"9223372036854775807*N"', '"N // 9223372036854775807"', '"é"', '"' + "-" * 200 + 'N"'),
+)
+SMALL = ("0", "1", "2", "3", "4", "5", "7", "8", "16", "24", "32", "64", "128", "256", "1024", "-1")
 TYPE = re.compile(r"\b(tensor|memref|vector)<((?:(?:\d+|\?|\[\d+\])x)*)([^<>,]+(?:<[^<>]*>)?)")
 ELEMENT = re.compile(r"\b(?:[su]?i\d+|b?f\d+\w*|index|complex<\w+>)(?!\w)")
 
@@ -219,8 +239,89 @@ def _spliced(rng: random.Random, text: str, other: str) -> str:
     return "\n".join(lines)
 
 
+def _rank(rng: random.Random, text: str) -> str:
+    """An axis of a type gone or there twice, everywhere or at one place."""
+    found = [m for m in TYPE.finditer(text) if m[2]]
+    if not found:
+        return text
+    match = rng.choice(found)
+    axes = match[2].split("x")[:-1]
+    at = rng.randrange(len(axes))
+    axes[at : at + 1] = rng.choice(([], [axes[at]] * 2, ["1", axes[at]], [axes[at], "?"]))
+    new = f"{match[1]}<{''.join(f'{n}x' for n in axes)}{match[3]}"
+    if rng.random() < 0.6:
+        return text.replace(match[0], new)
+    return text[: match.start()] + new + text[match.end() :]
+
+
+def _dims(rng: random.Random, text: str) -> str:
+    """A dim of an encoding, a slot or an extent: another one, gone, or there twice."""
+    found = list(re.finditer(r"#mlc\.dims<([^<>\n]*)>", text))
+    if not found or rng.random() < 0.2:
+        return _replaced(rng, text, r'"(?:[^"\\\n]|\\.)*"', DIMS)
+    match = rng.choice(found)
+    dims = match[1].split(", ")
+    at = rng.randrange(len(dims))
+    dims[at : at + 1] = rng.choice(([], [dims[at]] * 2, *[[rng.choice(DIMS)]] * 4))
+    new = f"#mlc.dims<{', '.join(dims)}>"
+    if rng.random() < 0.5:
+        return text.replace(match[0], new)
+    return text[: match.start()] + new + text[match.end() :]
+
+
+def _field(rng: random.Random, text: str) -> str:
+    """A number in an attribute, `name = 4`, `name 4` or `word(4)`: small, or at limits."""
+    pattern = r"(?<== )-?\d+\b|(?<=[a-z] )\d+\b(?=[,)>])|(?<=\()\d+\b(?=[,)])"
+    return _replaced(rng, text, pattern, SMALL if rng.random() < 0.7 else INTEGERS)
+
+
+def _replaced(rng: random.Random, text: str, pattern: str, choices: Sequence[str]) -> str:
+    found = list(re.finditer(pattern, text))
+    if not found:
+        return text
+    match = rng.choice(found)
+    return text[: match.start()] + rng.choice(choices) + text[match.end() :]
+
+
+def _item(rng: random.Random, text: str) -> str:
+    """An item of a list in brackets gone, there twice, or in another's place."""
+    found = [
+        m
+        for m in re.finditer(r"[\[(<]([^\[\]()<>\n]*)[\])>]", text)
+        if m[1].strip() and not re.search(r"x[a-z]\w*$", m[1])
+    ]
+    if not found:
+        return text
+    match = rng.choice(found)
+    items = match[1].split(", ")
+    a, b = rng.randrange(len(items)), rng.randrange(len(items))
+    way = rng.randrange(3)
+    if way == 0:
+        del items[a]
+    elif way == 1:
+        items.insert(b, items[a])
+    else:
+        items[a], items[b] = items[b], items[a]
+    return text[: match.start(1)] + ", ".join(items) + text[match.end(1) :]
+
+
+def _entry(rng: random.Random, text: str) -> str:
+    """One entry `name = value` of an attribute dictionary gone, or moved to another place."""
+    value = r"(?:#[\w.]+<[^<>\n]*>|\"[^\"\n]*\"|-?\d+)"
+    found = list(re.finditer(rf"(?:, )?\b[\w.]+ = {value}", text))
+    if not found:
+        return text
+    match = rng.choice(found)
+    rest = text[: match.start()] + text[match.end() :]
+    if rng.random() < 0.5:
+        return rest
+    at = rng.choice([m.start() for m in re.finditer(r"[>}]", rest)] or [0])
+    return f"{rest[:at]}, {match[0].removeprefix(', ')}{rest[at:]}"
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     *(_swap, _copy, _delete, _double, _number, _type),
     *(_size, _attribute, _element, _string, _lines, _truncated, _noise),
+    *(_rank, _dims, _field, _item, _entry),
 )
-WEIGHTS = (3, 4, 2, 2, 5, 5, 4, 3, 3, 2, 2, 0.3, 1)
+WEIGHTS = (3, 4, 2, 2, 5, 5, 4, 3, 3, 2, 2, 0.3, 1, 4, 4, 4, 3, 2)

@@ -1,0 +1,300 @@
+"""
+What must hold of a plan beside what its kernels say of themselves: schedules that their templates
+can follow, and buffers that hold what is written there. Lowering relies on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from mlc.dialects.dims import Dim, DimsAttr, Shape, product
+from mlc.dialects.nest import Nest, nest_of
+from mlc.dialects.places import Places, root_of
+from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
+from mlc.dialects.program import symbols_of
+from mlc.dialects.roles import contraction_roles
+from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.tensor.op import bytes_of
+from mlc.dialects.tensor.order import LANES
+from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
+
+MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
+MOST_VECTORS = 256  # of a register tile
+
+Fault = tuple[Operation, str]
+Slots = Mapping[str, Sequence[Shape]]
+"""By place: of each slot the dims of which it holds the largest, in bytes."""
+
+
+def plan_faults(function: FuncOp, target: CpuTarget | GpuTarget) -> Iterator[Fault]:
+    """What is wrong with the kernels and tile loops of a function."""
+    arena, private = (slots_of(function, name) for name in ("mlc.arena", "mlc.private"))
+    if arena is None or private is None:
+        yield function, "the slots of mlc.arena and mlc.private are numbered dims, from 0 on"
+        return
+    slots = {"arena": arena, "private": private}
+    results = function.function_type.outputs.data
+    found = False
+    for op in function.walk():
+        if not isinstance(op, KernelOp | TilesOp):
+            continue
+        for message in _buffer_faults(op, slots, results):
+            found = True
+            yield op, message
+        if isinstance(op, KernelOp) and (message := schedule_fault(op, target)):
+            found = True
+            yield op, message
+    if not found:
+        yield from _overlaps(function)
+
+
+# schedules ---------------------------------------------------------------------------------------
+
+
+def schedule_fault(op: KernelOp, target: CpuTarget | GpuTarget) -> str | None:
+    """Why the kernel's template cannot follow its schedule."""
+    if op.schedule is None:
+        return None
+    schedule, nest = op.schedule.data, nest_of(op)
+    if schedule.lanes * schedule.unroll > MOST_ELEMENTS:
+        return (
+            f"lanes = {schedule.lanes}, unroll = {schedule.unroll}; expected {MOST_ELEMENTS}"
+            " elements at most"
+        )
+    if message := _axis_fault(schedule, nest):
+        return message
+    if nest is None or nest.reduction is None:
+        return None
+    if isinstance(target, GpuTarget):
+        return _gpu_fault(schedule, nest, target)
+    return _order_fault(schedule, nest) or _tile_fault(schedule, nest)
+
+
+def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
+    """Lanes run along the last axis of the results or a reduced one."""
+    axis = schedule.vector_axis
+    if axis < 0:
+        return None
+    first, axes = 0, 0
+    if nest is not None:
+        first, axes = 0 if nest.reduction is None else max(0, nest.rank - 1), len(nest.sizes)
+    if first <= axis < axes:
+        return None
+    return f"vector_axis = {axis}; expected -1 or an axis from {first} to {axes - 1}"
+
+
+def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
+    """Summands in the reference's order: along a reduced axis that fixes the vectors."""
+    axis, last = schedule.vector_axis, len(nest.sizes) - 1
+    if nest.order == "any" or (0 <= axis < nest.rank) or last < nest.rank:
+        return None
+    vectors = schedule.lanes * schedule.unroll
+    expected = LANES if nest.order == "in lanes" else 1
+    if vectors != expected or axis not in (-1, last):
+        return (
+            f"vector_axis = {axis}, lanes = {schedule.lanes}, unroll = {schedule.unroll}; summands"
+            f" {nest.order} take {expected} lanes in all, along axis {last}"
+        )
+    return None
+
+
+def _tile_fault(schedule: Schedule, nest: Nest) -> str | None:
+    """Register tiles are whole vectors, blocks whole tiles; what is read in place is one panel."""
+    op, rows, columns = nest.reduction, schedule.tile_m, schedule.tile_n
+    roles = contraction_roles(op) if isinstance(op, Product) else None
+    if not rows or roles is None or op is None:
+        return None
+    if not columns or columns % schedule.lanes or rows * columns // schedule.lanes > MOST_VECTORS:
+        return (
+            f"tile_m = {rows}, tile_n = {columns}; expected a multiple of {schedule.lanes} columns,"
+            f" {MOST_VECTORS} vectors at most"
+        )
+    if schedule.block_n and (schedule.block_n % columns or not schedule.block_k):
+        return (
+            f"block_n = {schedule.block_n}, block_k = {schedule.block_k}; expected a multiple of"
+            f" {columns} columns, and a depth"
+        )
+    n = product(op.sizes()[c] for c in roles.n).constant
+    if not schedule.block_n and (n is None or n > columns):
+        return f"tile_n = {columns} without block_n; expected the whole result in one tile's width"
+    return None
+
+
+def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:
+    """Threads come in whole warps and tiles; shared memory holds what a block stages."""
+    op, threads, warp = nest.reduction, schedule.threads, target.warp_lanes
+    if not threads:
+        return None  # mlc-plan-to-loops asks for a schedule of its target
+    if isinstance(op, ContractOp) and schedule.tile_m:
+        return _gpu_tile_fault(schedule, nest, op, target)
+    if len(nest.sizes) == nest.rank:
+        return None
+    if schedule.vector_axis < 0:
+        return "vector_axis = -1; expected the axis along which threads run"
+    if schedule.vector_axis >= nest.rank:
+        if nest.rank and warp < threads < 8 * warp:
+            return f"threads = {threads}; expected {warp} at most, or {8 * warp} at least"
+        return None
+    states = op.combiner().state(op.summand()) if op is not None else ()
+    columns = product(nest.sizes[nest.rank - 1 : nest.rank]).constant
+    wide = len(states) > 1 or any(x.kind in ("bool", "complex") for x in states)
+    if schedule.lanes > 1 and (wide or columns is None or columns % schedule.lanes):
+        return f"lanes = {schedule.lanes}; expected 1, or a divisor of the columns"
+    rows = product(nest.sizes[nest.rank :]).constant
+    if threads < warp or (schedule.block_k and rows is None):
+        return f"threads = {threads}, block_k = {schedule.block_k}; expected {warp} threads or more"
+    return None
+
+
+def _gpu_tile_fault(
+    schedule: Schedule, nest: Nest, op: ContractOp, target: GpuTarget
+) -> str | None:
+    tiles = ((schedule.block_m, schedule.tile_m), (schedule.block_n, schedule.tile_n))
+    depth, quarter = schedule.block_k, 4  # elements of one access to shared memory
+    whole = all(tile and not tile % quarter and not block % tile for block, tile in tiles)
+    staged = (schedule.block_m + schedule.block_n + 2 * quarter) * depth * op.summand().bytes
+    if (
+        contraction_roles(op) is None
+        or op.dtype.kind == "bool"
+        or not whole
+        or any(block * depth % schedule.threads for block, _ in tiles)
+        or tiles[0][0] // tiles[0][1] * (tiles[1][0] // tiles[1][1]) != schedule.threads
+        or not 0 < staged <= target.shared_bytes_per_block
+        or schedule.tile_m * schedule.tile_n > quarter * MOST_VECTORS
+    ):
+        return (
+            f"tile_m = {schedule.tile_m}, tile_n = {schedule.tile_n}, block_m = {schedule.block_m},"
+            f" block_n = {schedule.block_n}, block_k = {depth}; expected a product's block of"
+            f" one tile for each of {schedule.threads} threads, in fours, in"
+            f" {target.shared_bytes_per_block} bytes"
+        )
+    return None
+
+
+# buffers -----------------------------------------------------------------------------------------
+
+
+def slots_of(function: FuncOp, name: str) -> list[Shape] | None:
+    """The slots of an attribute; None where it is not a list of slots."""
+    found = function.attributes.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, DictionaryAttr):
+        return None
+    known, names = frozenset(symbols_of(function)), {str(k) for k in range(len(found.data))}
+    if set(found.data) != names:
+        return None
+    slots = [found.data[str(k)] for k in range(len(names))]
+    good = all(
+        isinstance(dims, DimsAttr)
+        and dims.data
+        and all(dim.symbols() <= known and (dim.constant or 0) >= 0 for dim in dims.data)
+        for dims in slots
+    )
+    return [dims.data for dims in slots if isinstance(dims, DimsAttr)] if good else None
+
+
+def _buffers(op: KernelOp | TilesOp) -> list[tuple[SSAValue, BufferAttr]] | None:
+    """Where each value lies that the op makes; None where it says too few or too many."""
+    if isinstance(op, KernelOp):
+        values, stated = list[SSAValue](op.outs), op.buffers
+    else:
+        values = [*op.own, *(op.carried if op.spreads else ())]
+        stated = op.attributes.get("buffers")
+    if stated is None:
+        return []
+    entries = cast("ArrayAttr[Attribute]", stated).data if isinstance(stated, ArrayAttr) else ()
+    buffers = [x for x in entries if isinstance(x, BufferAttr)]
+    if len(buffers) != len(entries) or len(buffers) != len(values):
+        return None
+    return list(zip(values, buffers, strict=True))
+
+
+def _buffer_faults(
+    op: KernelOp | TilesOp, slots: Slots, results: Sequence[Attribute]
+) -> Iterator[str]:
+    found = _buffers(op)
+    if found is None:
+        yield f"buffers = {op.attributes.get('buffers')}; expected one of each result"
+        return
+    for value, buffer in found:
+        place, numbers = buffer.data
+        if place in slots:
+            yield from _slot_faults(op, value, buffer, slots[place])
+        elif place == "input":
+            if not _is_update(op, numbers[0]):
+                yield f"{buffer}: the kernel does not write a part of that input"
+        elif place == "tile":
+            loop = next(enclosing_tiles(op), None)
+            tiles = 0 if loop is None else len(loop.placed)
+            if numbers[0] >= tiles:
+                yield f"{buffer}: there are {tiles}"
+            elif loop is not None and loop.tile_type(numbers[0]) != value.type:
+                yield f"{buffer}: it holds {loop.tile_type(numbers[0])}, not {value.type}"
+        elif numbers[0] >= len(results):
+            yield f"{buffer}: there are {len(results)}"
+        elif bytes_of(results[numbers[0]]) != bytes_of(value.type):
+            yield f"{buffer}: it holds {results[numbers[0]]}, not {value.type}"
+
+
+def _slot_faults(
+    op: Operation, value: SSAValue, buffer: BufferAttr, slots: Sequence[Shape]
+) -> Iterator[str]:
+    place, numbers = buffer.data
+    if max(numbers) >= len(slots):
+        yield f"{buffer}: there are {len(slots)}"
+        return
+    if (place == "private") != (is_spread(op) or _is_state(op, value)):
+        yield f"{buffer}: private slots are for what stands in a tile loop that threads share"
+    wanted = bytes_of(value.type).substitute(bounds_of(op))
+    for number in numbers:
+        if not _holds(slots[number], wanted):
+            held = ", ".join(map(str, slots[number]))
+            yield f"{buffer} holds {held} bytes; {value.type} needs {wanted}"
+
+
+def _is_state(op: Operation, value: SSAValue) -> bool:
+    """Whether a value is what a thread of a tile loop carries from trip to trip."""
+    return isinstance(op, TilesOp) and value not in op.results
+
+
+def _holds(slot: Shape, wanted: Dim) -> bool:
+    size = wanted.constant
+    return wanted in slot or (size is not None and any((n.constant or 0) >= size for n in slot))
+
+
+def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
+    """Whether a kernel writes a part of its input's memory and nothing else."""
+    if not isinstance(op, KernelOp) or len(op.outs) != 1:
+        return False
+    update = op.yielded.values[0].owner
+    return isinstance(update, DynamicUpdateOp) and update.x is op.block.args[number]
+
+
+def _overlaps(function: FuncOp) -> Iterator[Fault]:
+    """Kernels that write where something lies that is read then or later."""
+    places = Places(function)
+    held: dict[SSAValue, set[tuple[str, int]]] = {}
+    for op in function.walk():
+        if isinstance(op, KernelOp | TilesOp):
+            for value, buffer in _buffers(op) or ():
+                place, numbers = buffer.data
+                if place in ("arena", "private"):
+                    group = places.group(root_of(value))
+                    held.setdefault(group, set()).update((place, k) for k in numbers)
+    for op, live in places.live.items():
+        for value, buffer in _buffers(op) or ():
+            place, numbers = buffer.data
+            group = places.group(value)
+            for other in (*live, *op.outs):
+                there = held.get(places.group(other), set())
+                if places.group(other) is not group and any((place, k) in there for k in numbers):
+                    yield op, f"{buffer}: what lies there is read then or later"
+                    break

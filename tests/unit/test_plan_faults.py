@@ -1,0 +1,103 @@
+"""Plans that somebody has written or edited: what lowering could not follow is refused."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlc.dialects.errors import PlanError
+from mlc.passes import wellformed
+from mlc.pipeline import run_pipeline
+from mlc.text import parse_text
+from tests.plans import planned, spec
+
+
+def _rows(x: Any) -> Any:
+    total = np.exp(x).sum(axis=1)
+    return np.sort(x, axis=1) / total[:, None] @ x.T
+
+
+def _product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def _columns(x: Any) -> Any:
+    return np.sort(x.sum(axis=0))
+
+
+@cache
+def _plan(name: str, target: str) -> str:
+    function, shapes = {
+        "rows": (_rows, [(64, 64)]),
+        "product": (_product, [(256, 256)] * 2),
+        "columns": (_columns, [("N", 64)]),
+    }[name]
+    return planned(function, *(spec(*shape) for shape in shapes), target=target).text("plan")
+
+
+def _said(text: str) -> list[str]:
+    return [message for _, message in wellformed.faults(parse_text(text, "plan"))]
+
+
+@pytest.mark.parametrize("name", ["rows", "product", "columns"])
+@pytest.mark.parametrize("target", ["avx2", "avx512", "amx", "neon", "sm_80", "cuda:sm_90a"])
+def test_what_mlc_plans_has_no_fault(name: str, target: str) -> None:
+    assert _said(_plan(name, target)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('"0" = #mlc.dims<256>', '"0" = #mlc.dims<252>', "holds 252 bytes; tensor<64xf32> needs"),
+        ('"0" = #mlc.dims<256>', '"0" = #mlc.dims<-256>', "numbered dims"),
+        ('"0" = #mlc.dims<256>', '"0" = #mlc.dims<>', "numbered dims"),
+        ('"0" = #mlc.dims<256>', '"3" = #mlc.dims<256>', "numbered dims"),
+        ("arena 2>", "arena 9>", "there are 3"),
+        ("arena 2>", "arena 1>", "what lies there is read then or later"),
+        ("arena 2>", "private 0>", "there are 0"),
+        ("arena 2>", "input 1>", "does not write a part of that input"),
+        ("arena 2>", "tile 0>", "there are 0"),
+        ("arena 0>", "out 0>", "not tensor<64xf32>"),
+        ("out 0>", "out 1>", "there are 1"),
+        ("vector_axis = 1, unroll = 4", "vector_axis = 2, unroll = 4", "an axis from 0 to 1"),
+        ("unroll = 2", "lanes = 128, unroll = 64", "2048 elements at most"),
+        ("tile_n = 16", "tile_n = 12", "a multiple of 8 columns"),
+        ("tile_m = 6", "tile_m = 1024", "256 vectors at most"),
+        ("block_n = 3264", "block_n = 3260", "a multiple of 16 columns"),
+        ("block_n = 3264, ", "", "the whole result in one tile's width"),
+        ("block_k = 320", "block_k = 0", "and a depth"),
+    ],
+)
+def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
+    text = _plan("rows", "avx2")
+    assert old in text
+    assert any(expected in message for message in _said(text.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        ("product", "threads = 256", "threads = 128", "one tile for each of 128 threads"),
+        ("product", "tile_m = 4", "tile_m = 6", "one tile for each of 256 threads, in fours"),
+        ("product", "block_k = 16", "block_k = 4096", "one tile for each of 256 threads"),
+        ("columns", "threads = 256", "threads = 16", "32 threads or more"),
+        ("columns", "vector_axis = 0", "vector_axis = -1", "the axis along which threads run"),
+        ("rows", "threads = 32", "threads = 64", "32 at most, or 256 at least"),
+    ],
+)
+def test_an_edited_plan_of_a_gpu(name: str, old: str, new: str, expected: str) -> None:
+    text = _plan(name, "cuda:sm_90a")
+    edited = text.replace(old, new) if old in text else text.replace("threads = 8", new)
+    assert edited != text
+    assert any(expected in message for message in _said(edited))
+
+
+def test_a_plan_of_another_machine_is_judged_for_the_one_it_is_for() -> None:
+    """Of a GPU's plan no schedule is followed on a CPU that its templates cannot follow."""
+    levels = planned(_product, spec(256, 256), spec(256, 256), target="avx2")
+    edited = _plan("product", "cuda:sm_90a").replace("tile_n = 4", "tile_n = 6")
+    with pytest.raises(PlanError, match="a multiple of 4 columns"):
+        run_pipeline(parse_text(edited, "plan"), levels.options)
