@@ -85,7 +85,8 @@ KERNELS = (
 TENSOR_LEAVES = ("builtin.", "func.", "mlc.")
 PLAN_LEAVES = (
     "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
-    "mlc.constant", "mlc.reshape", "mlc.size",
+    "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles",
+    "mlc.tile",  # GPUs refuse tile loops in the next stage
 )  # fmt: skip
 LOOPS_LEAVES = (
     "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "math.", "mlc_vec.", "mlc_par.",
@@ -119,7 +120,7 @@ BACKENDS = (
                     ),
                     *KERNELS,
                 ),
-                leaves=(*PLAN_LEAVES, "mlc.tiles", "mlc.tile"),
+                leaves=PLAN_LEAVES,
             ),
             Stage(
                 "loops",

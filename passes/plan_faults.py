@@ -5,8 +5,8 @@ can follow, and buffers that hold what is written there. Lowering relies on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
@@ -18,7 +18,7 @@ from mlc.dialects.places import Places, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
 from mlc.dialects.program import symbols_of
 from mlc.dialects.roles import contraction_roles
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
@@ -33,7 +33,7 @@ Slots = Mapping[str, Sequence[Shape]]
 """By place: of each slot the dims of which it holds the largest, in bytes."""
 
 
-def plan_faults(function: FuncOp, target: CpuTarget | GpuTarget) -> Iterator[Fault]:
+def plan_faults(function: FuncOp, target: Target) -> Iterator[Fault]:
     """What is wrong with the kernels and tile loops of a function."""
     arena, private = (slots_of(function, name) for name in ("mlc.arena", "mlc.private"))
     if arena is None or private is None:
@@ -58,7 +58,7 @@ def plan_faults(function: FuncOp, target: CpuTarget | GpuTarget) -> Iterator[Fau
 # schedules ---------------------------------------------------------------------------------------
 
 
-def schedule_fault(op: KernelOp, target: CpuTarget | GpuTarget) -> str | None:
+def schedule_fault(op: KernelOp, target: Target) -> str | None:
     """Why the kernel's template cannot follow its schedule."""
     if op.schedule is None:
         return None
@@ -72,9 +72,7 @@ def schedule_fault(op: KernelOp, target: CpuTarget | GpuTarget) -> str | None:
         return message
     if nest is None or nest.reduction is None:
         return None
-    if isinstance(target, GpuTarget):
-        return _gpu_fault(schedule, nest, target)
-    return _order_fault(schedule, nest) or _tile_fault(schedule, nest)
+    return _TEMPLATES[type(target)](schedule, nest, target)
 
 
 def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
@@ -88,6 +86,10 @@ def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
     if first <= axis < axes:
         return None
     return f"vector_axis = {axis}; expected -1 or an axis from {first} to {axes - 1}"
+
+
+def _cpu_fault(schedule: Schedule, nest: Nest, target: CpuTarget) -> str | None:
+    return _order_fault(schedule, nest) or _tile_fault(schedule, nest)
 
 
 def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
@@ -176,6 +178,13 @@ def _gpu_tile_fault(
             f" {target.shared_bytes_per_block} bytes"
         )
     return None
+
+
+_TEMPLATES: Mapping[type[Target], Callable[[Schedule, Nest, Any], str | None]] = {
+    CpuTarget: _cpu_fault,
+    GpuTarget: _gpu_fault,
+}
+"""For each kind of machine: why a reduction's template cannot follow a schedule."""
 
 
 # buffers -----------------------------------------------------------------------------------------
