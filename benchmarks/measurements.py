@@ -20,14 +20,15 @@ from unittest import mock
 
 import numpy as np
 
-import mlc.executable
 import mlc.lowering.loops.contract
+import mlc.native
 from benchmarks.harness import Table, compiled, medians, report, settings, time_text
 from mlc import knobs
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
 from mlc.executable import compile_module
+from mlc.levels import emit_units
 from mlc.passes.plan.schedule import choose_blocks, choose_register_tile
 from mlc.passes.tensor.merge_siblings import MergeSiblingsPass
 from mlc.pipeline import Options, run_pipeline
@@ -205,14 +206,14 @@ def llvm_levels(rounds: int) -> Table:
         for level in range(4):
             with (
                 fresh_cache(),
-                mock.patch.object(mlc.executable, "object_of", partial(object_of, opt_level=level)),
+                mock.patch.object(mlc.native, "object_of", partial(object_of, opt_level=level)),
             ):
                 low = compiled(function).lower(*arrays)
                 options = Options(target=host_target(), threads=1)
                 exe = compile_module(low.module, low.signature, options)
                 calls[str(level)] = partial(exe.builtin, *arrays)
                 loops = run_pipeline(low.module, options)
-                texts = mlc.executable.emit_units(loops, host_target())
+                texts = emit_units(loops, host_target())
             start = time.perf_counter()
             for unit in texts:
                 compile_object(unit.text, host_target(), opt_level=level)

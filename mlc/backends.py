@@ -5,14 +5,26 @@ and what may be left when each level ends. `mlc.pipeline` walks them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from xdsl.dialects.builtin import ModuleOp
+
+from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.lower import scratch_of
+from mlc.native import build_cpu, emit_cpu, load_cpu
+from mlc.runtime.llvm import compile_object, emit_assembly
+from mlc.runtime.support import support
+
+if TYPE_CHECKING:
+    from mlc.runtime.cuda import LoadedProgram
+    from mlc.runtime.entry import LoadedEntry
+
+    Loaded = LoadedEntry | LoadedProgram
 
 Level = Literal["tensor", "plan", "loops", "code"]
 LEVELS: tuple[Level, ...] = ("tensor", "plan", "loops", "code")
@@ -38,21 +50,35 @@ class Stage:
 
 @dataclass(frozen=True)
 class Backend:
-    """A kind of machine: how a program gets there."""
+    """
+    A kind of machine: how a program gets there, stage by stage, and what becomes of its loops. The
+    functions take a target of this kind.
+    """
 
     kind: type[Target]
     stages: tuple[Stage, ...]
     scratch: Callable[[KernelOp], tuple[Scratch, ...]]  # what a kernel needs while it runs
+    emit: Callable[[ModuleOp, Any], list[CodeUnit]]  # loops to LLVM IR
+    assembly: Callable[[str, Any], str]  # of LLVM IR
+    build: Callable[[ModuleOp, Request, Any], Built]  # loops to code
+    load: Callable[[Artifact, Any, Callable[..., object], int | None], Loaded]
+    reserved: Callable[[], Container[str]]  # names that no function may have
+    files: Mapping[str, Callable[[str, Any], bytes]]  # of LLVM IR, by kind; the usual one first
 
     def stage(self, name: Level) -> Stage:
         """The stage of a level."""
         return next(stage for stage in self.stages if stage.name == name)
 
 
-def _scratch_of_phases(kernel: KernelOp) -> tuple[Scratch, ...]:
-    from mlc.lowering.gpu.lower import work_of
+def _as_it_is(llvm: str, _: Target) -> bytes:
+    return llvm.encode()
 
-    return work_of(kernel, frozenset()).scratch
+
+def device():
+    """What GPUs take: imported where a program is for one."""
+    from mlc import device
+
+    return device
 
 
 # What both kinds share
@@ -132,6 +158,16 @@ BACKENDS = (
             ),
         ),
         scratch=scratch_of,
+        emit=emit_cpu,
+        assembly=emit_assembly,
+        build=build_cpu,
+        load=load_cpu,
+        reserved=lambda: support().symbols,
+        files={
+            "obj": compile_object,
+            "ll": _as_it_is,
+            "asm": lambda llvm, target: emit_assembly(llvm, target).encode(),
+        },
     ),
     Backend(
         GpuTarget,
@@ -156,7 +192,16 @@ BACKENDS = (
                 leaves=(*LOOPS_LEAVES, "mlc_gpu.", "mlc_math.exp2_estimate", "mlc_math.saturate"),
             ),
         ),
-        scratch=_scratch_of_phases,
+        scratch=lambda kernel: device().scratch_of_phases(kernel),
+        emit=lambda loops, target: device().emit_kernels(loops, target),
+        assembly=lambda llvm, target: device().emit_ptx(llvm, target),
+        build=lambda loops, request, target: device().build_gpu(loops, request, target),
+        load=lambda artifact, target, slow, n: device().load_gpu(artifact, target, slow, n),
+        reserved=frozenset,
+        files={
+            "ptx": lambda llvm, target: device().emit_ptx(llvm, target).encode(),
+            "ll": _as_it_is,
+        },
     ),
 )  # fmt: skip
 

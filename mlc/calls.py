@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from mlc.command_line import UsageError, arguments_of, sizes_of
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.errors import MlcError
-from mlc.dialects.target import CpuTarget
 from mlc.executable import compile_module
 from mlc.frontend.containers import flatten, unflatten
 from mlc.frontend.spec import TensorSpec
@@ -95,7 +94,7 @@ def _module_function(
         raise UsageError(f"--spec: {args.spec!r}; {path} says the types of its arguments itself")
     module, signature = read_module(path)
     options = options_of_module(module, given, runs=True)
-    if not isinstance(options.target, CpuTarget):
+    if options.target.launches_grids:
         raise MlcError(f"{path} is for {options.target.name}: FILE.mlir runs on CPUs only")
     specs = [TensorSpec(*a.shape, dtype=named_dtype(a.dtype)) for a in signature.args]
     return compile_module(module, signature, options), [*specs]

@@ -6,28 +6,28 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mlc.backends import backend_of
 from mlc.command_line import UsageError, named
 from mlc.dialects.errors import MlcError
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import Target
 from mlc.dialects.target.known import CPUS, GPUS
-from mlc.levels import Levels, assembly
+from mlc.levels import Levels
 from mlc.opt import read_text
-from mlc.runtime.llvm import LLVMTextError, compile_object
+from mlc.runtime.llvm import LLVMTextError
 from mlc.runtime.probe import host_target
 
 KINDS = {"ll": ".ll", "asm": ".s", "obj": ".o", "ptx": ".ptx"}
-Target = CpuTarget | GpuTarget
 
 
 def kinds_of(text: str | None, target: Target) -> list[str]:
     """``ll,asm`` as kinds of code that a target has; UsageError or MlcError where it has not."""
     if text is None:
-        return ["ptx" if isinstance(target, GpuTarget) else "obj"]
+        return [next(iter(backend_of(target).files))]
     kinds = text.split(",")
     for kind in kinds:
         if kind not in KINDS:
             raise UsageError(f"--emit {kind}: expected some of {', '.join(KINDS)}")
-        if kind not in (("ll", "ptx") if isinstance(target, GpuTarget) else ("ll", "asm", "obj")):
+        if kind not in backend_of(target).files:
             wanted = "a GPU, such as --target cuda:sm_90a" if kind == "ptx" else "a CPU"
             raise MlcError(f"--emit {kind} needs {wanted}; found {target.name}")
     return kinds
@@ -73,12 +73,7 @@ def _places(kinds: Sequence[str], name: str, output: str | None) -> list[tuple[s
 
 
 def _written(kind: str, path: Path, llvm: str, target: Target) -> Path:
-    if kind == "ll":
-        path.write_text(llvm, encoding="utf-8")
-    elif isinstance(target, CpuTarget) and kind == "obj":
-        path.write_bytes(compile_object(llvm, target))
-    else:
-        path.write_text(assembly(llvm, target), encoding="utf-8")
+    path.write_bytes(backend_of(target).files[kind](llvm, target))
     return path
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import (
@@ -13,41 +12,28 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
 
 from mlc import knobs
-from mlc.backends import Level
-from mlc.dialects.dims import Dim, product
-from mlc.dialects.errors import MlcError
-from mlc.dialects.plan import KernelOp
+from mlc.artifact import FORMAT, Artifact, Request
+from mlc.backends import Level, backend_of
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
-from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
-from mlc.dialects.tensor.tiles import TilesOp, bounds_of
-from mlc.levels import CodeUnit, Levels, emit_units
-from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
-from mlc.lowering.entry_shim import emit_shim
-from mlc.passes.cost import Work, predicted_ns
+from mlc.levels import Levels
+from mlc.memory import memory_plan_of
+from mlc.passes.cost import Work
 from mlc.passes.report import Plan, by_source_line, total
-from mlc.passes.timeline import Memory, trips_of
+from mlc.passes.timeline import Memory
 from mlc.pipeline import Dump, Options, Report, level_of, run_pipeline
 from mlc.runtime.cache import object_cache, object_key
-from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.jit import LoadError
-from mlc.runtime.llvm import emit_assembly
-from mlc.runtime.objects import CompiledObject, object_of
-from mlc.runtime.support import support
-from mlc.sites import Site, raiser, sites_of
+from mlc.sites import sites_of
 
 if TYPE_CHECKING:
+    from mlc.backends import Loaded
     from mlc.profile import Profile
-    from mlc.runtime.cuda import LoadedProgram
     from mlc.why_not import Calls, Edge, WhyNot
-
-UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +72,8 @@ class Executable:
     def __init__(
         self,
         program: Levels,
-        entry: LoadedEntry | LoadedProgram,
-        sites: Sequence[Site],
+        artifact: Artifact,
+        entry: Loaded,
         *,
         from_cache: bool,
         times_s: Mapping[str, float],
@@ -95,7 +81,7 @@ class Executable:
         self.levels = program  # the program at every level, for reports
         self.entry = entry
         self.builtin = entry.builtin
-        self.sites = tuple(sites)
+        self.artifact = artifact
         self.times_s = dict(times_s)  # stage -> seconds
         self.compilations = 0 if from_cache else 1
         self.cache_hits = 1 if from_cache else 0
@@ -142,7 +128,7 @@ class Executable:
 
     def memory(self, **sizes: int) -> Memory:
         """What a call allocates, for these values of the symbols."""
-        return self.levels.memory(sizes)
+        return self.levels.memory(sizes, self.artifact.memory)
 
     def profile(self, *arguments: object, seconds: float = 0.2) -> Profile:
         """Seconds of each kernel of `plan()`, measured in calls that follow one another."""
@@ -224,140 +210,88 @@ def compile_module(
     symbols for which costs are reported. The module must not be used afterwards; `source` is the
     same module, which nobody rewrites: reports take the user's lines from it.
     """
-    sizes = sizes or {}
-    if isinstance(options.target, GpuTarget):
-        exe = _build_for_gpu(module, signature, options, options.target, slow=slow, sizes=sizes)
-        exe.levels.fresh = source
-        return exe
-    target = cpu_of(options)
     start = time.perf_counter()
+    backend = backend_of(options.target)
     function = entry_function(module)
     name = function.sym_name.data
-    if name in support().symbols:  # the code calls a C function of this name
+    if name in backend.reserved():  # the code calls a C function of this name
         name += "_"
         function.properties["sym_name"] = StringAttr(name)
         source = None
-    program = Levels(str(module), name, signature, options, sizes, fresh=source)
-    key = _key(program, function)
-    report = Report()
-    # a dump shows the passes, so they have to run
-    lookup = knobs.current().dump is None
-    artifact = object_cache().get(key) if lookup else None
+    program = Levels(str(module), name, signature, options, sizes or {}, fresh=source)
     slow = slow if slow is not None else _refuse(name, signature)
+    key, report = _key(program, function), Report()
+    # a dump shows the passes, so they have to run
+    packed = object_cache().get(key) if knobs.current().dump is None else None
     loading = time.perf_counter()
-    loaded = None if artifact is None else _loaded_from_cache(artifact, program, slow)
+    loaded = None if packed is None else _loaded_from_cache(packed, program, slow)
     known = loaded is not None
     if known and source is None:
         program.fresh = module
     if loaded is None:
-        compiled = _compile(module, program, target, report, fresh=artifact is not None)
-        object_cache().put(key, compiled)
+        artifact = _artifact(module, program, report, fresh=packed is not None)
+        object_cache().put(key, artifact.pack())
         loading = time.perf_counter()
-        loaded = _loaded(compiled, program, slow)
-    entry, sites = loaded
+        loaded = artifact, _loaded(artifact, program, slow)
     end = time.perf_counter()
     times = {**report.stage_s(), "load": end - loading, "total": end - start}
-    return Executable(program, entry, sites, from_cache=known, times_s=times)
-
-
-def _loaded(
-    artifact: bytes, program: Levels, slow: Callable[..., object]
-) -> tuple[LoadedEntry, list[Site]]:
-    """The entry of an artifact, and what may go wrong in it."""
-    sites, images = _unpacked(artifact)
-    entry = load_entry(
-        images,
-        program.name,
-        program.signature,
-        slow=slow,
-        on_error=raiser(sites),
-        thread_count=program.options.threads,
-    )
-    return entry, sites
-
-
-def _loaded_from_cache(
-    artifact: bytes, program: Levels, slow: Callable[..., object]
-) -> tuple[LoadedEntry, list[Site]] | None:
-    """As `_loaded`; None where the artifact cannot be loaded: it counts as none."""
-    try:
-        return _loaded(artifact, program, slow)
-    except LoadError:
-        return None
-
-
-def _build_for_gpu(
-    module: ModuleOp,
-    signature: EntrySignature,
-    options: Options,
-    target: GpuTarget,
-    *,
-    slow: Callable[..., object] | None,
-    sizes: Mapping[str, int],
-) -> Executable:
-    """As `build`, for this process's GPU. Kernels' PTX is cached, the plan is not."""
-    from mlc.lowering.gpu import emit_gpu
-    from mlc.runtime.cuda import load_program
-
-    start = time.perf_counter()
-    name = entry_function(module).sym_name.data
-    levels = Levels(str(module), name, signature, options, sizes)
-    report = Report()
-    loops = _lowered(module, levels, report, Dump.for_function(name))
-    emitting = time.perf_counter()
-    program = emit_gpu(loops, target)
-    levels.code = [CodeUnit(k.name, k.llvm) for k in program.kernels]
-    sites = sites_of(loops)
-    loading = time.perf_counter()
-    entry = load_program(
-        program,
-        signature,
-        target,
-        slow=slow if slow is not None else _refuse(name, signature),
-        on_error=raiser(sites),
-    )
-    end = time.perf_counter()
-    times = {"emit": loading - emitting, "load": end - loading, "total": end - start}
-    times = {**report.stage_s(), **times}
-    return Executable(levels, entry, sites, from_cache=False, times_s=times)
+    return Executable(program, *loaded, from_cache=known, times_s=times)
 
 
 def _key(program: Levels, function: FuncOp) -> str:
-    """The first key of D20: traced program, options, entry, and the lines of ops that may fail."""
+    """
+    The first key of D20: traced program, options with every figure of the machine (they decide
+    plans), entry, and the lines of ops that may fail.
+    """
     lines = [
         str(op.location)
         for op in function.walk()
         if isinstance(op, TensorOp) and (op.CHECKS or isinstance(op, ReduceOp))
     ]
     parts = (program.traced, program.options.key(), repr(program.signature), "\n".join(lines))
-    return object_key(b"program", *(part.encode() for part in parts))
+    return object_key(FORMAT, *(part.encode() for part in parts))
 
 
-def _compile(
-    module: ModuleOp, program: Levels, target: CpuTarget, report: Report, *, fresh: bool
-) -> bytes:
-    """The artifact: sites and objects of a program; `fresh`: not even objects from the cache."""
+def _loaded(artifact: Artifact, program: Levels, slow: Callable[..., object]) -> Loaded:
+    target, threads = program.options.target, program.options.threads
+    return backend_of(target).load(artifact, target, slow, threads)
+
+
+def _loaded_from_cache(
+    packed: bytes, program: Levels, slow: Callable[..., object]
+) -> tuple[Artifact, Loaded] | None:
+    """An artifact and its entry; None where it cannot be read or loaded: it counts as none."""
+    try:
+        artifact = Artifact.unpack(packed)
+        return artifact, _loaded(artifact, program, slow)
+    except LoadError:
+        return None
+
+
+def _artifact(module: ModuleOp, program: Levels, report: Report, *, fresh: bool) -> Artifact:
+    """A program compiled; `fresh`: not even objects come from the cache."""
     dump = Dump.for_function(program.name)
+    target = program.options.target
+    backend = backend_of(target)
     loops = _lowered(module, program, report, dump)
-    start = time.perf_counter()
-    program.code = emit_units(loops, target)
-    work_ns = predicted_ns(_runs(module), target)
-    shim = CodeUnit(
-        f"{program.name}.shim", emit_shim(program.signature, program.name, work_ns=work_ns)
-    )
-    report.passes.append(("emit", time.perf_counter() - start))
-    objects: list[CompiledObject] = []
-    for unit in program.code:
-        found = object_of(unit.text, target, fresh=fresh)
-        objects.append(found)
-        if dump is not None:
-            dump.write_text(unit.name, "ll", unit.text, found.compile_s)
-    objects.append(object_of(shim.text, target, opt_level=SHIM_OPT_LEVEL, fresh=fresh))
+    request = Request(name=program.name, signature=program.signature, planned=module, fresh=fresh)
+    built = backend.build(loops, request, target)
+    program.code = list(built.units)
+    report.passes += [("emit", built.emit_s), ("llvm", sum(built.compile_s))]
     if dump is not None:
-        assembly = "\n".join(emit_assembly(unit.text, target) for unit in program.code)
+        for unit, seconds in zip(built.units, built.compile_s, strict=False):
+            dump.write_text(unit.name, "ll", unit.text, seconds)
+        assembly = "\n".join(backend.assembly(unit.text, target) for unit in built.units)
         dump.write_text(program.name, "s", assembly, 0.0)
-    report.passes.append(("llvm", sum(o.compile_s for o in objects)))
-    return _packed(sites_of(loops), [o.image for o in objects])
+    return Artifact(
+        name=program.name,
+        isa=target.isa(),
+        signature=program.signature,
+        sites=tuple(sites_of(loops)),
+        kernels=built.kernels,
+        host=built.host,
+        memory=memory_plan_of(loops),
+    )
 
 
 def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | None) -> ModuleOp:
@@ -369,42 +303,6 @@ def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | Non
         return module
     program.planned = run_pipeline(module, options, until="plan", report=report, dump=dump)
     return run_pipeline(program.planned, options, done="plan", report=report, dump=dump)
-
-
-def cpu_of(options: Options) -> CpuTarget:
-    if isinstance(options.target, CpuTarget):
-        return options.target
-    raise MlcError(
-        f"target {options.target.name!r} is a GPU: this build makes code for CPUs;"
-        ' use target="host" or mlc build --emit ptx'
-    )
-
-
-def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
-    """Each kernel and how often a call runs it."""
-    found: list[tuple[KernelOp, Dim]] = []
-
-    def visit(op: Operation, times: Dim) -> None:
-        if isinstance(op, KernelOp):
-            found.append((op, times))
-            return
-        inside = times * _trips(op) if isinstance(op, ForOp | WhileOp | TilesOp) else times
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block.ops:
-                    visit(inner, inside)
-
-    visit(module, Dim.const(1))
-    return found
-
-
-def _trips(loop: ForOp | WhileOp | TilesOp) -> Dim:
-    if isinstance(loop, TilesOp):
-        largest = bounds_of(loop)
-        loops = zip(loop.extents, loop.steps, strict=True)
-        return product((n.substitute(largest) + step - 1) // step for n, step in loops)
-    known = trips_of(loop)
-    return Dim.const(UNKNOWN_TRIPS) if known is None else known
 
 
 def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:
@@ -419,22 +317,3 @@ def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:
         raise TypeError(f"{name} is compiled for ({wanted}), found ({found})")
 
     return refuse
-
-
-def _packed(sites: Sequence[Site], images: Sequence[bytes]) -> bytes:
-    head = json.dumps({"sites": [asdict(s) for s in sites], "sizes": [len(i) for i in images]})
-    return len(head.encode()).to_bytes(8, "little") + head.encode() + b"".join(images)
-
-
-def _unpacked(artifact: bytes) -> tuple[list[Site], list[bytes]]:
-    """What `_packed` was given; LoadError for bytes that it did not make."""
-    start = 8 + int.from_bytes(artifact[:8], "little")
-    images: list[bytes] = []
-    try:
-        head = json.loads(artifact[8:start])
-        for size in head["sizes"]:
-            images.append(artifact[start : start + size])
-            start += size
-        return [Site(**site) for site in head["sites"]], images
-    except (ValueError, LookupError, TypeError) as error:
-        raise LoadError(f"no artifact of mlc: {error}") from None

@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import FuncOp
 
-from mlc.backends import LEVELS, Level
+from mlc.artifact import CodeUnit, MemoryPlan
+from mlc.backends import LEVELS, Level, backend_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.signature import EntrySignature
-from mlc.dialects.target import CpuTarget, GpuTarget
-from mlc.lowering.emit import emit_kernel, emit_main, joined
+from mlc.dialects.target import Target
+from mlc.lowering.emit import joined
 from mlc.memory import memory_of_plan
 from mlc.passes.remarks import Remark, listening
 from mlc.passes.report import Plan, plan_of
 from mlc.passes.timeline import Memory
 from mlc.pipeline import Options, run_pipeline
-from mlc.runtime.llvm import emit_assembly
 
 if TYPE_CHECKING:
     from mlc.passes.explain.explanation import Explanation
 
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
-
-
-@dataclass(frozen=True)
-class CodeUnit:
-    """One LLVM module (D14)."""
-
-    name: str
-    text: str
 
 
 class Levels:
@@ -122,10 +112,12 @@ class Levels:
             planned, self.options.target, self.known_sizes(sizes), self.options.thread_count()
         )
 
-    def memory(self, sizes: Mapping[str, int]) -> Memory:
-        """Bytes of a call, and what lies where while each kernel runs."""
+    def memory(self, sizes: Mapping[str, int], plan: MemoryPlan | None = None) -> Memory:
+        """
+        Bytes of a call, and what lies where while each kernel runs. `plan`: its code's, if known.
+        """
         known, threads = self.known_sizes(sizes), self.options.thread_count()
-        return memory_of_plan(self.plan(), known, threads)
+        return memory_of_plan(self.plan(), known, threads, plan=plan)
 
     def remarks(self) -> tuple[Remark, ...]:
         """What the passes had to say."""
@@ -154,23 +146,11 @@ class Levels:
         )
 
 
-def assembly(llvm: str, target: CpuTarget | GpuTarget) -> str:
+def assembly(llvm: str, target: Target) -> str:
     """The assembly of a module of LLVM IR: on a GPU, PTX."""
-    if isinstance(target, GpuTarget):
-        from mlc.runtime.ptx import emit_ptx
-
-        return emit_ptx(llvm, target)
-    return emit_assembly(llvm, target)
+    return backend_of(target).assembly(llvm, target)
 
 
-def emit_units(loops: ModuleOp, target: CpuTarget | GpuTarget) -> list[CodeUnit]:
+def emit_units(loops: ModuleOp, target: Target) -> list[CodeUnit]:
     """LLVM IR of each function of a loops-level module, the entry last; on GPUs, of each kernel."""
-    if isinstance(target, GpuTarget):
-        from mlc.lowering.gpu import emit_gpu
-
-        return [CodeUnit(k.name, k.llvm) for k in emit_gpu(loops, target).kernels]
-    functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
-    kernels = [f for f in functions if "mlc.entry" not in f.attributes]
-    entries = [f for f in functions if "mlc.entry" in f.attributes]
-    units = [CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels]
-    return units + [CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries]
+    return backend_of(target).emit(loops, target)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan
 from mlc.backends import backend_of
 from mlc.dialects import par
 from mlc.dialects.plan import KernelOp
@@ -18,33 +17,6 @@ from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.loops.lower import reserved_bytes
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.passes.timeline import Memory, memory_of, sizes_at
-
-SIZE, THREADS, CONSTANT = "size", "threads", "constant"
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """
-    The bytes that a call reserves for intermediate values, as a program: (what, numbers) of each
-    step, whose numbers are those of earlier steps but for ("size", which of the signature's
-    symbols), ("constant", its value) and ("threads",). The last is the result; none: no bytes.
-    """
-
-    steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
-
-    def arena_bytes(self, sizes: Sequence[int], threads: int) -> int:
-        """The bytes, for these values of the symbols."""
-        found: list[int] = [0]
-        for what, numbers in self.steps:
-            if what == SIZE:
-                found.append(sizes[numbers[0]])
-            elif what == THREADS:
-                found.append(threads)
-            elif what == CONSTANT:
-                found.append(numbers[0])
-            else:
-                found.append(_ARITHMETIC[what](*(found[1 + k] for k in numbers)))
-        return found[-1]
 
 
 def memory_plan_of(loops: ModuleOp) -> MemoryPlan:
@@ -78,21 +50,6 @@ def _number(
     known[value] = len(steps)
     steps.append(step)
     return known[value]
-
-
-def _quotient(a: int, b: int) -> int:
-    return a // b
-
-
-_ARITHMETIC: dict[str, Callable[..., int]] = {
-    "arith.addi": operator.add,
-    "arith.subi": operator.sub,
-    "arith.muli": operator.mul,
-    "arith.divui": _quotient,
-    "arith.floordivsi": _quotient,
-    "arith.minsi": min,
-    "arith.maxsi": max,
-}
 
 
 def memory_of_plan(

@@ -121,7 +121,7 @@ def test_only_targets_tell_their_kinds_apart() -> None:
     kinds = {"CpuTarget", "GpuTarget"}
     bad = [
         where(path, node.lineno)
-        for path in python_files("frontend", "passes", "lowering", "runtime")
+        for path in python_files("mlc", "frontend", "passes", "lowering", "runtime")
         for node in ast.walk(syntax(path))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
         if kinds & {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from mlc.dialects import abi
 from mlc.dialects.dtypes import DType, named_dtype
-from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, GpuProgram
+from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan
 from mlc.dialects.signature import ArgSpec, EntrySignature, solve, solved
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.runtime.cuda.dlpack import (
@@ -25,7 +25,6 @@ from mlc.runtime.cuda.driver import Block, Device, GpuError, device
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
 from mlc.runtime.cuda.recording import Launched, Made, Recorder, Recording, exchange_api
 from mlc.runtime.cuda.staging import Staging, packed
-from mlc.runtime.ptx import emit_ptx
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,7 +74,8 @@ class _Out:
 
 
 def load_program(
-    program: GpuProgram,
+    plan: LaunchPlan,
+    ptx: Mapping[str, str],
     signature: EntrySignature,
     target: GpuTarget,
     *,
@@ -84,7 +84,7 @@ def load_program(
 ) -> LoadedProgram:
     """
     The program on this process's GPU. GpuError where there is none, or another one than the
-    program is for.
+    program is for. `ptx`: of each kernel, by name.
 
     `slow` gets the arguments that the program does not take. `on_error` raises for a run-time error
     of the kernels.
@@ -96,8 +96,7 @@ def load_program(
             f"the program is compiled for {target.sm}, the GPU ({found.name}) has compute "
             f'capability {have}; compile it with target="cuda"'
         )
-    ptx = {kernel.name: emit_ptx(kernel.llvm, target) for kernel in program.kernels}
-    return LoadedProgram(found, program, ptx, signature, slow=slow, on_error=on_error)
+    return LoadedProgram(found, plan, ptx, signature, slow=slow, on_error=on_error)
 
 
 class LoadedProgram:
@@ -106,14 +105,14 @@ class LoadedProgram:
     def __init__(
         self,
         on: Device,
-        program: GpuProgram,
-        ptx: dict[str, str],
+        plan: LaunchPlan,
+        ptx: Mapping[str, str],
         signature: EntrySignature,
         *,
         slow: Callable[..., object],
         on_error: OnError,
     ) -> None:
-        self._device, self._plan, self._signature = on, program.plan, signature
+        self._device, self._plan, self._signature = on, plan, signature
         self._solution = solve(signature)
         self._slow, self._on_error = slow, on_error
         self._arena: Block | None = None

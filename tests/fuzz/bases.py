@@ -86,10 +86,11 @@ def _zoo() -> Iterator[Base]:
     """Small models, through the pipeline for three kinds of machine."""
     import mlc
     from benchmarks.zoo import ZOO
+    from mlc.backends import LEVELS
     from mlc.dialects.target.known import named_target
     from mlc.frontend.compile import Compiled
     from mlc.levels import Levels
-    from mlc.pipeline import LEVELS, Options
+    from mlc.pipeline import Options
 
     for name in MODELS:
         model = ZOO[name]

@@ -20,6 +20,7 @@ from mlc.passes.loop.expand_math import ExpandMathPass
 from mlc.passes.plan.schedule import SchedulePass
 from mlc.passes.tensor.expand_partition import ExpandPartitionPass
 from mlc.runtime.cuda import LoadedProgram, gpu_target, load_program
+from mlc.runtime.ptx import emit_ptx
 from tests.every_op.native import to_plan as planned
 
 Array = NDArray[Any]
@@ -49,6 +50,11 @@ def gpu_program(module: ModuleOp, target: GpuTarget) -> GpuProgram:
     return emit_gpu(loops, target)
 
 
+def ptx_of(program: GpuProgram, target: GpuTarget) -> dict[str, str]:
+    """The PTX of each kernel, by name."""
+    return {kernel.name: emit_ptx(kernel.llvm, target) for kernel in program.kernels}
+
+
 def not_taken(*args: object, **kwargs: object) -> NoReturn:
     """Stands for the slow path of a callable that must not take it."""
     shapes = [getattr(x, "shape", x) for x in args]
@@ -64,7 +70,8 @@ def load(module: ModuleOp, signature: EntrySignature) -> LoadedProgram:
     """A plan-level module on this process's GPU."""
     target = gpu_target()
     program = gpu_program(module, target)
-    return load_program(program, signature, target, slow=not_taken, on_error=on_error)
+    ptx = ptx_of(program, target)
+    return load_program(program.plan, ptx, signature, target, slow=not_taken, on_error=on_error)
 
 
 def compile_plan(module: ModuleOp, signature: EntrySignature) -> Callable[..., tuple[Array, ...]]:

@@ -14,7 +14,6 @@ from xdsl.ir import SSAValue
 from mlc.dialects import launch
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DTYPES, F32, F64, I64
-from mlc.dialects.launch import GpuProgram
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
@@ -25,7 +24,7 @@ from mlc.dialects.tensor.op import OpBuilder
 from mlc.runtime.cuda import driver, program
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
 from tests.every_op.native import Argument, function_module, signature_of, to_plan
-from tests.gpu.native import gpu_program, not_taken
+from tests.gpu.native import gpu_program, not_taken, ptx_of
 from tests.unit.fake_gpu import FakeDevice
 
 N = Dim.symbol("n")
@@ -98,7 +97,10 @@ def _load(monkeypatch: pytest.MonkeyPatch, device: FakeDevice, module: Any) -> A
     monkeypatch.setattr(program, "device", lambda: device)
     signature = signature_of(module)
     compiled = gpu_program(to_plan(module), H200)
-    return program.load_program(compiled, signature, H200, slow=not_taken, on_error=_raise)
+    ptx = ptx_of(compiled, H200)
+    return program.load_program(
+        compiled.plan, ptx, signature, H200, slow=not_taken, on_error=_raise
+    )
 
 
 def _sum(b: OpBuilder, x: Sequence[SSAValue]) -> list[SSAValue]:
@@ -262,7 +264,7 @@ def test_the_status_of_a_library_routine_is_a_number() -> None:
 def test_the_host_computes_library_routines() -> None:
     device = FakeDevice()
     signature = EntrySignature((), (), ())
-    empty = GpuProgram("f", (), launch.LaunchPlan(2, 0, 0, 0, (), (), (), fails=False))
+    empty = launch.LaunchPlan(2, 0, 0, 0, (), (), (), fails=False)
     call = program.LoadedProgram(
         cast("driver.Device", device), empty, {}, signature, slow=not_taken, on_error=not_taken
     )

@@ -1,0 +1,191 @@
+"""
+What a compilation makes, as bytes: the one thing that caches hold, for every kind of machine.
+
+Text of JSON says how the parts hang together, and names code and constants, which follow it as they
+are. Nothing is executed to read it.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ModuleOp
+
+from mlc.dialects import launch
+from mlc.dialects.dims import Dim
+from mlc.dialects.launch import LaunchPlan
+from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
+from mlc.runtime.jit import LoadError
+from mlc.sites import Site
+
+FORMAT = b"mlc-artifact-1\n"
+"""Changes with what the fields below mean."""
+
+SIZE, THREADS, CONSTANT = "size", "threads", "constant"
+
+
+@dataclass(frozen=True)
+class CodeUnit:
+    """One LLVM module (D14)."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """One module's code, as its machine takes it: an object file, or PTX."""
+
+    name: str
+    image: bytes
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """
+    The bytes that a call reserves for intermediate values, as a program: (what, numbers) of each
+    step, whose numbers are those of earlier steps but for ("size", which of the signature's
+    symbols), ("constant", its value) and ("threads",). The last is the result; none: no bytes.
+    """
+
+    steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def arena_bytes(self, sizes: Sequence[int], threads: int) -> int:
+        """The bytes, for these values of the symbols."""
+        found: list[int] = []
+        for what, numbers in self.steps:
+            if what == SIZE:
+                found.append(sizes[numbers[0]])
+            elif what == THREADS:
+                found.append(threads)
+            elif what == CONSTANT:
+                found.append(numbers[0])
+            else:
+                found.append(_ARITHMETIC[what](*(found[k] for k in numbers)))
+        return found[-1] if found else 0
+
+
+def _quotient(a: int, b: int) -> int:
+    return a // b
+
+
+_ARITHMETIC: dict[str, Callable[..., int]] = {
+    "arith.addi": operator.add,
+    "arith.subi": operator.sub,
+    "arith.muli": operator.mul,
+    "arith.divui": _quotient,
+    "arith.floordivsi": _quotient,
+    "arith.minsi": min,
+    "arith.maxsi": max,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What code is made of, beside the program's loops."""
+
+    name: str
+    signature: EntrySignature
+    planned: ModuleOp  # for estimates; of a program written as loops these
+    fresh: bool  # not even objects from the cache
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """Code, and what making it took."""
+
+    units: tuple[CodeUnit, ...]  # of which the code was made
+    kernels: tuple[Code, ...]
+    host: tuple[Code, ...] | LaunchPlan
+    emit_s: float
+    compile_s: tuple[float, ...]  # of each unit, then of what belongs to none
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A compiled function that is not loaded."""
+
+    name: str  # the entry's
+    isa: str  # what the code is for, as `Target.isa` says it
+    signature: EntrySignature
+    sites: tuple[Site, ...]  # that may fail at run time, in the order of their numbers from 1
+    kernels: tuple[Code, ...]
+    host: tuple[Code, ...] | LaunchPlan  # the entry and its shim, or what the host interprets
+    memory: MemoryPlan
+
+    def pack(self) -> bytes:
+        """The artifact as bytes."""
+        images: list[bytes] = []
+        said = json.dumps(_plain(self, images), separators=(",", ":"))
+        head = json.dumps([len(said.encode()), *map(len, images)])
+        return b"".join([FORMAT, head.encode(), b"\n", said.encode(), *images])
+
+    @staticmethod
+    def unpack(data: bytes) -> Artifact:
+        """What was packed; LoadError for bytes of another format."""
+        try:
+            if not data.startswith(FORMAT):
+                raise ValueError("it does not begin with the format's name")
+            head, _, rest = data[len(FORMAT) :].partition(b"\n")
+            parts: list[bytes] = []
+            start = 0
+            for size in json.loads(head):
+                parts.append(rest[start : start + size])
+                start += size
+            if start != len(rest):
+                raise ValueError("its parts do not have the sizes that it names")
+            found = _typed(json.loads(parts[0]), parts[1:])
+        except (ValueError, LookupError, TypeError) as error:
+            raise LoadError(f"no artifact of mlc: {error}") from None
+        if not isinstance(found, Artifact):
+            raise LoadError(f"no artifact of mlc: it holds {type(found).__name__}")
+        return found
+
+
+_TYPES: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(Artifact, Code, MemoryPlan, Site, EntrySignature, ArgSpec, ResultSpec, LaunchPlan),
+        *(launch.Compute, launch.Reserve, launch.Launch, launch.ReadNumber, launch.WriteNumber),
+        *(launch.Fail, launch.Library, launch.Branch, launch.Loop, launch.While),
+    )
+}
+_KIND, _IMAGE, _DIM = "$kind", "$image", "$dim"  # no field has such a name
+
+
+def _plain(value: object, images: list[bytes]) -> object:
+    """A value as JSON has it; bytes go to `images`."""
+    if isinstance(value, tuple):
+        return [_plain(x, images) for x in cast("tuple[object, ...]", value)]
+    if isinstance(value, bytes):
+        images.append(value)
+        return {_IMAGE: len(images) - 1}
+    if isinstance(value, Dim):
+        return {_DIM: str(value)}
+    if is_dataclass(value):
+        name = type(value).__name__
+        assert _TYPES[name] is type(value)
+        return {_KIND: name} | {
+            field.name: _plain(getattr(value, field.name), images) for field in fields(value)
+        }
+    assert value is None or isinstance(value, str | int)
+    return value
+
+
+def _typed(value: object, images: Sequence[bytes]) -> object:
+    """The opposite of `_plain`."""
+    if isinstance(value, list):
+        return tuple(_typed(x, images) for x in cast("list[object]", value))
+    if isinstance(value, dict):
+        given = cast("dict[str, Any]", value)
+        if _IMAGE in given:
+            return images[cast("int", given[_IMAGE])]
+        if _DIM in given:
+            return Dim.of(given[_DIM])
+        made = {name: _typed(x, images) for name, x in given.items() if name != _KIND}
+        return cast("object", _TYPES[given[_KIND]](**made))
+    return value
