@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 Kind = Literal["bool", "int", "uint", "float", "complex", "storage"]
 """int and uint: signed and unsigned integers. storage: is only converted, never computed with."""
@@ -147,11 +148,16 @@ _BY_NAME = {dtype.name: dtype for dtype in DTYPES}
 _BY_NUMPY = {dtype.numpy: dtype for dtype in DTYPES}
 
 
+class UnknownElementError(VerifyException, TypeError):
+    """An element type that no dtype has: a TypeError to callers, and what a verifier says."""
+
+
 def dtype_of(element_type: Attribute) -> DType:
-    """The row of an IR element type; TypeError for one that no dtype has."""
+    """The row of an IR element type; UnknownElementError for one that no dtype has."""
     found = _BY_IR.get(element_type)
     if found is None:
-        raise TypeError(f"element type {element_type} is not one of {', '.join(_BY_NAME)}")
+        known = ", ".join(_BY_NAME)
+        raise UnknownElementError(f"element type {element_type} is not one of {known}")
     return found
 
 

@@ -34,6 +34,9 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
     numerics = module.attributes.get("mlc.numerics", StringAttr("standard"))
     if not isinstance(numerics, StringAttr) or numerics.data not in _NUMERICS:
         yield module, f"mlc.numerics = {numerics}; expected one of {', '.join(_NUMERICS)}"
+    limit = module.attributes.get("mlc.peak_bytes")
+    if limit is not None and not (isinstance(limit, IntegerAttr) and limit.value.data >= 1):
+        yield module, f"mlc.peak_bytes = {limit}; expected a number of bytes, 1 or more"
     for function in module.body.block.ops:
         if not isinstance(function, FuncOp):
             yield function, "stands outside of functions; expected functions alone in the module"

@@ -98,6 +98,11 @@ WRONG = {
     "a name without its end": '"' + "a\\n" * 300,
     "brackets without end": "builtin.module attributes {x = " + "[" * 20_000,
     "a fraction of Unicode": "builtin.module attributes {x = ½} {}\n",
+    "a limit below zero": (
+        "builtin.module attributes {mlc.peak_bytes = -1 : i64} {\n"
+        + function("%x: tensor<4xf32>", "tensor<4xf32>", BODY)
+        + "}\n"
+    ),
     "an op outside of functions": (
         "%0 = mlc.iota 0 : tensor<2x3xi64>\n" + function("%x: tensor<4xf32>", "tensor<4xf32>", BODY)
     ),

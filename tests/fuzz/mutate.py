@@ -40,8 +40,11 @@ DIMS = (
     *('"9223372036854775807*N"', '"N // 9223372036854775807"', '"é"', '"' + "-" * 200 + 'N"'),
 )
 SMALL = ("0", "1", "2", "3", "4", "5", "7", "8", "16", "24", "32", "64", "128", "256", "1024", "-1")
-TYPE = re.compile(r"\b(tensor|memref|vector)<((?:(?:\d+|\?|\[\d+\])x)*)([^<>,]+(?:<[^<>]*>)?)")
-ELEMENT = re.compile(r"\b(?:[su]?i\d+|b?f\d+\w*|index|complex<\w+>)(?!\w)")
+TYPE = re.compile(
+    r"\b(tensor|memref|vector|mlc_\w+\.\w+(?=<[\d?]))<((?:(?:\d+|\?|\[\d+\])x)*)"
+    r"([^<>,]+(?:<[^<>]*>)?)"
+)
+ELEMENT = re.compile(r"(?:\b|(?<=[\d?]x))(?:[su]?i\d+|b?f\d+\w*|index|complex<\w+>)(?!\w)")
 
 Mutation = Callable[[random.Random, str], str]
 

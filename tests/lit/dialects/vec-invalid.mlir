@@ -109,3 +109,10 @@ func.func @repeat(%v: vector<3xf32>) {
   %r = mlc_vec.repeat %v : vector<3xf32> to vector<16xf32>
   func.return
 }
+
+// -----
+
+// CHECK: element type f80 is not one of bool
+func.func @no_dtype(%x: !mlc_vec.tile<16x16xf80>) {
+  func.return
+}
