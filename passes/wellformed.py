@@ -35,8 +35,8 @@ def faults(module: ModuleOp) -> Iterator[Fault]:
     if not isinstance(numerics, StringAttr) or numerics.data not in _NUMERICS:
         yield module, f"mlc.numerics = {numerics}; expected one of {', '.join(_NUMERICS)}"
     limit = module.attributes.get("mlc.peak_bytes")
-    if limit is not None and not (isinstance(limit, IntegerAttr) and limit.value.data >= 1):
-        yield module, f"mlc.peak_bytes = {limit}; expected a number of bytes, 1 or more"
+    if limit is not None and not (isinstance(limit, IntegerAttr) and limit.value.data >= 0):
+        yield module, f"mlc.peak_bytes = {limit}; expected a number of bytes"
     for function in module.body.block.ops:
         if not isinstance(function, FuncOp):
             yield function, "stands outside of functions; expected functions alone in the module"
