@@ -34,6 +34,11 @@ from mlc.dialects.target.intrinsics import INTRINSICS, Intrinsic
 
 TILE_ROWS, TILE_BYTES = 16, 64
 """Of a tile register. Source: Intel SDM volume 1, chapter 18, palette 1."""
+TILE_ELEMENTS = tuple(
+    dict.fromkeys(
+        named_dtype(name).register for row in INTRINSICS if row.in_tiles for name in row.dtypes
+    )
+)
 
 
 @irdl_attr_definition
@@ -67,6 +72,9 @@ class TileType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         rows, columns = self.shape
+        if self.element_type not in TILE_ELEMENTS:
+            expected = " or ".join(map(str, TILE_ELEMENTS))
+            raise VerifyException(f"tile of {self.element_type}; expected {expected}")
         if not 1 <= rows <= TILE_ROWS or columns < 1 or not 4 <= self.row_bytes <= TILE_BYTES:
             raise VerifyException(
                 f"tile of {rows} rows of {self.row_bytes} bytes; expected 1 to {TILE_ROWS} rows"
