@@ -147,6 +147,13 @@ def _machine(args: argparse.Namespace) -> int:
     return 0
 
 
+def _tile(args: argparse.Namespace) -> int:
+    from mlc.schedules import of_command_line
+
+    print(of_command_line(args))
+    return 0
+
+
 def _cache(args: argparse.Namespace) -> int:
     from mlc.runtime.cache import object_cache
 
@@ -173,6 +180,7 @@ COMMANDS: dict[str, Command] = {
     "build": _build,
     "explain": _explain,
     "why-not": _why_not,
+    "tile": _tile,
     "machine": _machine,
     "cache": _cache,
 }

@@ -151,6 +151,27 @@ def _machine(to: argparse.ArgumentParser) -> None:
     )
 
 
+def _tile(to: argparse.ArgumentParser) -> None:
+    for name, said in (("m", "rows"), ("n", "columns"), ("k", "summed")):
+        to.add_argument(name, type=int, metavar=name.upper(), help=said)
+    to.add_argument("--batch", type=int, default=1, metavar="N", help="products at once")
+    to.add_argument(
+        "--dtype", default="f32", metavar="NAME", help="of both factors: f32, bf16, i8 …"
+    )
+    to.add_argument(
+        "--transposed", choices=("a", "b", "ab"), default="", help="factors given transposed"
+    )
+    to.add_argument(
+        "--target", default="host", metavar="NAME", help="host, avx2, avx512, amx, neon"
+    )
+    to.add_argument("--threads", type=int, default=1, metavar="N", help="workers (default: 1)")
+    to.add_argument("--measure", action="store_true", help="run the first of them, in turn")
+    to.add_argument(
+        "--first", type=int, default=8, metavar="N", help="print and measure so many (default: 8)"
+    )
+    to.add_argument("--json", action="store_true", help="for programs")
+
+
 def _cache(to: argparse.ArgumentParser) -> None:
     to.add_argument("action", nargs="?", choices=("info", "clear", "verify"), default="info")
 
@@ -161,6 +182,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "build": ("write LLVM IR, assembly, object code or PTX", _build),
     "explain": ("print kernels, costs, memory and decisions", _explain),
     "why-not": ("say why two lines do not share a kernel", _why_not),
+    "tile": ("say how a product of matrices may be cut, and what each way should take", _tile),
     "machine": ("print what mlc knows of this machine", _machine),
     "cache": ("look at, check or empty the cache of compiled code", _cache),
 }

@@ -1,0 +1,254 @@
+"""
+The schedules that a product may have on a CPU, best first: a pure function of values.
+
+Routes, by size: *tiny*, the whole product by one walk of register tiles; *panel*, b read where it
+lies; *blocked*, one or both factors packed; *skinny*, few rows or columns, the large factor
+streamed; *batched*, workers take batches and pack for themselves. Each route offers a few lists of
+words; `predict.py` says what each takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil
+from typing import Literal, get_args
+
+from mlc.dialects.dtypes import named_dtype
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.intrinsics import Intrinsic
+from mlc.dialects.tile.words import Block, Edge, Pack, Register, Split, Via, Word, Words
+from mlc.passes.tile.predict import (
+    Prediction,
+    Problem,
+    predict,
+    step_cycles,
+    usable_rows,
+)
+
+Route = Literal["tiny", "panel", "blocked", "skinny", "batched"]
+ROUTES: tuple[Route, ...] = get_args(Route)
+
+TILES = 3  # register tiles that are tried for each instruction
+DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
+TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
+FEW_ROWS = 48  # of a result, for which b may be streamed where it lies
+WIDEST = 4  # vectors of a register tile's row
+MOST_ROWS = 32  # of it
+TILE_REGISTERS = 8  # SOURCE: Intel SDM volume 1, chapter 18, palette 1
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A list of words for one product, and what it should take."""
+
+    route: Route
+    words: Words
+    predicted: Prediction
+
+    @property
+    def seconds(self) -> float:
+        """Predicted, of the whole product."""
+        return self.predicted.seconds
+
+
+@lru_cache(maxsize=1024)
+def choose_schedule(problem: Problem, target: CpuTarget) -> tuple[Candidate, ...]:
+    """Every candidate of every route that the product may take, the fastest first."""
+    found: dict[Words, Candidate] = {}
+    for route in ROUTES:
+        if refused(route, problem, target) is None:
+            for words in _OFFERS[route](problem, target):
+                found.setdefault(words, Candidate(route, words, predict(problem, words, target)))
+    return tuple(sorted(found.values(), key=lambda c: (c.seconds, len(c.words))))
+
+
+def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
+    """Why a route is none for a product, with the numbers; None where it is one."""
+    p = problem
+    few = [f"{axis} = {size}" for axis, size in (("m", p.m), ("n", p.n)) if size > TINY]
+    apart = "the columns of b lie apart in memory (transposed), so vectors of it need a copy"
+    narrow = [row for row in usable_rows(p.dtypes, target) if _narrow(p, row)]
+    if route == "batched":
+        return "there is one batch" if p.batch == 1 else None
+    if route == "blocked":
+        return None
+    if not any(_in_place(p, row) for row in usable_rows(p.dtypes, target)):
+        return apart if p.b_unit != "n" else "no instruction takes b as it lies"
+    if route == "tiny":
+        return f"{' and '.join(few)}: more than {TINY}" if few else None
+    if route == "panel":
+        widest = max(WIDEST * row.shape[1] for row in usable_rows(p.dtypes, target))
+        return (
+            f"n = {p.n}: more than {widest} columns of one register tile" if p.n > widest else None
+        )
+    return None if narrow else f"m = {p.m} and n = {p.n} fill register tiles"
+
+
+# register tiles
+
+
+def register_tiles(
+    row: Intrinsic, target: CpuTarget, m: int, n: int, *, apart: bool = True
+) -> tuple[tuple[int, int], ...]:
+    """The best (rows, columns) of results in registers, by cycles; what lies outside is counted."""
+    found: list[tuple[float, int, tuple[int, int]]] = []
+    for rows in range(1, MOST_ROWS + 1):
+        for columns in range(1, WIDEST + 1):
+            if not fits_registers(row, rows, columns, target):
+                continue
+            tile = rows * row.shape[0], columns * row.shape[1]
+            computed = ceil(m / tile[0]) * ceil(n / tile[1])
+            cycles = computed * step_cycles(row, rows, columns, target, apart=apart)
+            found.append((cycles, rows * columns, tile))
+    return tuple(tile for _, _, tile in sorted(found)[:TILES])
+
+
+def fits_registers(row: Intrinsic, rows: int, columns: int, target: CpuTarget) -> bool:
+    """Whether the sums and one step's operands fit: of a, one at a time where it is repeated."""
+    if row.in_tiles:
+        return rows * columns + rows + columns <= TILE_REGISTERS
+    lhs = 1 if row.shape[0] == 1 else rows
+    return rows * columns + columns + lhs <= target.num_vector_registers
+
+
+# what each route offers
+
+
+def _tiny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
+    yield from _in_registers(problem, target)
+
+
+def _panel(problem: Problem, target: CpuTarget) -> Iterator[Words]:
+    for words in _in_registers(problem, target):
+        tile = next(w for w in words if isinstance(w, Register))
+        yield (*_dealt("m", problem.m, tile.m, problem.threads), *words)
+
+
+def _in_registers(problem: Problem, target: CpuTarget) -> Iterator[Words]:
+    """No loop but those of register tiles, nothing copied."""
+    for row in usable_rows(problem.dtypes, target):
+        if _in_place(problem, row):
+            for m, n in register_tiles(row, target, problem.m, problem.n):
+                yield _ending(problem, row, Register(m, n))
+
+
+def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
+    """Blocks of columns, of the summed axis and of rows; b packed for all, a for each worker."""
+    team = problem.threads > 1
+    for row, tile, depth, packed in _tiles_and_depths(problem, target):
+        item = _item(row)
+        columns = _rounded(_l3_bytes(target) // 4 // (depth * item), tile.n, problem.n)
+        rows = _rounded(target.l2_bytes // 4 // (depth * item), tile.m, problem.m)
+        if team:
+            rows = min(rows, _share(problem.m, tile.m, problem.threads))
+        outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
+        pack_b = Pack("b", tile.n, row.group, team=team)
+        inner = (Block("m", rows, team=True),) if team else _whole("m", rows, problem.m)
+        pack_a = (Pack("a", tile.m, row.group),) if packed else ()
+        yield (*outer, pack_b, *inner, *pack_a, *_ending(problem, row, tile))
+
+
+def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:
+    """Batches dealt to workers, each of which does one as if it were alone."""
+    one = replace(problem, batch=1, threads=1)
+    deal = Block("g", 1, team=problem.threads > 1)
+    for offer in (_tiny, _blocked) if problem.b_unit == "n" else (_blocked,):
+        for words in offer(one, target):
+            yield (deal, *words)
+
+
+def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
+    """b streams once; workers take columns, or parts of the sum."""
+    for row in usable_rows(problem.dtypes, target):
+        if not (_narrow(problem, row) and _in_place(problem, row)):
+            continue
+        for m, n in register_tiles(row, target, problem.m, problem.n):
+            end = _ending(problem, row, Register(m, n))
+            dealt = _dealt("n", problem.n, n, problem.threads)
+            yield (*dealt, *end)
+            for depth in DEPTHS:
+                if depth < problem.k and m < problem.m:
+                    yield (*dealt, Block("k", depth), *end)
+            if problem.threads > 1 and problem.k >= 2 * problem.threads:
+                yield (Split("k", problem.threads), *end)
+
+
+_OFFERS = {
+    "tiny": _tiny, "panel": _panel, "blocked": _blocked, "skinny": _skinny, "batched": _batched,
+}  # fmt: skip
+
+
+# words
+
+
+def _tiles_and_depths(
+    problem: Problem, target: CpuTarget
+) -> Iterator[tuple[Intrinsic, Register, int, bool]]:
+    """Instruction, register tile, block of the summed axis, and whether a is packed."""
+    for row in usable_rows(problem.dtypes, target):
+        for packed in (False, True) if _a_in_place(problem, row) else (True,):
+            for m, n in register_tiles(row, target, problem.m, problem.n, apart=not packed):
+                fitting = target.l1d_bytes // (n * _item(row)) // 64 * 64  # a panel in level 1
+                depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
+                for depth in sorted(depths | {min(problem.k, 1024)}):
+                    yield row, Register(m, n), depth, packed
+
+
+def _ending(problem: Problem, row: Intrinsic, tile: Register) -> Words:
+    """Register tile, instruction, and what happens at edges."""
+    edges: list[Word] = []
+    if problem.m % tile.m:
+        edges.append(Edge("m", "pack" if row.in_tiles else "clamp"))
+    if problem.n % tile.n:
+        edges.append(Edge("n", "pack" if row.in_tiles else "mask"))
+    if problem.k % row.shape[2]:
+        edges.append(Edge("k", "pack"))
+    return (tile, Via(row.name), *edges)
+
+
+def _whole(axis: str, step: int, extent: int) -> Words:
+    """A loop over blocks, where there are several."""
+    return (Block(axis, step),) if step < extent else ()
+
+
+def _dealt(axis: str, extent: int, unit: int, threads: int) -> Words:
+    """A loop whose trips workers share, where there are workers."""
+    return (Block(axis, _share(extent, unit, threads), team=True),) if threads > 1 else ()
+
+
+def _share(extent: int, unit: int, threads: int) -> int:
+    """Equal parts of whole register tiles, one for each worker."""
+    return ceil(ceil(extent / unit) / threads) * unit
+
+
+def _rounded(size: int, unit: int, extent: int) -> int:
+    """Whole register tiles, of at most `size` and of no more than there are; equal blocks."""
+    most = max(1, size // unit)
+    tiles = ceil(extent / unit)
+    return ceil(tiles / ceil(tiles / most)) * unit
+
+
+def _item(row: Intrinsic) -> int:
+    return named_dtype(row.dtypes[1]).bytes
+
+
+def _l3_bytes(target: CpuTarget) -> int:
+    return target.l3_bytes or 4 * target.l2_bytes
+
+
+def _narrow(problem: Problem, row: Intrinsic) -> bool:
+    """Whether b is read for so few rows that a copy of it hardly pays, or is less than a vector."""
+    return problem.m <= FEW_ROWS or problem.n < row.shape[1]
+
+
+def _in_place(problem: Problem, row: Intrinsic) -> bool:
+    """Whether an instruction can take both factors as they lie."""
+    same = problem.dtypes[1] == row.dtypes[1]
+    return row.group == 1 and problem.b_unit == "n" and same and not row.in_tiles
+
+
+def _a_in_place(problem: Problem, row: Intrinsic) -> bool:
+    """Whether a is read as it lies: element by element, or groups that lie side by side."""
+    return row.group == 1 or (problem.a_unit == "k" and problem.dtypes[0] == row.dtypes[0])

@@ -1,0 +1,360 @@
+"""
+What a list of words moves and takes, for a product of known sizes on a CPU: values in, values out.
+
+Seconds are writes + max(reads, arithmetic and the part of reads that it does not hide) + copies +
+starts, per worker. Reads of a level are what `loads.py` counts into the level above and not into
+the level itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, gcd, log2, prod
+from typing import Literal, TypeVar
+
+from mlc.dialects.dtypes import named_dtype
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
+from mlc.dialects.tile.words import Block, Pack, Register, Split, Via, Word, Words
+from mlc.passes.tile.loads import AXES, Nest
+
+_W = TypeVar("_W", bound=Word)
+
+LOADS_PER_CYCLE = 2  # SOURCE: Intel and AMD optimization guides, Arm Neoverse N1 and V1
+ROW_ADDRESSES = 11  # of the registers for integers, what a register tile's loop leaves for rows
+TILE_LOAD_CYCLES = 8  # of a tile register. SOURCE: Intel optimization manual, chapter 20
+TILE_CYCLES = 25.0  # around a register tile's loop. Measured: docs/measurements.md, Cost model
+LOAD_SHARE = 0.28  # of a load that multiplying does not hide. Measured: docs/measurements.md,
+# Register tiles
+PACK_CYCLES = 2.0  # a vector moved into a panel. Measured: as above
+PAGE_CYCLES = (
+    7.0  # a page that the first of two translation buffers lacks. SOURCE: as LOADS_PER_CYCLE
+)
+PAGES = 64  # that it holds. SOURCE: as above
+READ_SHARE = (
+    0.2  # of reads that arithmetic does not hide. Measured: docs/measurements.md, Reads under
+)
+# arithmetic
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """C[g, m, n] = sum over k of A[g, m, k] · B[g, k, n], by values alone."""
+
+    m: int
+    n: int
+    k: int
+    batch: int = 1
+    dtypes: tuple[str, str, str] = ("f32", "f32", "f32")
+    """Of a, b and the sums."""
+    a_unit: Literal["k", "m"] = "k"
+    """The axis of a whose elements lie side by side; "m" where a is given transposed."""
+    b_unit: Literal["n", "k"] = "n"
+    """Likewise of b."""
+    a_shared: bool = False
+    """Whether all batches read one a."""
+    b_shared: bool = False
+    threads: int = 1
+
+    @property
+    def macs(self) -> int:
+        """Multiplications."""
+        return self.batch * self.m * self.n * self.k
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """Of each operand."""
+        shared = {"a": self.a_shared, "b": self.b_shared, "c": False}
+        return {x: axes[1:] if shared[x] else axes for x, axes in AXES.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Of one worker, the slowest: what it loads and how long it takes."""
+
+    loads: float
+    """Load instructions for each instruction that multiplies."""
+    bytes: tuple[int, ...]
+    """Read by one worker from level 1, 2, 3 and memory, copies apart."""
+    core_s: float
+    read_s: float
+    write_s: float
+    pack_s: float
+    start_s: float
+    workers: int
+
+    @property
+    def seconds(self) -> float:
+        """Of the call."""
+        both = max(self.read_s, self.core_s + READ_SHARE * self.read_s)
+        return self.write_s + both + self.pack_s + self.start_s
+
+
+@lru_cache(maxsize=4096)
+def predict(problem: Problem, words: Words, target: CpuTarget) -> Prediction:
+    """What these words make of the product. ValueError where they lack `register` or `via`."""
+    row, tile = row_of(problem, words, target), _one(words, Register)
+    teams = [w for w in words if (isinstance(w, Block) and w.team) or isinstance(w, Split)]
+    nest, workers = _nest_of_worker(problem, words, row, problem.threads if teams else 1)
+    walk = _Walk(problem, words, target, row, tile, nest, workers)
+    return walk.prediction()
+
+
+def row_of(problem: Problem, words: Words, target: CpuTarget) -> Intrinsic:
+    """The instruction that `via` names, for operands that the product's widen to."""
+    name = _one(words, Via).row
+    fitting = [row for row in usable_rows(problem.dtypes, target) if row.name == name]
+    return fitting[0] if fitting else row_named(name, target, [*map(named_dtype, problem.dtypes)])
+
+
+@lru_cache(maxsize=256)
+def usable_rows(dtypes: tuple[str, str, str], target: CpuTarget) -> tuple[Intrinsic, ...]:
+    """The instructions for sums of this dtype whose operands hold these of the factors."""
+    a, b, c = dtypes
+    return tuple(
+        row
+        for row in rows_of(target)
+        if row.dtypes[2] == c and _holds(row, 0, a) and _holds(row, 1, b)
+        and not (row.name == "mul_add" and named_dtype(c).is_inexact)
+    )  # fmt: skip
+
+
+_WIDER = {"f16": ("f32",), "bf16": ("f32",), "i8": ("i16", "i32"), "u8": ("i16", "i32"),
+          "i16": ("i32",), "u16": ("i32",)}  # fmt: skip
+
+
+def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
+    wanted = row.dtypes[operand]
+    moved = row.name == "dot_u8s8" and operand == 0 and dtype == "i8"  # by 128, and corrected
+    return wanted == dtype or wanted in _WIDER.get(dtype, ()) or moved
+
+
+def _one(words: Words, kind: type[_W]) -> _W:
+    """The only word of a kind."""
+    found = [word for word in words if isinstance(word, kind)]
+    if len(found) != 1:
+        raise ValueError(f"schedule: {len(found)} words {kind.NAME}; expected one")
+    return found[0]
+
+
+def _nest_of_worker(
+    problem: Problem, words: Words, row: Intrinsic, threads: int
+) -> tuple[Nest, int]:
+    """The loops of the worker with the most to do, and how many work."""
+    left = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
+    mine, steps, workers = dict(left), list[tuple[str, int]](), 1
+    for word in words:
+        if not isinstance(word, Block | Split):
+            continue
+        extent = left[word.axis]
+        step = min(word.step, extent) if isinstance(word, Block) else ceil(extent / word.parts)
+        if threads > 1 and (isinstance(word, Split) or word.team):
+            trips = ceil(extent / step)
+            workers = min(threads, trips)
+            mine[word.axis] = min(mine[word.axis], ceil(trips / workers) * step)
+        steps.append((word.axis, step))
+        left[word.axis] = step
+    tile = _one(words, Register)
+    if left["g"] > 1:
+        steps.insert(0, ("g", 1))
+    steps += [("n", tile.n), ("m", tile.m), ("k", row.shape[2])]
+    return Nest.of(mine, steps, problem.axes), workers
+
+
+class _Walk:
+    """One worker's nest, walked once."""
+
+    def __init__(
+        self, problem: Problem, words: Words, target: CpuTarget, row: Intrinsic, tile: Register,
+        nest: Nest, workers: int,
+    ) -> None:  # fmt: skip
+        self.problem, self.words, self.target = problem, words, target
+        self.row, self.tile, self.nest, self.workers = row, tile, nest, workers
+        self.packed = {w.operand: w for w in words if isinstance(w, Pack)}
+        source = dict(zip("abc", (named_dtype(x).bytes for x in problem.dtypes), strict=True))
+        held = dict(zip("abc", (named_dtype(x).bytes for x in row.dtypes), strict=True))
+        self.source = source
+        self.item = {x: held[x] if x in self.packed else source[x] for x in "abc"}
+        self.footprints = nest.footprints(self.item)
+
+    def prediction(self) -> Prediction:
+        steps, instructions, cycles, loads = self.tile_step()
+        read, read_s = self.reads()
+        core = (steps * cycles + self.tiles() * TILE_CYCLES) / self.target.clock_hz
+        return Prediction(
+            loads=loads / instructions,
+            bytes=(round(steps * loads * self.load_bytes()), *read),
+            core_s=core,
+            read_s=read_s,
+            write_s=self.writes(),
+            pack_s=sum(self.packing(word) for word in self.packed.values()),
+            start_s=self.starts(),
+            workers=self.workers,
+        )
+
+    # arithmetic ------------------------------------------------------------------------------
+
+    def tiles(self) -> float:
+        """Register tiles, one for each block of the summed axis."""
+        total = 1.0
+        for loop in self.nest.loops[:-1]:
+            total *= loop.trips
+        return total
+
+    def tile_step(self) -> tuple[float, int, float, int]:
+        """Steps along the summed axis, and of one: instructions, cycles and load instructions."""
+        steps = self.tiles() * self.nest.loops[-1].trips
+        rows, columns = step_shape(self.row, self.tile)
+        apart = "a" not in self.packed
+        loads = rows + columns + (row_addresses(self.row, rows) if apart else 0)
+        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
+        return steps, rows * columns, cycles, loads
+
+    def load_bytes(self) -> float:
+        """Of one load instruction, on average: a vector of b, a group of a, or a tile."""
+        rows, columns = step_shape(self.row, self.tile)
+        m, n, k = self.row.shape
+        return (rows * m * k * self.item["a"] + columns * n * k * self.item["b"]) / (rows + columns)
+
+    # memory ----------------------------------------------------------------------------------
+
+    def capacities(self) -> tuple[float, float, float]:
+        """Of levels 1 to 3, for one worker."""
+        t = self.target
+        sharing = max(1, min(self.workers, t.cores_per_l3))
+        return t.l1d_bytes, t.l2_bytes, (t.l3_bytes or t.l2_bytes) / sharing
+
+    def rates(self) -> tuple[float, float, float]:
+        """Bytes each second from level 2, 3 and memory, for one worker."""
+        t = self.target
+        memory = min(t.memory_read_bytes_per_s, t.memory_read_all_cores_bytes_per_s / self.workers)
+        return t.l2_read_bytes_per_s, t.l3_read_bytes_per_s or memory, memory
+
+    def into(self, operand: str) -> list[float]:
+        """Bytes of an operand that come into levels 1, 2 and 3."""
+        found: list[float] = []
+        for level, capacity in enumerate(self.capacities()):
+            room = capacity * (self.usable(operand) if level == 0 else 1.0)
+            moved = self.nest.moved(operand, room, self.footprints) * self.item[operand]
+            whole = self.nest.touched[operand][0] * self.item[operand]
+            if operand == "c":
+                moved -= whole  # the first block writes
+            if self.footprints[0] <= capacity or (operand in self.packed and whole <= capacity):
+                moved = 0  # it lies there already: from the call before, or from the copy
+            found.append(moved * self.waste(operand))
+        return found
+
+    def waste(self, operand: str) -> float:
+        """Bytes of the lines that a register tile touches, to those it uses."""
+        unit = {"a": self.problem.a_unit, "b": self.problem.b_unit, "c": "n"}[operand]
+        if operand in self.packed or unit == "k":
+            return 1.0
+        run = {"m": self.tile.m, "n": self.tile.n}[unit] * self.item[operand]
+        line = self.target.cache_line_bytes
+        return ceil(run / line) * line / run
+
+    def usable(self, operand: str) -> float:
+        """The part of level 1 that rows so far apart can fill: a power of two hits few sets."""
+        if operand != "b" or "b" in self.packed or self.problem.b_unit != "n":
+            return 1.0
+        way = self.target.l1d_bytes // self.target.l1d_ways
+        places = way // gcd(self.problem.n * self.item["b"], way)
+        return min(1.0, places * self.tile.n * self.item["b"] / way)
+
+    def reads(self) -> tuple[tuple[int, int, int], float]:
+        """Bytes that levels 2, 3 and memory give, and the seconds of that."""
+        levels = [sum(x) for x in zip(*(self.into(x) for x in "abc"), strict=True)]
+        first, second, third = levels[0], min(levels[0], levels[1]), min(levels[1], levels[2])
+        given = (max(0.0, first - second), max(0.0, second - third), third)
+        seconds = sum(x / rate for x, rate in zip(given, self.rates(), strict=True))
+        return (round(given[0]), round(given[1]), round(given[2])), seconds + self.pages()
+
+    def pages(self) -> float:
+        """Seconds of translations, where b is read in place and its rows lie on many pages."""
+        depth = self.nest.loops[-1].trips * self.row.shape[2]
+        apart = self.problem.n * self.item["b"] >= self.target.page_bytes // 2
+        if "b" in self.packed or self.problem.b_unit != "n" or depth <= PAGES or not apart:
+            return 0.0
+        return self.tiles() * depth * PAGE_CYCLES / self.target.clock_hz
+
+    def writes(self) -> float:
+        """Seconds of the sums on their way out, once for each block of the summed axis."""
+        whole = self.nest.touched["c"][0] * self.item["c"]
+        fitting = [level for level, room in enumerate(self.capacities()) if whole <= room]
+        lies = min(fitting, default=3)  # 0: level 1, 3: memory
+        if lies == 0:
+            return 0.0
+        moved = self.nest.moved("c", self.capacities()[lies - 1], self.footprints) * self.item["c"]
+        return moved * self.target.write_factor / self.rates()[lies - 1]
+
+    # copies and starts -------------------------------------------------------------------------
+
+    def depth(self, position: int) -> int:
+        """Loops around the word at this position of the list."""
+        before = sum(isinstance(word, Block | Split) for word in self.words[:position])
+        blocks = sum(isinstance(word, Block | Split) for word in self.words)
+        return before + len(self.nest.loops) - blocks - 3  # batches that no word cuts are outermost
+
+    def packing(self, word: Pack) -> float:
+        """Seconds that one worker copies, at its place in the list."""
+        depth = self.depth(self.words.index(word))
+        x, problem = word.operand, self.problem
+        block = self.nest.touched[x][depth]
+        elements = block * prod(loop.trips for loop in self.nest.loops[:depth])
+        if word.team:
+            elements /= self.workers
+        across, unit = ("n", problem.b_unit) if x == "b" else ("m", problem.a_unit)
+        lanes = self.target.lanes(8 * self.item[x])
+        each = PACK_CYCLES + (0.0 if unit == across else log2(max(2, lanes)))
+        whole = prod({"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}[axis]
+                     for axis in problem.axes[x]) * self.source[x]  # fmt: skip
+        copying = max(
+            elements / lanes * each / self.target.clock_hz,
+            elements * self.source[x] / self.rate_of(whole),
+        )
+        return copying + elements * self.item[x] / self.rate_of(block * self.item[x])
+
+    def rate_of(self, size: float) -> float:
+        """Bytes each second of data of so many bytes."""
+        for capacity, rate in zip(
+            self.capacities(), (self.target.l1_read_bytes_per_s, *self.rates()), strict=False
+        ):
+            if size <= capacity:
+                return rate
+        return self.rates()[2]
+
+    def starts(self) -> float:
+        """Seconds of starting workers and of their barriers, two around each common copy."""
+        if self.problem.threads == 1 or self.workers == 1:
+            return 0.0
+        barriers = 0.0
+        for k, word in enumerate(self.words):
+            if isinstance(word, Pack) and word.team:
+                barriers += 2 * prod(loop.trips for loop in self.nest.loops[: self.depth(k)])
+        return self.target.fork_join_s + barriers * self.target.barrier_s
+
+
+def step_shape(row: Intrinsic, tile: Register) -> tuple[int, int]:
+    """Instructions along both sides of a register tile."""
+    return ceil(tile.m / row.shape[0]), ceil(tile.n / row.shape[1])
+
+
+def row_addresses(row: Intrinsic, rows: int) -> int:
+    """Addresses of a's rows that one step loads again: no register holds them."""
+    return 0 if row.in_tiles else max(0, rows * row.shape[0] - ROW_ADDRESSES)
+
+
+def step_cycles(
+    row: Intrinsic, rows: int, columns: int, target: CpuTarget, *, apart: bool
+) -> float:
+    """
+    Cycles of one step of a register tile: multiplying, loading, or waiting for the sums. `apart`: a
+    is read in place, each row by an address of its own.
+    """
+    ports = 1 if row.in_tiles else target.fma_ports
+    each = TILE_LOAD_CYCLES if row.in_tiles else 1 / LOADS_PER_CYCLE
+    loading = (rows + columns + (row_addresses(row, rows) if apart else 0)) * each
+    multiplying = rows * columns / (row.starts_per_cycle * ports)
+    return max(multiplying + loading * LOAD_SHARE, loading, float(row.latency_cycles))

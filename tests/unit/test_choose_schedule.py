@@ -1,0 +1,327 @@
+"""Schedules of products as values: routes, words, predictions; what today's loops can follow."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlc.dialects.plan import Schedule, ScheduleAttr
+from mlc.dialects.target import named_target
+from mlc.dialects.target.cpu import CpuTarget
+from mlc.dialects.target.intrinsics import row_named
+from mlc.dialects.tile.words import Block, Pack, Register, Split, Via, Words, spell
+from mlc.driver import main
+from mlc.passes.tile.choose import (
+    ROUTES,
+    Candidate,
+    choose_schedule,
+    fits_registers,
+    refused,
+    register_tiles,
+)
+from mlc.passes.tile.flat import flat_schedule, obstacle, words_of
+from mlc.passes.tile.predict import Problem, predict, row_of
+from mlc.schedules import program_of, why_not, with_words
+from tests.plans import RUNNABLE, TARGETS
+
+PROBLEMS = {
+    "tiny": Problem(m=64, n=64, k=64),
+    "square": Problem(m=1024, n=1024, k=1024),
+    "odd": Problem(m=1000, n=1003, k=997, threads=2),
+    "tall": Problem(m=100_000, n=24, k=64),
+    "few rows": Problem(m=4, n=1024, k=4096, threads=4),
+    "batched": Problem(m=128, n=64, k=64, batch=64, threads=2),
+    "transposed": Problem(m=300, n=300, k=300, a_unit="m", b_unit="k"),
+    "bf16": Problem(m=512, n=512, k=512, dtypes=("bf16", "bf16", "f32")),
+    "bytes": Problem(m=512, n=512, k=512, dtypes=("i8", "i8", "i32"), threads=2),
+    "f64": Problem(m=256, n=256, k=256, dtypes=("f64", "f64", "f64")),
+    "complex": Problem(m=64, n=64, k=64, dtypes=("c64", "c64", "c64")),
+}
+
+
+def cpu(name: str) -> CpuTarget:
+    target = named_target(name)
+    assert isinstance(target, CpuTarget)
+    return target
+
+
+def best(problem: Problem, target: str) -> Candidate:
+    return choose_schedule(problem, cpu(target))[0]
+
+
+def tile_of(words: Words) -> Register:
+    return next(word for word in words if isinstance(word, Register))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_every_candidate_is_a_schedule_that_the_machine_holds(name: str, target: str) -> None:
+    problem, machine = PROBLEMS[name], cpu(target)
+    found = choose_schedule(problem, machine)
+    assert found
+    assert [c.seconds for c in found] == sorted(c.seconds for c in found)
+    assert len({c.words for c in found}) == len(found)
+    for c in found:
+        ScheduleAttr(Schedule(words=c.words)).verify()
+        row, tile = row_of(problem, c.words, machine), tile_of(c.words)
+        assert fits_registers(row, tile.m // row.shape[0], tile.n // row.shape[1], machine)
+        assert 0 < c.seconds < inf
+        assert c.predicted.workers <= problem.threads
+        assert refused(c.route, problem, machine) is None
+        for pack in (word for word in c.words if isinstance(word, Pack)):
+            assert pack.panels == (tile.m if pack.operand == "a" else tile.n)
+            assert pack.group == row.group
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_nothing_is_predicted_to_run_beyond_the_peak(name: str, target: str) -> None:
+    problem, machine = PROBLEMS[name], cpu(target)
+    for c in choose_schedule(problem, machine):
+        peak = row_of(problem, c.words, machine).macs_per_cycle(machine) * machine.clock_hz
+        assert c.seconds >= problem.macs / peak / c.predicted.workers
+
+
+def test_routes_by_size() -> None:
+    assert best(PROBLEMS["tiny"], "avx512").route == "tiny"
+    assert best(PROBLEMS["square"], "avx512").route == "blocked"
+    assert best(PROBLEMS["tall"], "avx512").route == "panel"
+    assert best(PROBLEMS["few rows"], "avx512").route == "skinny"
+    assert best(PROBLEMS["batched"], "avx512").route in ("batched", "panel")
+    assert best(PROBLEMS["transposed"], "avx512").route == "blocked"
+
+
+def test_a_route_that_is_none_says_which_number_rules_it_out() -> None:
+    def said(name: str) -> dict[str, str]:
+        found = {route: refused(route, PROBLEMS[name], cpu("avx512")) for route in ROUTES}
+        return {route: text for route, text in found.items() if text is not None}
+
+    assert said("square") == {
+        "tiny": "m = 1024 and n = 1024: more than 64",
+        "panel": "n = 1024: more than 64 columns of one register tile",
+        "skinny": "m = 1024 and n = 1024 fill register tiles",
+        "batched": "there is one batch",
+    }
+    assert "the columns of b lie apart in memory" in said("transposed")["panel"]
+    assert "batched" not in said("batched")
+
+
+def test_the_best_instruction_of_each_machine_multiplies() -> None:
+    def row(name: str, target: str) -> str:
+        return next(w.row for w in best(PROBLEMS[name], target).words if isinstance(w, Via))
+
+    assert row("bf16", "amx") == "amx_bf16"
+    assert row("bytes", "amx") == "amx_s8"
+    assert row("bf16", "avx512") == "fma"  # widened while it is packed
+    assert row("bytes", "avx512") == "dot_i16"
+    assert row("bytes", "neon") == "dot_s8"
+
+
+def test_more_workers_are_not_slower() -> None:
+    for problem in (Problem(m=n, n=n, k=n) for n in (16, 64, 128, 512, 2048)):
+        times = [
+            best(Problem(m=problem.m, n=problem.n, k=problem.k, threads=t), "avx512").seconds
+            for t in (1, 2, 4, 8)
+        ]
+        assert all(after <= before * 1.01 for before, after in pairwise(times))
+
+
+# register tiles
+
+
+@pytest.mark.parametrize(
+    ("target", "registers", "by_scalars", "by_instructions"),
+    [("avx2", 16, (14, 8), (4, 24)), ("avx512", 32, (30, 16), (6, 64))],
+)
+def test_scalars_and_instructions_ask_for_different_tiles(
+    target: str, registers: int, by_scalars: tuple[int, int], by_instructions: tuple[int, int]
+) -> None:
+    """Loads of scalars are least in a tall tile; load instructions are least in a wide one."""
+    machine = cpu(target)
+    assert machine.num_vector_registers == registers
+    row = row_named("fma", machine)
+    lanes = row.shape[1]
+    fitting = [
+        (rows, columns)
+        for rows in range(1, 33)
+        for columns in range(1, 5)
+        if fits_registers(row, rows, columns, machine)
+    ]
+    scalars = min(fitting, key=lambda t: 1 / t[0] + 1 / (t[1] * lanes))
+    assert (scalars[0], scalars[1] * lanes) == by_scalars
+    instructions = min(fitting, key=lambda t: 1 / t[0] + 1 / t[1])
+    assert (instructions[0], instructions[1] * lanes) == by_instructions
+    assert register_tiles(row, machine, 2304, 2304)[0] == by_instructions
+
+
+def test_amx_tiles_are_two_by_two() -> None:
+    row = row_named("amx_bf16", cpu("amx"))
+    assert register_tiles(row, cpu("amx"), 1024, 1024)[0] == (32, 32)
+
+
+# predictions
+
+
+def test_loads_and_bytes_of_a_product_that_level_1_holds() -> None:
+    """48 x 64 x 64 in tiles of 6 x 64: 4 + 6 loads for 24 multiplications, nothing from further."""
+    problem, machine = Problem(m=48, n=64, k=64), cpu("avx512")
+    found = predict(problem, (Register(6, 64), Via("fma")), machine)
+    assert found.loads == pytest.approx(10 / 24)
+    steps = 8 * 64
+    assert found.bytes == (steps * (6 * 4 + 4 * 64), 0, 0, 0)
+    multiplying = steps * (24 / 2 + 0.28 * 10 / 2)
+    assert found.core_s == pytest.approx((multiplying + 8 * 25) / machine.clock_hz)
+
+
+def test_what_no_level_keeps_is_read_once() -> None:
+    """a and the sums pass through; b stays in level 1."""
+    end = (Register(6, 64), Via("fma"))
+    level3 = predict(Problem(m=4800, n=64, k=64), end, cpu("avx512"))
+    assert level3.bytes[1:] == (0, 4 * (4800 * 64 + 64 * 64), 0)
+    memory = predict(Problem(m=480_000, n=64, k=64), end, cpu("avx512"))
+    assert memory.bytes[1:] == (0, 0, 4 * (480_000 * 64 + 64 * 64))
+
+
+def test_blocks_that_fit_are_read_from_near() -> None:
+    problem, machine = Problem(m=1024, n=1024, k=1024), cpu("avx512")
+    end = (Register(6, 64), Via("fma"))
+    near = predict(problem, (Block("k", 128), Pack("b", 64), Block("m", 252), *end), machine)
+    far = predict(problem, (Pack("b", 64), *end), machine)
+    assert near.bytes[1] + near.bytes[2] < far.bytes[1] + far.bytes[2]
+
+
+def test_rows_a_power_of_two_apart_do_not_stay_in_level_1() -> None:
+    """b in place: 256 rows of 64 columns are 64 KiB, but rows 4096 bytes apart share two sets."""
+    end = (Register(6, 64), Via("fma"))
+    apart, near = (
+        predict(Problem(m=60, n=n, k=64), end, cpu("avx512")).bytes[1:] for n in (1024, 1040)
+    )
+    assert sum(apart) > 2 * sum(near)
+
+
+def test_workers_share_blocks_evenly_or_wait() -> None:
+    problem, machine = Problem(m=1024, n=512, k=512, threads=4), cpu("avx512")
+
+    def with_rows(rows: int) -> float:
+        words = (Pack("b", 64, team=True), Block("m", rows, team=True), Register(8, 48), Via("fma"))
+        return predict(problem, words, machine).core_s
+
+    assert with_rows(256) < with_rows(384) < with_rows(1024)
+
+
+def test_parts_of_the_sum_are_shared() -> None:
+    problem, machine = Problem(m=4, n=64, k=65_536, threads=4), cpu("avx512")
+    end = (Register(4, 64), Via("fma"))
+    whole, split = (predict(problem, words, machine) for words in (end, (Split("k", 4), *end)))
+    assert split.workers == 4
+    assert split.seconds < whole.seconds / 2
+
+
+def test_words_without_a_tile_are_refused() -> None:
+    with pytest.raises(ValueError, match="schedule: 0 words register; expected one"):
+        predict(Problem(m=8, n=8, k=8), (Via("fma"),), cpu("avx512"))
+    with pytest.raises(ValueError, match="avx2 has no instruction amx_bf16"):
+        predict(Problem(m=8, n=8, k=8), (Register(4, 8), Via("amx_bf16")), cpu("avx2"))
+
+
+# what the loops of today follow
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_numbers_say_what_words_say(name: str) -> None:
+    problem = PROBLEMS[name]
+    runs = 0
+    for c in choose_schedule(problem, cpu("avx512")):
+        said = obstacle(problem, c.words)
+        if said is not None:
+            assert any(said.startswith(str(word)) for word in c.words)
+            with pytest.raises(ValueError, match="schedule"):
+                flat_schedule(problem, c.words, Schedule())
+            continue
+        runs += 1
+        numbers = flat_schedule(problem, c.words, Schedule(lanes=16))
+        ScheduleAttr(numbers).verify()
+        again = words_of(problem, numbers)
+        assert again is not None
+        assert tile_of(again) == tile_of(c.words)
+        assert flat_schedule(problem, again, Schedule(lanes=16)).block_k == numbers.block_k
+    assert runs or name in ("bytes", "few rows")
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        (Pack("a", 6), "pack(a, panels 6): a is read where it lies"),
+        (Pack("b", 64, 2), "pack(b, panels 64, group 2): summed indices lie one by one in a panel"),
+        (Via("dot_i16"), "via(dot_i16): no pass applies it yet"),
+        (Split("k", 2), "split(k, 2): no pass applies it yet"),
+    ],
+)
+def test_a_word_that_no_loop_follows_is_named(word: Any, why: str) -> None:
+    end = (Register(6, 64),) if isinstance(word, Via) else (Register(6, 64), Via("fma"))
+    assert obstacle(Problem(m=64, n=64, k=64), (word, *end)) == why
+
+
+def test_blocks_stand_around_a_copy() -> None:
+    problem, end = Problem(m=64, n=128, k=64), (Register(6, 64), Via("fma"))
+    assert obstacle(problem, (Block("k", 32), *end)) is not None
+    assert obstacle(problem, (Block("k", 32), Pack("b", 64), *end)) is None
+    assert "n = 128" in str(obstacle(problem, end))
+
+
+def test_schedules_that_run_compute_the_product() -> None:
+    problem = Problem(m=37, n=45, k=150)
+    levels = program_of(problem, RUNNABLE, 1)
+    target = levels.options.target
+    assert isinstance(target, CpuTarget)
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((37, 150), (150, 45)))
+    runs = [c for c in choose_schedule(problem, target) if obstacle(problem, c.words) is None]
+    assert {True, False} == {any(isinstance(w, Block) for w in c.words) for c in runs}
+    tried = {tile_of(c.words): c for c in runs}  # one of each tile
+    for c in tried.values():
+        found: Any = with_words(levels, problem, c.words)(a, b)
+        np.testing.assert_allclose(found, a @ b, rtol=1e-4, atol=1e-4)
+
+
+# the command
+
+
+def test_the_command_explains_every_candidate(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["tile", "96", "200", "128", "--target", "avx512", "--first", "3"]
+    assert main(command) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("A[96, 128] · B[128, 200], f32, on avx512, 1 thread\n")
+    assert "what the compiler takes now" in said
+    assert "slower:" in said
+    assert "not batched: there is one batch" in said
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [c["predicted"]["seconds"] for c in found["candidates"]] == sorted(
+        c["predicted"]["seconds"] for c in found["candidates"]
+    )
+    assert sum(c["current"] for c in found["candidates"]) == 1
+
+
+def test_the_command_refuses_what_is_no_product(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (("0", "4", "4"), "m = 0; expected 1 or more"),
+        (("4", "4", "4", "--dtype", "f31"), "dtype 'f31' is not one of"),
+        (("4", "4", "4", "--dtype", "bool"), "no instruction that multiplies it"),
+        (("4", "4", "4", "--target", "h200"), "a GPU"),
+    ):
+        assert main(["tile", *arguments]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_why_a_schedule_is_slower_names_what_it_does_more() -> None:
+    problem, machine = Problem(m=1024, n=1024, k=1024), cpu("avx512")
+    found = choose_schedule(problem, machine)
+    packed = next(c for c in found if "pack(a" in spell(c.words))
+    assert "slower: copies" in why_not(found[0], packed)
+    assert why_not(found[0], found[0]) == "as fast as the first"
