@@ -22,21 +22,24 @@ from mlc.passes.tile.loads import AXES, Nest
 
 _W = TypeVar("_W", bound=Word)
 
-LOADS_PER_CYCLE = 2  # SOURCE: Intel and AMD optimization guides, Arm Neoverse N1 and V1
-ROW_ADDRESSES = 11  # of the registers for integers, what a register tile's loop leaves for rows
-TILE_LOAD_CYCLES = 8  # of a tile register. SOURCE: Intel optimization manual, chapter 20
-TILE_CYCLES = 25.0  # around a register tile's loop. Measured: docs/measurements.md, Cost model
-LOAD_SHARE = 0.28  # of a load that multiplying does not hide. Measured: docs/measurements.md,
-# Register tiles
-PACK_CYCLES = 2.0  # a vector moved into a panel. Measured: as above
-PAGE_CYCLES = (
-    7.0  # a page that the first of two translation buffers lacks. SOURCE: as LOADS_PER_CYCLE
+# SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
+LOADS_PER_CYCLE = 2
+TILE_LOAD_CYCLES = 8  # of a tile register: Intel optimization manual, chapter 20
+PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
+PAGES = 64  # that it holds
+ROW_ADDRESSES = (
+    11  # of the registers for integers, what a register tile's loop leaves for rows of a
 )
-PAGES = 64  # that it holds. SOURCE: as above
-READ_SHARE = (
-    0.2  # of reads that arithmetic does not hide. Measured: docs/measurements.md, Reads under
-)
-# arithmetic
+
+# Measured: docs/measurements.md, Cost model.
+TILE_CYCLES = 25.0  # around a register tile's loop
+PACK_CYCLES = 2.0  # a vector moved into a panel
+
+# Measured: docs/measurements.md, Register tiles.
+LOAD_SHARE = 0.28  # of a load, what multiplying does not hide
+
+# Measured: docs/measurements.md, Reads under arithmetic.
+READ_SHARE = 0.2  # of reads, what arithmetic does not hide
 
 
 @dataclass(frozen=True, kw_only=True)
