@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from mlc.command_line import UsageError, named
+from mlc.command_line import UsageError
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.known import CPUS
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.words import Words, spell
 from mlc.executable import compile_module
@@ -225,9 +226,10 @@ def progress(text: str) -> None:
 def of_command_line(args: argparse.Namespace) -> Schedules | str:
     """What `mlc tile` prints. UsageError where the product or the machine is none."""
     problem = problem_of(args)
-    target = named(args.target).data
-    if not isinstance(target, CpuTarget):
-        raise UsageError(f"--target {args.target}: a GPU; schedules of products are for processors")
+    known = {"host": host_target(), **{row.name: row for row in CPUS}}
+    target = known.get(args.target)
+    if target is None:
+        raise UsageError(f"--target {args.target}: expected a processor, {', '.join(known)}")
     if args.measure and target.isa() != host_target().isa() and args.target != "host":
         raise UsageError(f"--measure runs on this machine; --target {args.target} may be another")
     if not usable_rows(problem.dtypes, target):
