@@ -1,5 +1,6 @@
 """
-The reference interpreter: what a tensor-level or plan-level program means, on NumPy arrays (D23).
+The reference interpreter: what a program at the levels tensor, plan and tiles means, on NumPy
+arrays (D23).
 
 Each op's own `reference` is the meaning; the interpreter only turns symbolic shapes into concrete
 ones and walks regions. No code is generated, so it judges every pass and every lowering.
@@ -17,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from mlc.dialects.dims import shape_of
+from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
@@ -30,6 +31,10 @@ from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
+from mlc.dialects.tile.kernel import CallOp, kernel_of
+from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
+from mlc.dialects.tile.types import view_of
+from mlc.runtime.tiles.worker import run_kernel
 
 Array = NDArray[Any]
 Observer = Callable[[Operation, Array], None]
@@ -41,9 +46,12 @@ def interpret(
     sizes: Mapping[str, int] | None = None,
     *,
     observe: Observer | None = None,
+    workers: int = 1,
+    seed: int = 0,
 ) -> list[Array]:
     """
-    The results of the module's function for `arrays`, as new C-contiguous arrays.
+    The results of the module's function for `arrays`, as new C-contiguous arrays. Tile programs are
+    run by so many workers, in an order that `seed` fixes.
 
     `sizes` gives the symbols' values; a symbol that is the size of an argument's axis may be left
     out. `observe(op, value)` sees every op's result, in order.
@@ -57,21 +65,61 @@ def interpret(
     symbols = dict(sizes or {})
     inputs = [np.asarray(x) for x in arrays]
     for argument, array in zip(block.args, inputs, strict=True):
-        _bind_symbols(argument, array, symbols)
+        _bind_sizes(shape_of(argument.type), array, symbols)
     for position, (argument, array) in enumerate(zip(block.args, inputs, strict=True)):
         _check_argument(position, argument, array, symbols)
-    frame = _Frame(symbols, observe)
+    frame = _Frame(symbols, observe, workers=workers, seed=seed)
     with np.errstate(all="ignore"):
         results = frame.run(block, inputs)
     return [np.array(x, order="C") for x in results]
 
 
+def interpret_kernel(
+    kernel: TileKernelOp,
+    arrays: Sequence[Array],
+    sizes: Mapping[str, int] | None = None,
+    *,
+    workers: int = 1,
+    seed: int = 0,
+) -> list[Array]:
+    """What a tile program writes, given the arrays that it reads; else as `interpret`."""
+    symbols = dict(sizes or {})
+    for argument, array in zip(kernel.inputs, arrays, strict=True):
+        _bind_sizes(view_of(argument).shape, array, symbols)
+    with np.errstate(all="ignore"):
+        return run_kernel(kernel, arrays, symbols, _InPlan(), workers=workers, seed=seed)
+
+
+class _InPlan:
+    """Runs the plan's ops in tile programs."""
+
+    def block(
+        self, block: Block, arguments: Sequence[Array], symbols: Mapping[str, int]
+    ) -> list[Array]:
+        """What a block yields."""
+        return _Frame(symbols, None).run(block, arguments)
+
+    def op(self, op: TensorOp, operands: Sequence[Array], symbols: Mapping[str, int]) -> Array:
+        """One op's result."""
+        frame = _Frame(symbols, None)
+        frame.values.update(zip(op.operands, operands, strict=True))
+        return frame.evaluate(op)
+
+
 class _Frame:
     """The values of one run, with the symbols' values."""
 
-    def __init__(self, symbols: Mapping[str, int], observe: Observer | None) -> None:
+    def __init__(
+        self,
+        symbols: Mapping[str, int],
+        observe: Observer | None,
+        *,
+        workers: int = 1,
+        seed: int = 0,
+    ) -> None:
         self.symbols = symbols
         self.observe = observe
+        self.workers, self.seed = workers, seed
         self.values: dict[SSAValue, Array] = {}
 
     def run(self, block: Block, arguments: Sequence[Array]) -> list[Array]:
@@ -89,11 +137,26 @@ class _Frame:
             elif isinstance(op, KernelOp):
                 inputs = [self.values[x] for x in op.operands]
                 self.values.update(zip(op.results, self.run(op.block, inputs), strict=True))
+            elif isinstance(op, CallOp):
+                self.values.update(zip(op.results, self.call(op), strict=True))
             else:
                 raise CompilerBug(
-                    f"the interpreter reads the tensor and plan levels; found '{op.name}'"
+                    f"the interpreter reads the levels tensor, plan and tiles; found '{op.name}'"
                 )
         raise CompilerBug("a block ends without mlc.yield or func.return")
+
+    def call(self, op: CallOp) -> list[Array]:
+        """What a tile program writes."""
+        kernel = kernel_of(op)
+        assert kernel is not None
+        return run_kernel(
+            kernel,
+            [self.values[x] for x in op.inputs],
+            self.symbols,
+            _InPlan(),
+            workers=self.workers,
+            seed=self.seed,
+        )
 
     def control(self, op: ControlOp) -> list[Array]:
         """The results of an op with regions."""
@@ -173,9 +236,9 @@ class _Frame:
                 return np.asarray(op.reference(*operands), dtype=op.dtype.numpy)
 
 
-def _bind_symbols(argument: SSAValue, array: Array, symbols: dict[str, int]) -> None:
+def _bind_sizes(shape: Shape, array: Array, symbols: dict[str, int]) -> None:
     """Symbols that are a whole axis, where nobody gave them a value."""
-    for dim, size in zip(shape_of(argument.type), array.shape, strict=False):
+    for dim, size in zip(shape, array.shape, strict=False):
         if (name := dim.single_symbol) is not None:
             symbols.setdefault(name, size)
 

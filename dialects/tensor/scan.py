@@ -88,8 +88,10 @@ _ON_BOOL: dict[str, np.ufunc] = {
 }
 
 
-def _accumulated(name: str, x: Array) -> Array:
+def accumulated(name: str, x: Array) -> Array:
     """The running results along the first axis, in turn."""
+    if x.dtype == bool:
+        return _ON_BOOL[name].accumulate(x, axis=0)
     if name in ("max", "min"):
         largest = name == "max"
         found = (np.maximum if largest else np.minimum).accumulate(x, axis=0)
@@ -181,10 +183,7 @@ class ScanOp(Whole):
         axis, name = self.axis.value.data, self.monoid.data
         x = np.moveaxis(operands[0], axis, 0)
         x = x[::-1] if self.is_backward else x
-        if x.dtype == bool:
-            found = _ON_BOOL[name].accumulate(x, axis=0)
-        else:
-            found = _accumulated(name, x)
+        found = accumulated(name, x)
         if self.is_exclusive and len(found):
             first = np.full_like(found[:1], self.start()[0])
             found = np.concatenate([first, found[:-1]])

@@ -28,6 +28,7 @@ from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.tile import TileOp, is_dense
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles
+from mlc.dialects.tile.shares import MOST_CHUNKS, MOST_PARTIAL_BYTES
 from mlc.lowering.loops import memory
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Buffer, Position
@@ -36,10 +37,6 @@ from mlc.lowering.loops.control import ControlLowering, Home, Thread
 from mlc.lowering.loops.element import Lanes
 
 ALIGNMENT = 64  # bytes; a cache line
-MOST_CHUNKS = 64
-"""Chunks whose states are combined: enough to keep threads busy, few enough to combine."""
-MOST_PARTIAL_BYTES = 1 << 22
-"""Of all chunks' states together: about what a level-2 cache holds."""
 
 
 class TilesLowering(ControlLowering):
