@@ -229,11 +229,8 @@ class _OpProbe(_Probe):
 
 def reads_of(op: TensorOp) -> Reads:
     """Where the op reads its operands for one point of its iteration space."""
-    rank, count = len(op.shape), len(op.iteration())
     probe = _OpProbe(op)
-    op.element(probe, tuple(Affine(((axis, 1),)) for axis in range(count)))
-    if isinstance(op, Reduction) and len(op.combiner().state(op.summand())) > 1:
-        probe.counted |= set(range(rank, count))
+    op.element(probe, tuple(Affine(((axis, 1),)) for axis in range(len(op.iteration()))))
     return Reads(probe.points, probe.counted)
 
 

@@ -28,6 +28,7 @@ PASSES = {
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
     "mlc-rematerialise": "mlc.passes.plan.rematerialise:RematerialisePass",
+    "mlc-compare-indices": "mlc.passes.plan.compare_indices:CompareIndicesPass",
     "mlc-form-tiles": "mlc.passes.plan.form_tiles:FormTilesPass",
     "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
     "mlc-donate-arguments": "mlc.passes.plan.donate_arguments:DonateArgumentsPass",

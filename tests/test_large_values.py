@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.context import Context
 
 import mlc
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.levels import Levels
+from mlc.passes.plan.form_tiles import FormTilesPass
+from mlc.runtime.interpret import interpret
+from mlc.text import parse_text
 from tests.plans import RUNNABLE, planned, spec
 
 nn: Any = mlc.nn
@@ -65,6 +70,40 @@ def contrast(a: Any, b: Any) -> Any:
     return (nn.logsumexp(a @ b.T, axis=1) - (a * b).sum(axis=1)).sum()
 
 
+def labels(x: Any, w: Any, y: Any) -> Any:
+    """The cross-entropy of a classifier with integer labels."""
+    z = x @ w
+    return (nn.logsumexp(z, axis=1) - np.take_along_axis(z, y[:, None], axis=1)[:, 0]).mean()
+
+
+def written_labels(x: Any, w: Any, y: Any) -> Any:
+    z = nn.log_softmax(x @ w, axis=1)
+    return -z[np.arange(len(y)), y].mean()
+
+
+def heads(x: Any, w: Any) -> Any:
+    """Attention whose heads lie side by side in one product."""
+    q, k, v = ((x @ w[i]).reshape(len(x), 4, -1).transpose(1, 0, 2) for i in range(3))
+    return nn.attention(q, k, v).transpose(1, 0, 2).reshape(len(x), -1)
+
+
+def two_layers(x: Any, w: Any) -> Any:
+    return nn.attention(*(nn.attention(x, x, x) @ w[i] for i in range(3)))
+
+
+def nearest(x: Any, y: Any) -> Any:
+    d = (x * x).sum(axis=1)[:, None] - 2 * (x @ y.T) + (y * y).sum(axis=1)
+    return d.argmin(axis=1)
+
+
+def closest(x: Any, y: Any) -> Any:
+    return ((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=-1).argmin(axis=1)
+
+
+def farthest(x: Any, y: Any) -> Any:
+    return (x @ y.T).argmax(axis=1)
+
+
 def tables(a: Any, b: Any) -> Any:
     """Two sums over one matrix, along either axis."""
     m = np.arctan2(a[:, None], b[None, :])
@@ -75,6 +114,7 @@ N = 8192
 HEAD = (spec(N, 64),) * 3
 HEADS = spec(8, 4096, 64), spec(2, 4096, 64), spec(2, 4096, 64)
 POINTS = spec(N, 3), spec(N, 3), spec(N)
+CLASSES = spec(2048, 64), spec(64, 50_000), spec(2048, dtype="i32")
 KINDS: dict[str, tuple[Program, tuple[mlc.TensorSpec, ...], tuple[int, ...]]] = {
     "attention": (square(nn.attention), HEAD, (0, 1, 2)),
     "causal": (square(lambda *x: nn.attention(*x, causal=True)), HEAD, (0, 1, 2)),
@@ -90,6 +130,16 @@ KINDS: dict[str, tuple[Program, tuple[mlc.TensorSpec, ...], tuple[int, ...]]] = 
     "many clusters": (clusters, (spec(200_000, 16), spec(256, 16)), (1,)),
     "few clusters": (clusters, (spec(200_000, 16), spec(64, 16)), (0, 1)),
     "contrast": (contrast, HEAD[:2], (0, 1)),
+    "labels": (labels, CLASSES, (0, 1)),
+    "written labels": (written_labels, CLASSES, (0, 1)),
+    "heads": (square(heads), (spec(4096, 128), spec(3, 128, 128)), (0, 1)),
+    "two layers": (square(two_layers), (spec(N, 64), spec(3, 64, 64)), (1,)),
+}
+FINDING: dict[str, tuple[Program, tuple[mlc.TensorSpec, ...]]] = {
+    "nearest": (nearest, HEAD[:2]),
+    "closest": (closest, POINTS[:2]),
+    "farthest": (farthest, HEAD[:2]),
+    "classes": (lambda *x: (x[0] @ x[1]).argmax(axis=1) == x[2], CLASSES),
 }
 
 
@@ -108,6 +158,12 @@ def test_gradients_store_no_large_value(name: str, cpu: str) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_values_are_not_stored_either(name: str, cpu: str) -> None:
     f, arguments, _ = KINDS[name]
+    assert allocates(planned(f, *arguments, target=cpu, threads=1)) < 16 * MIB
+
+
+@pytest.mark.parametrize("name", FINDING)
+def test_positions_are_found_without_storing(name: str, cpu: str) -> None:
+    f, arguments = FINDING[name]
     assert allocates(planned(f, *arguments, target=cpu, threads=1)) < 16 * MIB
 
 
@@ -155,3 +211,51 @@ def test_gradients_without_the_matrix_have_their_values() -> None:
     f = mlc.compile(target=RUNNABLE)(mlc.grad(distances))
     plain = mlc.compile(fusion="none")(mlc.grad(distances))
     np.testing.assert_allclose(f(x), plain(x.astype(float)), rtol=1e-3, atol=1e-2)
+
+
+SPECIAL = np.array([np.nan, -np.inf, np.inf, -0.0, 0.0, 1.0, -3.0, 5.0, 5.0])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u1"])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions_of_tiles_are_those_of_rows(name: str, dtype: str) -> None:
+    """The first of equals and the first NaN, whatever tile has it; 0 where all are the least."""
+    rng = np.random.default_rng(5)
+    numbers = SPECIAL if dtype[0] == "f" else np.array([0, 1, 100, 255])
+    x = rng.choice(numbers, (60, 2)).astype(dtype)
+    y = rng.choice(numbers[2:], (40, 2)).astype(dtype)
+    x[:5], y[:, 0] = x[5:6], y[0, 0]
+
+    def f(x: Any, y: Any) -> Any:
+        far = np.maximum(x[:, None, :], y[None, :, :]).max(axis=-1)
+        return getattr(far, name)(axis=1)
+
+    module = parse_text(
+        mlc.compile(target="avx2")(f).lower(x, y).levels.text("tensor"), "a program"
+    )
+    FormTilesPass(tile=(8, 7)).apply(Context(), module)
+    module.verify()
+    assert sum(isinstance(op, TilesOp) for op in module.walk()) == 2
+    (found,) = interpret(module, [x, y], {})
+    np.testing.assert_array_equal(found, f(x, y))
+
+
+@pytest.mark.parametrize("f", [labels, written_labels])
+def test_labels_are_found_without_the_matrix(f: Program) -> None:
+    """Values, gradients, labels counted from the end, and the error of one that does not exist."""
+    rng = np.random.default_rng(6)
+    x, w = rng.standard_normal((700, 16)), rng.standard_normal((16, 6000))
+    y = rng.integers(-6000, 6000, 700)
+    both = mlc.value_and_grad(f, argnums=(0, 1))
+    compiled = mlc.compile(target=RUNNABLE, threads=1)(both)
+    assert allocates(compiled.lower(x, w, y).levels) < 4 * MIB
+    value, gradients = compiled(x, w, y)
+    z = x @ w
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(value, -np.log(p[np.arange(700), y]).mean(), rtol=1e-9)
+    p[np.arange(700), y] -= 1
+    np.testing.assert_allclose(gradients[0], p @ w.T / 700, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gradients[1], x.T @ p / 700, rtol=1e-9, atol=1e-12)
+    y[5] = 6000
+    with pytest.raises(IndexError, match="index 6000 is out of bounds for an axis of size 6000"):
+        compiled(x, w, y)

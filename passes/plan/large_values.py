@@ -11,7 +11,7 @@ plan without the value is taken where either says that it is not much longer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xdsl.context import Context
@@ -24,6 +24,7 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.passes.plan.block_graph import all_readers
+from mlc.passes.plan.compare_indices import CompareIndicesPass, indexings
 from mlc.passes.plan.donate_arguments import DonateArgumentsPass
 from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass
 from mlc.passes.plan.legality import is_view
@@ -55,6 +56,7 @@ class _Choice:
     seconds: float  # predicted
     saved_s: float  # by estimate, against the plan without loops over columns
     large: tuple[Intermediate, ...]
+    compares: bool = False  # whether large values are indexed by comparing positions
 
     @property
     def bytes(self) -> int:
@@ -88,10 +90,18 @@ def choose(
     so.
     """
     limit = large_bytes(function, target)
+    comparing = CompareIndicesPass(int(limit))
     with listening():  # plans that are tried have nothing to say
         tried = list(_tried(module, target, fusion, form, limit))
+        if all(choice.large for choice in tried) and indexings(module, limit):
+            compared = module.clone()
+            comparing.apply(Context(), compared)
+            others = _tried(compared, target, fusion, form, limit)
+            tried += [replace(choice, compares=True) for choice in others]
     chosen = min(_near(tried), key=lambda choice: (choice.bytes, choice.seconds))
     _say(function, chosen, tried)
+    if chosen.compares:
+        comparing.apply(Context(), module)
     if chosen.inline:
         module.attributes[ABOVE] = IntegerAttr(int(limit), i64)
     return chosen.columns

@@ -11,13 +11,15 @@ et al., FlashAttention, arXiv 2205.14135, 2022.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import INDEX, YieldOp
 from mlc.dialects.tensor.create import full
@@ -25,12 +27,12 @@ from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, S
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
-from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, Reduction
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.plan.legality import is_view
 from mlc.passes.plan.tile_axes import AxisMaps
-from mlc.passes.plan.tile_groups import Group, fold_of
+from mlc.passes.plan.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat
 
@@ -199,8 +201,7 @@ class Stream:
         assert group.column is not None
         inits: list[SSAValue] = []
         for op in folds:
-            (identity,) = MONOIDS[fold_of(op)].identity(op.dtype)
-            inits.append(full(scope.b, identity, op.dtype, scope.shape(op)))
+            inits += self._state(op)
         block = Block(arg_types=[INDEX, *(x.type for x in inits)])
         dim = tile_size(self.symbol, group.column_step)
         inner = TileScope(
@@ -216,7 +217,12 @@ class Stream:
         runners = {merged[op].runner: merged[op].top for op in folds if op in merged}
         factors: dict[TensorOp, SSAValue] = {}
         following: list[SSAValue] = []
-        for op, before in zip(folds, block.args[1:], strict=True):
+        states = iter(block.args[1:])
+        for op in folds:
+            before = next(states)
+            if finds_position(op):
+                following += _nearer(inner, cast("ReduceOp", op), before, next(states))
+                continue
             if op in merged:
                 following.append(self._rescaled(inner, op, before, factors))
                 continue
@@ -226,15 +232,28 @@ class Stream:
                 if top is op:
                     factors[runner] = _rescaling(inner, runner, top, before, after)
         block.add_op(YieldOp.create(operands=following))
-        names = ["" if any(f in merged for f in folds) else fold_of(op) for op in folds]
+        alone = not any(f in merged or finds_position(f) for f in folds)
+        names = [fold_of(op) for op in folds] if alone else [""] * len(inits)
         loop = TilesOp.make(
             [group.column], [group.column_step], [self.symbol], inits, names, [], [], Region(block)
         )
         loop.location = folds[-1].location
         scope.block.add_op(loop)
-        for op, result in zip(folds, loop.results, strict=True):
+        results = iter(loop.results)
+        for op in folds:
+            result = next(results)
+            if finds_position(op):
+                result = next(results)
             result.name_hint = op.results[0].name_hint
             scope.bind(op, self._finished(op, result) if op in merged else result)
+
+    def _state(self, op: TensorOp) -> Iterator[SSAValue]:
+        """What a reduction begins with; one that finds a position has the element before it."""
+        monoid, shape = MONOIDS[fold_of(op)], self.scope.shape(op)
+        dtype = op.summand() if isinstance(op, Reduction) else op.dtype
+        yield full(self.scope.b, monoid.identity(dtype)[0], dtype, shape)
+        if monoid.extreme is not None:
+            yield full(self.scope.b, 0, I64, shape)  # where no element is better than the identity
 
     def _rescaled(
         self, inner: TileScope, op: TensorOp, before: SSAValue, factors: dict[TensorOp, SSAValue]
@@ -291,6 +310,28 @@ class Stream:
             return value
         letters = StringAttr(f"{source_word}->{word}")
         return b(BroadcastOp, value, letters=letters, declared=tensor_type(element, shape))
+
+
+def _nearer(
+    inner: TileScope, op: ReduceOp, element: SSAValue, position: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """The best element so far and where it lies: a tile's, if it is better or the first NaN."""
+    b, extreme = inner.b, op.combiner().extreme
+    assert extreme is not None
+    place = inner.compute(op)
+    (tile,) = cast("ReduceOp", place.owner).operands
+    found = b(ReduceOp, tile, monoid=StringAttr(extreme.name), letters=op.letters)
+    better = b(CompareOp, found, element, predicate="gt" if extreme.name == "max" else "lt")
+    if op.summand().is_inexact:
+        is_nan, was_number = (
+            b(CompareOp, x, x, predicate=p) for x, p in ((found, "ne"), (element, "eq"))
+        )
+        better = b(SelectOp, is_nan, was_number, better)
+    start = broadcast_to(b, inner.positions[-1], shape_of(place.type))
+    return (
+        b(SelectOp, better, found, element),
+        b(SelectOp, better, b(AddOp, place, start), position),
+    )
 
 
 def spread_axes(

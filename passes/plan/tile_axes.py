@@ -5,7 +5,7 @@ graph, found by asking each op for one element (D22: legality).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -159,6 +159,24 @@ class AxisMaps:
                 self._made_up[x] = MADE_UP + 1
         return self._made_up[value] <= MADE_UP
 
+    def axes_in(
+        self, op: TensorOp, operand: int, axes: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        """Which of an operand's axes move with these of an op's."""
+        moves = self.moves_of(op)
+        return tuple(a if a is None or a == BLOCKED else moves[a][operand] for a in axes)
+
+    def looks_at(self, value: SSAValue, ops: Collection[TensorOp]) -> bool:
+        """Whether a view, or a view of it, looks at the result of one of these ops."""
+        pending = [value]
+        while pending:
+            owner = pending.pop().owner
+            if isinstance(owner, TensorOp) and self.is_view(owner):
+                pending += owner.operands
+            elif owner in ops:
+                return True
+        return False
+
     def _through(self, value: SSAValue, axes: tuple[int | None, ...]) -> Iterator[Read]:
         pending = [Read(value, axes)]
         seen: set[Read] = set()
@@ -175,12 +193,11 @@ class AxisMaps:
             ):
                 yield read
                 continue
-            moves = self.moves_of(owner)
-            inner = (
-                Read(x, tuple(a if a is None or a == BLOCKED else moves[a][k] for a in axes))
-                for k, x in enumerate(owner.operands)
-            )
-            pending += reversed(list(inner))
+            inner = [Read(x, self.axes_in(owner, k, axes)) for k, x in enumerate(owner.operands)]
+            if BLOCKED not in axes and any(BLOCKED in read.axes for read in inner):
+                yield read  # a tile of the view itself: it has to lie in memory
+            else:
+                pending += reversed(inner)
 
 
 def _moves(op: TensorOp) -> Moves:

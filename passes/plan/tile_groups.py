@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.dtypes import BOOL
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, Whole
@@ -79,6 +80,8 @@ def starts_of(
     many = [axis for axis in reduced if least is not None and estimate(space[axis]) >= least]
     if _is_ordered(seed):
         reduced = many = []
+    if seed.combiner().extreme is not None:
+        reduced, many = [], many if finds_position(seed) else []
     words, result, _ = seed.words()
     seen: set[tuple[int, ...]] = set()
     for word in (*words, result[:1]):
@@ -241,7 +244,7 @@ class Growth:
         if any(reduced) and column is not None and column < rank:
             return False  # sums over rows and has columns: those come one after another
         summed = column is not None and column >= rank
-        if summed and not _may_fold(op):
+        if summed and not (_may_fold(op) or finds_position(op)):
             return False
         return not isinstance(op, ContractOp) or column is not None or self.maps.is_narrow(op)
 
@@ -252,7 +255,11 @@ class Growth:
             if BLOCKED in moved:
                 return False
             owner = read.value.owner
-            if not isinstance(owner, TensorOp) or owner not in members:
+            if not isinstance(owner, TensorOp):
+                continue
+            if owner not in members:
+                if self.maps.looks_at(read.value, members):
+                    return False
                 continue
             theirs = self.axes[owner]
             if moved[:-1] != theirs[:-1]:
@@ -284,6 +291,13 @@ def _may_fold(op: TensorOp) -> bool:
     if fold_of(op) not in FOLDS or not isinstance(op, Reduction):
         return False
     return op.summand() == op.dtype and op.dtype.kind != "bool" and not _is_ordered(op)
+
+
+def finds_position(op: TensorOp) -> bool:
+    """Whether an op gives where the largest or smallest element of one axis lies."""
+    return (
+        isinstance(op, ReduceOp) and op.combiner().extreme is not None and op.summand() is not BOOL
+    )
 
 
 def _is_ordered(op: Reduction) -> bool:

@@ -15,7 +15,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.passes.plan.legality import is_view
-from mlc.passes.plan.tile_axes import AxisMaps
+from mlc.passes.plan.tile_axes import BLOCKED, AxisMaps
 from mlc.passes.tensor.constants import splat
 
 Rows = tuple[int | None, ...]
@@ -103,7 +103,7 @@ class TileScope:
                 repeats = is_cut or made_up or self._reads_member(value)
             else:
                 repeats = is_cut and made_up
-            if repeats:
+            if repeats and not self._is_blocked(owner, rows):
                 return self._repeated(owner, rows)
         return self._part(value, rows) if is_cut else value
 
@@ -128,12 +128,13 @@ class TileScope:
             return full(self.b, element.item(), op.dtype, self._shape(op.result, rows))
         if isinstance(op, IotaOp):
             return self._iota(op, rows)
-        moves = self.maps.moves_of(op)
-        operands = [
-            self.tile(x, tuple(a if a is None else moves[a][k] for a in rows))
-            for k, x in enumerate(op.operands)
-        ]
+        operands = [self.tile(x, self.maps.axes_in(op, k, rows)) for k, x in enumerate(op.operands)]
         return self.clone(op, operands, rows)
+
+    def _is_blocked(self, view: TensorOp, rows: Rows) -> bool:
+        """Whether a tile of a view is not the view of a tile."""
+        operands = range(len(view.operands))
+        return any(BLOCKED in self.maps.axes_in(view, k, rows) for k in operands)
 
     def _reads_member(self, value: SSAValue) -> bool:
         owner = value.owner
