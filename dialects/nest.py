@@ -243,6 +243,12 @@ class _PlaceProbe(_OpProbe):
     def __init__(self, op: TensorOp) -> None:
         super().__init__(op)
         self.unknown = 0
+        self.guarded: set[int] = set()
+
+    def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
+        if where is not None:
+            self.guarded.update(k for k, x in enumerate(self.op.operands) if x is tensor)
+        return super().fetch(tensor, at, where)
 
     def _unknown(self) -> tuple[int, int]:
         self.unknown += 1
@@ -256,11 +262,14 @@ class _PlaceProbe(_OpProbe):
         return Affine((*at.terms, self._unknown()), at.offset)
 
 
-def places_of(op: TensorOp) -> dict[int, tuple[tuple[Affine, ...], ...]]:
-    """As the points of `reads_of`; what is known only at run time are terms below 0."""
+def places_of(op: TensorOp) -> tuple[dict[int, tuple[tuple[Affine, ...], ...]], set[int]]:
+    """
+    As the points of `reads_of`; what is known only at run time are terms below 0. And the operands
+    that are read only where some condition holds.
+    """
     probe = _PlaceProbe(op)
     op.element(probe, tuple(Affine(((axis, 1),)) for axis in range(len(op.iteration()))))
-    return probe.points
+    return probe.points, probe.guarded
 
 
 def whole_of(kernel: KernelOp) -> Whole | None:

@@ -249,7 +249,7 @@ class Value:
     """
 
     __slots__ = (
-        *("__weakref__", "_pending", "_seen", "_value", "_version"),
+        *("__weakref__", "_pending", "_root", "_seen", "_value", "_version"),
         *("captured", "origins", "owner", "part_of", "weak", "written_at"),
     )
 
@@ -269,7 +269,10 @@ class Value:
         self._value = value
         self._pending = pending  # of an array from outside that nothing has used yet
         self._version = 0
-        self._seen: int = view.base.version if view is not None else 0
+        self._root: Value | None = None  # of a view: what all views behind it show
+        if view is not None:
+            self._root = view.base if view.base._root is None else view.base._root
+        self._seen = self.version
         self.weak = weak
         self.origins = origins
         self.captured = captured
@@ -279,9 +282,7 @@ class Value:
     @property
     def version(self) -> int:
         """Grows with every write, to this value or to what it is a view of."""
-        if self.part_of is not None:
-            return self._version + self.part_of.base.version
-        return self._version
+        return self._version if self._root is None else self._root._version
 
     @property
     def value(self) -> SSAValue:
@@ -292,10 +293,8 @@ class Value:
                 "a traced value of another call is used here; a compiled function must return its"
                 " results and not store them in lists, globals or attributes",
             )
-        view = self.part_of
-        if view is not None and view.base.version != self._seen:
-            self._value = view.get(view.base.value)
-            self._seen = view.base.version
+        if self._seen != self.version:
+            self._read_again()
         value = self._known()
         if not self.owner.visible(value):
             raise located(
@@ -303,6 +302,17 @@ class Value:
                 "a value from inside a loop body is used outside it; return it in the loop's carry",
             )
         return value
+
+    def _read_again(self) -> None:
+        """Reads the view, and those that it is seen through, after what they show was written."""
+        stale: list[tuple[Value, View]] = []
+        at = self
+        while at.part_of is not None and at._seen != self.version:
+            stale.append((at, at.part_of))
+            at = at.part_of.base
+        for value, view in reversed(stale):
+            value._value = view.get(view.base.value)
+            value._seen = self.version
 
     def _known(self) -> SSAValue:
         """The SSA value, of whose type no write changes anything."""
@@ -317,6 +327,20 @@ class Value:
 
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
+        written: list[tuple[Value, SSAValue]] = [(self, new)]
+        at = self
+        at._may_be_written()
+        while (view := at.part_of) is not None:
+            new = view.put(view.base.value, new)
+            at = view.base
+            at._may_be_written()
+            written.append((at, new))
+        at._version += 1
+        for value, after in written:
+            value._value, value._seen = after, at._version
+
+    def _may_be_written(self) -> None:
+        """Notes who writes. Raises LeakError, NotSupportedError."""
         old = self.value
         self.written_at = self.written_at or user_site()
         scope = old.owner if not isinstance(old.owner, Operation) else old.owner.parent
@@ -334,13 +358,6 @@ class Value:
                 " supported yet",
                 remedy=f"Write to a copy ({self.captured}.copy()) and return it.",
             )
-        view = self.part_of
-        if view is not None:
-            view.base.write(view.put(view.base.value, new))
-            self._seen = view.base.version
-        else:
-            self._version += 1
-        self._value = new
 
     @property
     def type(self) -> Attribute:

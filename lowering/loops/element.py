@@ -388,8 +388,9 @@ class Lanes:
         if where is not None:
             guard = where if guard is None else self.apply(arith.AndIOp, guard, where)
         key = (tensor, at, guard)
-        if key in self._fetched:
-            return self._fetched[key]
+        for known in (key, (tensor, at, None)):
+            if known in self._fetched:
+                return self._fetched[known]
         buffer = self.buffers.get(tensor)
         if self.lanes > 1 and not self.bound and all(map(_is_fixed, at)):
             value = self._of_single(self.single().fetch(tensor, at, self.any_lane(guard)))

@@ -34,11 +34,13 @@ from mlc.passes.plan.legality import (
     AGAIN,
     ONCE,
     SAME,
+    STORED,
     Stage,
     is_splat,
     is_stored_constant,
     is_trip_number,
     is_view,
+    ops_of,
     reads_of,
     through_reshapes,
 )
@@ -103,7 +105,8 @@ class Table:
             for value in op.results:
                 self._begin(op, value)
         for entry in self.of.values():
-            self._fuse(entry)
+            if entry.kind != "view":
+                self._fuse(entry)
         self._order(ops)
         for entry in self.entries:
             self._close(entry, written)
@@ -128,6 +131,9 @@ class Table:
             entry.weight = self.rates.weight(op)
             entry.light = op.WEIGHT
             entry.is_convert = isinstance(op, ConvertOp)
+            entry.ops = ops_of(op)
+            if STORED in op.attributes:
+                entry.rule = "views"
         entry.bytes, entry.write = fact.bytes, fact.seconds
         entry.stream = self._stream(value, None, fact.bytes, fact.bytes)
 
@@ -349,6 +355,8 @@ class Table:
         """What follows from the graph alone: rules, and the reads seen from what is read."""
         if entry.kind == "view" and entry.rule is None:
             return  # its readers repeat it
+        if entry.kind == "view":
+            self._fuse(entry)
         for read in entry.reads:
             if read.entry is not None:
                 read.entry.readers.append((entry, read))

@@ -47,8 +47,8 @@ class Entry:
 
     __slots__ = (
         "before", "bytes", "deadline", "forced", "index", "inner", "is_alone", "is_convert",
-        "kind", "latest", "light", "mask", "needs", "number", "op", "points", "readers", "reads",
-        "rule", "space", "stream", "weight", "write",
+        "kind", "latest", "light", "mask", "needs", "number", "op", "ops", "points", "readers",
+        "reads", "rule", "space", "stream", "weight", "write",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, index: int, op: Operation, space: int, points: float) -> None:
@@ -59,6 +59,7 @@ class Entry:
         self.points = points  # elements of the result
         self.inner = points  # elements of the iteration space
         self.number = -1  # in the order of decisions
+        self.ops = 1  # that a kernel holds in which it is computed, views included
         self.weight = 0.0  # time of one element's arithmetic
         self.light = 0.0  # additions' worth of arithmetic from what lies in memory to it
         self.mask = 0  # what it is made of, a bit for each value at which that begins

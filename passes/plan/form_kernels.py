@@ -35,8 +35,10 @@ from mlc.passes.cost import kernel_cost
 from mlc.passes.plan.grouping import Grouping, Kernel
 from mlc.passes.plan.legality import (
     State,
+    bound_views,
     is_buffer,
     is_view,
+    moves_only,
     through_reshapes,
 )
 from mlc.passes.plan.ownership import Ownership
@@ -131,6 +133,7 @@ def _form(function: FuncOp, planner: Planner) -> None:
     symbols = symbols_of(function)
     if symbols and SYMBOLS not in function.attributes:
         function.attributes[SYMBOLS] = ArrayAttr([StringAttr(name) for name in symbols])
+    bound_views(function)
     order = {op: index for index, op in enumerate(function.walk())}
     general = set[SSAValue](block.args[k] for k in general_arguments(function))
     _Build(Grouping(block, Ownership(function), planner).run(), order, general, None).run()
@@ -363,6 +366,6 @@ def _template(ops: Sequence[TensorOp], kernel: Kernel) -> Template:
             return op.TEMPLATE
     if any(isinstance(op, GatherOp) for op in ops):
         return "gather"
-    if all(map(is_view, ops)):
+    if all(map(moves_only, ops)):
         return "copy"
     return "cell"

@@ -42,6 +42,7 @@ from mlc.passes.plan.legality import (
     is_stored_constant,
     is_trip_number,
     is_view,
+    ops_of,
     reads_of,
     through_reshapes,
 )
@@ -270,7 +271,7 @@ class Grouping:
         elif any(d.kernel is None for d in demands):
             self._write(op.results[0], kernel)
         kernel.reduction = op
-        kernel.ops += 1
+        kernel.ops += ops_of(op)
         stage = "operand" if isinstance(op, Product) else "prologue"
         stored = op.stored_operands()
         for k, x in enumerate(op.operands):
@@ -296,7 +297,7 @@ class Grouping:
         if self._is_inlined(op, demands):
             for kernel, _ in {(d.kernel, d.point) for d in demands}:
                 assert kernel is not None
-                kernel.ops += 1
+                kernel.ops += ops_of(op)
             for d in demands:
                 self._compute(op, d)
             return
@@ -305,7 +306,7 @@ class Grouping:
             kernel = self._new_kernel(op, index)
         else:
             self._write(op.results[0], kernel)
-        kernel.ops += 1
+        kernel.ops += ops_of(op)
         self._compute(op, Demand(kernel.position, kernel))
 
     def _is_inlined(self, op: TensorOp, demands: list[Demand]) -> bool:
@@ -313,7 +314,8 @@ class Grouping:
         kernels = {d.kernel for d in demands}
         if None in kernels or self._states.get(op.results[0]) != "inline":
             return False
-        if any(k is not None and k.ops >= MAX_OPS for k in kernels):
+        ops = ops_of(op)
+        if any(k is not None and k.ops + ops > MAX_OPS for k in kernels):
             return False
         if any(k is not None and self._is_late(op, k.position) for k in kernels):
             return False
@@ -344,8 +346,9 @@ class Grouping:
     ) -> Kernel | None:
         """The kernel that runs first of those that may write the value on their way."""
         best: Kernel | None = None
+        ops = ops_of(op)
         for kernel in kernels:
-            if kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS or kernel.ops >= MAX_OPS:
+            if kernel.is_whole or len(kernel.outputs) >= MAX_OUTPUTS or kernel.ops + ops > MAX_OPS:
                 continue
             if not _fits(kernel, demands) or self._is_late(op, kernel.position):
                 continue

@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Literal
 
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import shape_of
@@ -28,9 +30,13 @@ SAME, ONCE, AGAIN = 0, 1, 2
 
 CHEAP = 4.0  # additions' worth of arithmetic that is rather repeated than stored: one cached load
 MAX_OPS = 96  # ops per kernel; bounds the compile time of one module
+MAX_VIEWS = 32  # views behind one another, copied into whatever reads the last of them
 MAX_OUTPUTS = 8  # streams that one loop writes without thrashing a level-1 set of 8 ways
 
-Rule = Literal["stored-result", "whole", "factor", "reduced", "reshape", "late", "size"]
+STORED = "mlc.stored"
+"""Attribute of a view: what it gives is written, and read from memory."""
+
+Rule = Literal["stored-result", "whole", "factor", "reduced", "reshape", "late", "size", "views"]
 """Why a value is stored that kernels could compute where they read it: docs/plan.md."""
 
 WHY: dict[str, str] = {
@@ -40,6 +46,7 @@ WHY: dict[str, str] = {
     "reshape": "it is read in another shape",
     "late": "what it reads is written over before its reader runs",
     "size": f"its reader holds {MAX_OPS} ops already",
+    "views": f"it is seen through more than {MAX_VIEWS} views",
     "cost": "by cost",
     "forced": "as asked",
 }
@@ -49,6 +56,11 @@ State = Literal["inline", "buffer"]
 
 def is_view(op: Operation) -> bool:
     """Ops that kernels hold a copy of: index maps, and values made of nothing."""
+    return STORED not in op.attributes and moves_only(op)
+
+
+def moves_only(op: Operation) -> bool:
+    """Index maps, and values made of nothing."""
     known = _is_view_class(type(op))
     if known is not None:
         return known
@@ -65,6 +77,30 @@ def _is_view_class(kind: type[Operation]) -> bool | None:
     if issubclass(kind, (BroadcastOp, TransposeOp, SliceOp, IotaOp, SizeOp, *INDEX_MAPS)):
         return True
     return None if issubclass(kind, (TileOp, ReshapeOp, ConstantOp)) else False
+
+
+def bound_views(function: FuncOp) -> None:
+    """Marks what is seen through too many views, so that no kernel repeats more of them."""
+    behind: dict[SSAValue, int] = {}
+    for op in function.walk():
+        if not isinstance(op, TensorOp) or not op.operands or not is_view(op):
+            continue
+        count = 1 + sum(behind.get(x, 0) for x in op.operands)
+        if count > MAX_VIEWS and _is_view_class(type(op)):
+            op.attributes[STORED] = UnitAttr()
+        else:
+            behind[op.results[0]] = count
+
+
+def ops_of(op: TensorOp) -> int:
+    """What a kernel holds in which an op is computed: the op, and the views it reads through."""
+    count, pending = 1, list(op.operands)
+    while pending and count <= MAX_OPS:
+        owner = pending.pop().owner
+        if isinstance(owner, TensorOp) and owner.operands and is_view(owner):
+            count += 1
+            pending += owner.operands
+    return count
 
 
 def is_stored_constant(op: Operation) -> bool:
@@ -108,7 +144,7 @@ def reads_of(op: TensorOp, operand: int) -> int:
     if isinstance(op, (*PLACING, TileOp)) and not shape_of(op.operands[operand].type):
         return AGAIN
     moved = isinstance(op, DynamicUpdateOp) and operand == 1
-    return ONCE if moved or is_view(op) else SAME
+    return ONCE if moved or moves_only(op) else SAME
 
 
 @cache

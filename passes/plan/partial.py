@@ -149,7 +149,7 @@ class Partial:
             if d.kernel < 0:
                 return "stored-result"
             kernel = self.kernels[d.kernel]
-            if kernel.ops >= MAX_OPS:
+            if kernel.ops + entry.ops > MAX_OPS:
                 return "size"
             if entry.deadline < kernel.position:
                 return "late"
@@ -172,7 +172,7 @@ class Partial:
                 done[place] = d.elements
         for (key, _), count in done.items():
             kernel = self._own(key)
-            kernel.ops += 1
+            kernel.ops += entry.ops
             self._charge(kernel, 0, round(entry.weight * count))
         for d in demands:
             self._read_all(self.kernels[d.kernel], entry, d.stage, d.again, d.elements, d.point)
@@ -183,7 +183,7 @@ class Partial:
             kernel = self._new(entry)
         else:
             self._write(kernel, entry)
-        kernel.ops += 1
+        kernel.ops += entry.ops
         self._stream_to(entry, demands, kernel)
         self._compute(kernel, entry, "result", SAME, entry.points)
 
@@ -197,7 +197,7 @@ class Partial:
         else:
             state = "inline"
         kernel.is_reduction = True
-        kernel.ops += 1
+        kernel.ops += entry.ops
         self._stream_to(entry, demands, kernel)
         self._need(entry, kernel.position)
         self._compute(kernel, entry, "prologue", SAME, entry.inner)
@@ -342,7 +342,7 @@ def _first(entry: Entry, kernels: Iterable[Kernel], demands: tuple[Demand, ...])
     for kernel in kernels:
         if kernel.space != entry.space or kernel.is_whole or kernel.outputs >= MAX_OUTPUTS:
             continue
-        if kernel.ops >= MAX_OPS or entry.deadline < kernel.position:
+        if kernel.ops + entry.ops > MAX_OPS or entry.deadline < kernel.position:
             continue
         if (best is None or kernel.position < best.position) and _fits(kernel, demands):
             best = kernel

@@ -18,7 +18,7 @@ from mlc.dialects.nest import Affine, places_of
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
-from mlc.passes.plan.legality import is_view
+from mlc.passes.plan.legality import moves_only
 
 OWN = 0
 """The kernel's own point, of whatever rank."""
@@ -33,6 +33,8 @@ class _Point(NamedTuple):
 
     loop: int
     positions: tuple[tuple[tuple[tuple[int, int], ...], Dim], ...]  # terms, and a constant
+    guards: frozenset[tuple[int, int]] = frozenset()
+    """What must hold for it to be read: the number of a condition, and the point at which."""
 
 
 class Points:
@@ -44,19 +46,23 @@ class Points:
         self._read: dict[tuple[Operation, int], tuple[int, ...]] = {}
         self._behind: dict[tuple[int, int], int] = {}
         self._loops: dict[tuple[Operation, int], int] = {}
+        self._guards: dict[tuple[Operation, int], int] = {}
         self._unknown: list[tuple[object, int]] = []
         self._unknown_numbers: dict[tuple[object, int], int] = {}
 
     def read(self, op: TensorOp, operand: int) -> tuple[int, ...]:
         """Where an op reads an operand, as functions of its own point."""
         is_fold = isinstance(op, Reduction)
-        if not is_fold and not isinstance(op, GatherOp) and not is_view(op):
+        if not is_fold and not isinstance(op, GatherOp) and not moves_only(op):
             return HERE
         if (op, operand) not in self._read:
             loop = self._loop(op, -1) if is_fold else 0
-            found = places_of(op)
+            found, guarded = places_of(op)
             for k in range(len(op.operands)):
-                places = [self._number(self._local(op, loop, p)) for p in found.get(k, ())]
+                guard = self._guards.setdefault((op, k), len(self._guards)), OWN
+                guards = frozenset((guard,) if k in guarded else ())
+                local = (self._local(op, loop, p)._replace(guards=guards) for p in found.get(k, ()))
+                places = map(self._number, local)
                 self._read[op, k] = tuple(dict.fromkeys(places))
         return self._read[op, operand]
 
@@ -98,7 +104,15 @@ class Points:
                 for axis, scale in more:
                     total[axis] = total.get(axis, 0) + scale * factor
             positions.append((tuple(sorted((t, c) for t, c in total.items() if c)), offset))
-        return self._number(_Point(inner.loop or at.loop, tuple(positions)))
+        guards = at.guards
+        if inner.guards:
+            guards |= {(g, self._bare(self._through(point, p))) for g, p in inner.guards}
+        return self._number(_Point(inner.loop or at.loop, tuple(positions), guards))
+
+    def _bare(self, number: int) -> int:
+        """The point, whatever must hold."""
+        point = self._points[number]
+        return self._number(point._replace(guards=frozenset())) if point.guards else number
 
     def _canonical(self, number: int) -> int:
         point = self._points[number]
@@ -106,7 +120,7 @@ class Points:
             terms == ((axis, 1),) and not offset.terms
             for axis, (terms, offset) in enumerate(point.positions)
         )
-        return OWN if own and not point.loop else number
+        return OWN if own and not point.loop and not point.guards else number
 
     def _local(self, op: Operation, loop: int, point: tuple[Affine, ...]) -> _Point:
         positions: list[tuple[tuple[tuple[int, int], ...], Dim]] = []

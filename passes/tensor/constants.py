@@ -17,6 +17,8 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, Transpose
 VIEWS = (BroadcastOp, TransposeOp, ReshapeOp, SliceOp)
 """Ops that only move elements of operand 0."""
 
+FEW = 4
+
 
 def constant_of(value: SSAValue) -> ConstantOp | None:
     """The constant that defines the value."""
@@ -24,9 +26,14 @@ def constant_of(value: SSAValue) -> ConstantOp | None:
 
 
 def splat(value: SSAValue) -> Array | None:
-    """The 0-d array that every element of the value equals, seen through views; else None."""
+    """
+    The 0-d array that every element of the value equals, seen through a few views; else None.
+    Canonical is at most one.
+    """
     owner = value.owner
-    while isinstance(owner, VIEWS):
+    for _ in range(FEW):
+        if not isinstance(owner, VIEWS):
+            break
         owner = owner.operands[0].owner
     if not isinstance(owner, ConstantOp):
         return None

@@ -101,6 +101,34 @@ def gathered(s: State, k: int) -> State:
     return (s[0] + s[0][argsort(s[0])]) * 0.5, s[1], s[2]
 
 
+def padded(s: State, k: int) -> State:
+    return np.pad(s[0][1:], (0, 1)), s[1], s[2]
+
+
+def tiled(s: State, k: int) -> State:
+    return np.tile(s[0], 2)[3:19], s[1], s[2]
+
+
+def repeated(s: State, k: int) -> State:
+    return np.broadcast_to(s[0], (3, 16))[1], s[1], s[2]
+
+
+def of_other_shape(s: State, k: int) -> State:
+    return s[0].T.reshape((4, 16) if k % 2 else (16, 4)), s[1], s[2]
+
+
+def doubled_in_place(s: State, k: int) -> State:
+    x, k = s[0], k % 16
+    return np.concatenate([x[:k], x[k : k + 1] * 2, x[k + 1 :]]), s[1], s[2]
+
+
+VIEWS: list[tuple[Step, Any]] = [
+    (padded, VECTOR),
+    (tiled, VECTOR),
+    (repeated, VECTOR),
+    (of_other_shape, SQUARE),
+    (doubled_in_place, VECTOR),
+]
 KINDS: list[tuple[Step, Any]] = [
     (min_plus, SQUARE),
     (clenshaw, VECTOR),
@@ -131,6 +159,38 @@ def growth(program: Callable[[int], Callable[..., Any]], short: int, *args: Any)
 @pytest.mark.parametrize(("step", "start"), CASES)
 def test_values_read_through_several_views_take_linear_work(step: Step, start: Any) -> None:
     assert growth(lambda count: unrolled(step, count), 8, start) < 1.25
+
+
+@pytest.mark.parametrize(("step", "start"), VIEWS)
+def test_chains_of_views_take_linear_work(step: Step, start: Any) -> None:
+    assert growth(lambda count: unrolled(step, count), 40, start) < 1.15
+
+
+@pytest.mark.parametrize("step", [padded, doubled_in_place], ids=lambda step: step.__name__)
+def test_gradients_of_chains_of_views_take_linear_work(step: Step) -> None:
+    def gradient(count: int) -> Any:
+        function = unrolled(step, count)
+
+        def total(x: Any) -> Any:
+            return (function(x) ** 2).sum()
+
+        return mlc.grad(total)
+
+    assert growth(gradient, 12, VECTOR) < 1.25
+
+
+def test_what_is_seen_through_many_views_is_stored() -> None:
+    def function(x: Any) -> Any:
+        y = x
+        for _ in range(40):
+            y = np.pad(y[1:], (1, 0)) * 2 + np.pad(y[:-1], (0, 1))
+            y = np.pad(y[:, 1:], ((0, 0), (1, 0)))
+        for _ in range(250):
+            y = np.pad(y[1:], (1, 0))
+        return y
+
+    x = np.linspace(0.1, 1.0, 300 * 5).reshape(300, 5)
+    np.testing.assert_array_equal(mlc.compile(function)(x), function(x))
 
 
 def test_sixty_steps_of_shortest_paths() -> None:
