@@ -41,11 +41,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """Passes that bring a program to the end of one level; `leaves`: the ops that may be left."""
+    """
+    Passes that bring a program to the end of one level. `leaves`: the ops that may be left, by name
+    or by dialect ("scf.").
+    """
 
     name: Level
     steps: tuple[Step, ...]
     leaves: tuple[str, ...]
+
+    def may_leave(self, op: str) -> bool:
+        """Whether an op of this name may be left."""
+        dialect, dot, _ = op.partition(".")
+        return op in self.leaves or dialect + dot in self.leaves
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,9 @@ PLAN_LEAVES = (
     "mlc.tile",  # GPUs refuse tile loops in the next stage
 )  # fmt: skip
 LOOPS_LEAVES = (
-    "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "math.", "mlc_vec.", "mlc_par.",
+    "builtin.", "func.", "scf.", "memref.", "vector.", "arith.", "mlc_vec.", "mlc_par.",
+    "math.absf", "math.absi", "math.ceil", "math.copysign", "math.ctlz", "math.ctpop", "math.cttz",
+    "math.floor", "math.fma", "math.round", "math.roundeven", "math.sqrt", "math.trunc",
     "mlc_math.scale", "mlc_math.exponent", "mlc_math.significand", "mlc_math.reciprocal_estimate",
     "mlc_math.root_estimate", "mlc_math.lookup",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Artifacts: bytes and back, what is refused, the first-level cache; and rows of backends."""
+"""Artifacts: bytes and back, what is refused, and the first-level cache."""
 
 from __future__ import annotations
 
@@ -12,19 +12,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import mlc
-from mlc import executable, knobs, registry
+from mlc import executable, knobs
 from mlc.artifact import FORMAT, Artifact, Code, MemoryPlan
-from mlc.backends import BACKENDS, backend_of
-from mlc.dialects.errors import MlcError
 from mlc.dialects.launch import LaunchPlan
-from mlc.dialects.target import CpuTarget, Target, named_target
-from mlc.dialects.target.known import CPUS, GPUS
+from mlc.dialects.target import Target, named_target
 from mlc.executable import Executable, compile_module
 from mlc.memory import memory_plan_of
-from mlc.passes.plan.plan_cost import ARITHMETIC
-from mlc.passes.plan.schedule import CHOICES
-from mlc.passes.prediction import FORMULAS
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import Options
 from mlc.programs import signature_of
 from mlc.runtime.cache import object_cache
 from mlc.runtime.cuda import GpuError, program
@@ -236,45 +230,3 @@ def test_entries_of_another_format_are_misses(
     with knobs.scope(cache_dir=tmp_path):
         object_cache().put(key, (2).to_bytes(8, "little") + b"{}")
         assert [rows(host_target()).cache_hits for _ in range(2)] == [0, 1]
-
-
-# The rows
-
-
-def test_every_kind_of_machine_has_its_rows() -> None:
-    kinds = {type(target) for target in (*CPUS, *GPUS)}
-    for table in ({row.kind for row in BACKENDS}, CHOICES, ARITHMETIC, FORMULAS):
-        assert set(table) == kinds
-
-
-def test_every_pass_is_in_a_row() -> None:
-    named = {x.name for row in BACKENDS for stage in row.stages for x in stage.steps}
-    while_tracing = {"mlc-batch", "mlc-differentiate"}
-    assert named | while_tracing == registry.PASSES.keys()
-
-
-def test_rows_say_which_loops_a_machine_has() -> None:
-    for target in (*CPUS, *GPUS):
-        names = {x.name for stage in backend_of(target).stages for x in stage.steps}
-        assert ("mlc-form-tiles" in names) == target.forms_tile_loops
-        assert ("mlc-expand-partition" in names) == (not target.has_partition)
-        assert ("mlc-merge-siblings" in names) == target.packs_factors
-
-
-@pytest.mark.parametrize("name", ["mlc-form-tiles", "mlc-merge-siblings"])
-def test_a_pass_for_cpus_refuses_another_machine(name: str) -> None:
-    module = run_pipeline(parse_text(ROWS, "rows.mlir"), Options(target=H200), until="tensor")
-    with pytest.raises(MlcError, match=f"{name} is for CPUs: found a module for the GPU h200"):
-        registry.load(name)().apply(None, module)  # pyright: ignore[reportArgumentType]
-
-
-def test_targets_state_their_rates() -> None:
-    for target in (*CPUS, *GPUS):
-        rates = [target.bandwidth(1 << shift) for shift in range(8, 40)]
-        assert rates == sorted(rates, reverse=True)
-        assert target.assumed_bytes_per_s > 0
-        assert target.write_factor >= 1
-        assert [roof.name for roof in target.roofs(2)]
-    small = named_target("avx2")
-    assert isinstance(small, CpuTarget)
-    assert small.bandwidth(1024, threads=4) == 4 * small.l2_read_bytes_per_s
