@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from mlc.why_not import measure
 
 SUMS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32"}
 """dtype of the factors -> of the sums, where they differ."""
+
+BAR = 40  # characters of the progress bar
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def why_not(best: Candidate, other: Candidate) -> str:
     if other.seconds <= best.seconds * 1.001:
         return "as fast as the first"
     parts = (
-        ("arithmetic and loads", "core_s"), ("reads", "read_s"), ("writes of sums", "write_s"),
+        ("arithmetic and loads", "core_s"), ("reads", "wait_s"), ("writes of sums", "write_s"),
         ("copies", "pack_s"), ("starts and barriers", "start_s"),
     )  # fmt: skip
     more = [
@@ -188,7 +191,7 @@ def with_words(levels: Levels, problem: Problem, words: Words) -> Callable[..., 
 
 
 def measured(
-    levels: Levels, schedules: Schedules, count: int, said: Callable[[str], None]
+    levels: Levels, schedules: Schedules, count: int, said: Callable[[str, float], None]
 ) -> tuple[tuple[Words, float], ...]:
     """Seconds of a call of the first few candidates that run now, in turn."""
     problem = schedules.problem
@@ -197,11 +200,10 @@ def measured(
         runs.append(schedules.current)
     functions: list[Callable[..., object]] = []
     for k, words in enumerate(runs):
-        said(f"compiling {k + 1} of {len(runs)}")
+        said("compiling", k / len(runs))
         functions.append(with_words(levels, problem, words))
-    said(f"timing {len(runs)} schedules in turn")
-    took = measure(functions, _inputs(problem))
-    said("")
+    took = measure(functions, _inputs(problem), partial(said, "timing in turn"))
+    said("", 0.0)
     return tuple(sorted(zip(runs, took, strict=True), key=lambda pair: pair[1]))
 
 
@@ -217,10 +219,12 @@ def _inputs(problem: Problem) -> list[np.ndarray[Any, Any]]:
     return [values(shape, dtype) for shape, dtype in zip(_shapes(problem), dtypes, strict=False)]
 
 
-def progress(text: str) -> None:
-    """One line on a terminal, over the one before."""
+def progress(what: str, part: float) -> None:
+    """A bar on a terminal, over the one before; nothing to say takes it away."""
     if sys.stderr.isatty():
-        print(f"\r{text:<60}", end="" if text else "\r", file=sys.stderr, flush=True)
+        done = round(BAR * min(1.0, part))
+        bar = f"{what:<15} [{'#' * done}{'.' * (BAR - done)}]" if what else " " * (BAR + 18)
+        print(f"\r{bar}", end="" if what else "\r", file=sys.stderr, flush=True)
 
 
 def of_command_line(args: argparse.Namespace) -> Schedules | str:

@@ -294,10 +294,14 @@ def _rule(remarks: Sequence[Remark], producer: TensorOp) -> str | None:
     return None
 
 
-def measure(functions: Sequence[Callable[..., object]], arguments: Sequence[object]) -> list[float]:
+def measure(
+    functions: Sequence[Callable[..., object]],
+    arguments: Sequence[object],
+    said: Callable[[float], None] | None = None,
+) -> list[float]:
     """
     Seconds of a call of each function: the least of short measurements in turn, since what else
-    runs on the machine can only add to them.
+    runs on the machine can only add to them. `said` is told which part of the time has passed.
     """
     counts: list[int] = []
     for function in functions:
@@ -314,7 +318,10 @@ def measure(functions: Sequence[Callable[..., object]], arguments: Sequence[obje
             start = time.perf_counter()
             for _ in range(count):
                 function(*arguments)
-            least[k] = min(least[k], (time.perf_counter() - start) / count)
+            now = time.perf_counter()
+            least[k] = min(least[k], (now - start) / count)
+            if said is not None:
+                said(1 - max(0.0, end - now) / (MEASURING_S * len(functions)))
     return least
 
 

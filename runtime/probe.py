@@ -110,7 +110,7 @@ def _estimated_target() -> CpuTarget:
         l3_read_bytes_per_s=min(vector_bytes, 16) * clock,
         memory_read_bytes_per_s=15e9,
         memory_read_all_cores_bytes_per_s=15e9 * max(1.0, min(cores, 8) * 0.75),
-        extensions=_extensions(features),
+        extensions=extensions(features),
         source="LLVM host detection and sysfs; rates estimated from the clock "
         "(2 loads a cycle from level 1, 2/3 of one from level 2, 16 bytes from level 3)",
     )
@@ -123,7 +123,7 @@ _EXTENSIONS = (
 """What the rows of dialects/target/intrinsics.py may need."""
 
 
-def _extensions(features: Mapping[str, bool]) -> str:
+def extensions(features: Mapping[str, bool]) -> str:
     """Those that the processor has, and of AMX what the kernel lets this process use."""
     has = (name for name in _EXTENSIONS if features.get(name, False))
     return ",".join(name for name in has if not name.startswith("amx") or tile_permission.granted())

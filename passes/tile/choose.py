@@ -139,15 +139,18 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     team = problem.threads > 1
     for row, tile, depth, packed in _tiles_and_depths(problem, target):
         item = _item(row)
-        columns = _rounded(_l3_bytes(target) // 4 // (depth * item), tile.n, problem.n)
         rows = _rounded(target.l2_bytes // 4 // (depth * item), tile.m, problem.m)
         if team:
             rows = min(rows, _share(problem.m, tile.m, problem.threads))
-        outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
         pack_b = Pack("b", tile.n, row.group, team=team)
         inner = (Block("m", rows, team=True),) if team else _whole("m", rows, problem.m)
         pack_a = (Pack("a", tile.m, row.group),) if packed else ()
-        yield (*outer, pack_b, *inner, *pack_a, *_ending(problem, row, tile))
+        most = {_l3_bytes(target) // 4 // (depth * item)}  # a block of b in level 3
+        if depth < problem.k:  # or with its sums, which come again, in level 2
+            most.add(target.l2_bytes // 2 // ((depth + problem.m) * item))
+        for columns in sorted({_rounded(size, tile.n, problem.n) for size in most}):
+            outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
+            yield (*outer, pack_b, *inner, *pack_a, *_ending(problem, row, tile))
 
 
 def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:

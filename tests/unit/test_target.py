@@ -65,3 +65,33 @@ def test_unknown_names_are_refused() -> None:
     host = named_target("avx512")
     assert isinstance(host, CpuTarget)
     assert named_target("host", host=lambda: host) is host
+
+
+def test_tile_registers_count_where_the_kernel_permits_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mlc.runtime import probe
+
+    features = {"amx-tile": True, "amx-bf16": True, "avx512vnni": True, "avx512bf16": False}
+    for granted, expected in ((True, "amx-bf16,amx-tile,avx512vnni"), (False, "avx512vnni")):
+        monkeypatch.setattr(probe.tile_permission, "granted", lambda answer=granted: answer)
+        assert probe.extensions(features) == expected
+
+
+def test_every_extension_that_a_row_needs_is_probed() -> None:
+    from mlc.dialects.target.intrinsics import INTRINSICS
+    from mlc.runtime import probe
+
+    features = {need: not need.startswith("amx") for row in INTRINSICS for need in row.needs}
+    wanted = {need for need, on in features.items() if on}
+    assert set(probe.extensions(features).split(",")) == wanted
+
+
+def test_tile_permission_is_what_the_kernel_says() -> None:
+    """Granted only where the processor has tiles; asked once."""
+    from mlc.runtime import tile_permission
+    from mlc.runtime.llvm import host_cpu
+
+    if tile_permission.granted():
+        assert host_cpu()[1].get("amx-tile", False)
+    assert tile_permission.granted.cache_info().misses == 1
