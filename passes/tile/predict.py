@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
-from mlc.dialects.tile.words import Block, Pack, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
 from mlc.passes.tile.loads import AXES, Nest
 
 _W = TypeVar("_W", bound=Word)
@@ -179,7 +179,7 @@ class _Walk:
     ) -> None:  # fmt: skip
         self.problem, self.words, self.target = problem, words, target
         self.row, self.tile, self.nest, self.workers = row, tile, nest, workers
-        self.packed = {w.operand: w for w in words if isinstance(w, Pack)}
+        self.packed = {w.operand for w in words if isinstance(w, Pack | Prepack)}
         source = dict(zip("abc", (named_dtype(x).bytes for x in problem.dtypes), strict=True))
         held = dict(zip("abc", (named_dtype(x).bytes for x in row.dtypes), strict=True))
         self.source = source
@@ -196,7 +196,7 @@ class _Walk:
             core_s=core,
             read_s=read_s,
             write_s=self.writes(),
-            pack_s=sum(self.packing(word) for word in self.packed.values()),
+            pack_s=sum(self.packing(word) for word in self.words if isinstance(word, Pack)),
             start_s=self.starts(),
             workers=self.workers,
         )

@@ -14,7 +14,7 @@ from mlc.dialects.plan import Schedule, ScheduleAttr
 from mlc.dialects.target import named_target
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.intrinsics import row_named
-from mlc.dialects.tile.words import Block, Pack, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
 from mlc.driver import main
 from mlc.passes.tile.choose import (
     ROUTES,
@@ -212,6 +212,25 @@ def test_workers_share_blocks_evenly_or_wait() -> None:
         return predict(problem, words, machine).core_s
 
     assert with_rows(256) < with_rows(384) < with_rows(1024)
+
+
+def test_a_factor_packed_before_a_loop_costs_no_copy_in_it() -> None:
+    problem, machine = Problem(m=12, n=1024, k=1024), cpu("avx512")
+    end = (Register(6, 64), Via("fma"))
+    each, before = (
+        predict(problem, (word, *end), machine) for word in (Pack("b", 64), Prepack("b"))
+    )
+    assert before.pack_s == 0 < each.pack_s
+    assert before.bytes == each.bytes
+
+
+def test_a_factor_that_batches_share_stays_nearer() -> None:
+    end = (Register(6, 64), Via("fma"))
+    apart, shared = (
+        predict(Problem(m=60, n=64, k=4096, batch=64, b_shared=shared), end, cpu("avx512")).bytes
+        for shared in (False, True)
+    )
+    assert shared[3] < apart[3]  # of memory
 
 
 def test_parts_of_the_sum_are_shared() -> None:
