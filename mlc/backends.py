@@ -161,6 +161,7 @@ BACKENDS = (
             Stage(
                 "loops",
                 (
+                    Step("mlc-check-tiles", "lowering relies on what no op can see alone"),
                     Step("mlc-plan-to-loops", "kernels become functions, the rest the entry"),
                     Step("mlc-expand-math", "exp, log and tanh as polynomials, which vectorise"),
                 ),

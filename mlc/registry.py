@@ -34,13 +34,14 @@ PASSES = {
     "mlc-donate-arguments": "mlc.passes.plan.donate_arguments:DonateArgumentsPass",
     "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",
+    "mlc-check-tiles": "mlc.passes.tile.check_tiles:CheckTilesPass",
     "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",
     "mlc-expand-math": "mlc.passes.loop.expand_math:ExpandMathPass",
 }
 """Name -> ``module:class``, in the order of the pipeline."""
 
-OF_LOOPS = ("mlc-expand-math",)
-"""Those that read the loops level; the others read functions of the tensor or the plan level."""
+OF_LOOPS = ("mlc-check-tiles", "mlc-expand-math")
+"""Those that read tile programs or loops; the others functions of the tensor or the plan level."""
 
 
 DIALECTS = {

@@ -31,7 +31,7 @@ from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
-from mlc.dialects.tile.kernel import CallOp, kernel_of
+from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.dialects.tile.types import view_of
 from mlc.runtime.tiles.worker import run_kernel
@@ -147,9 +147,9 @@ class _Frame:
 
     def call(self, op: CallOp) -> list[Array]:
         """What a tile program writes."""
-        kernel = kernel_of(op)
+        kernel = called(op)
         assert kernel is not None
-        return run_kernel(
+        found = run_kernel(
             kernel,
             [self.values[x] for x in op.inputs],
             self.symbols,
@@ -157,6 +157,7 @@ class _Frame:
             workers=self.workers,
             seed=self.seed,
         )
+        return [x.reshape(self.shape(out)) for x, out in zip(found, op.outs, strict=True)]
 
     def control(self, op: ControlOp) -> list[Array]:
         """The results of an op with regions."""

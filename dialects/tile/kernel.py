@@ -185,7 +185,7 @@ class CallOp(IRDLOperation):
     assembly_format = "$callee `(` $inputs `)` `:` functional-type(operands, results) attr-dict"
 
     def verify_(self) -> None:
-        kernel = kernel_of(self)
+        kernel = called(self)
         if kernel is None:
             raise VerifyException(f"{self.name}: no mlc_tile.kernel is called {self.callee}")
         for what, values, views in (
@@ -204,8 +204,8 @@ class CallOp(IRDLOperation):
                     )
 
 
-def kernel_of(call: CallOp) -> KernelOp | None:
-    """The kernel of the module that is called."""
+def called(call: CallOp) -> KernelOp | None:
+    """The kernel that is called."""
     above = call.parent_op()
     while above is not None and above.name != "builtin.module":
         above = above.parent_op()

@@ -271,7 +271,9 @@ def run_kernel(
     everyone = [Worker(team, number, symbols, plan) for number in range(size)]
     views: list[Stored] = []
     for argument, array in zip(kernel.inputs, arrays, strict=True):
-        views.append(Stored(np.asarray(array), view_of(argument).dtype, constant=True))
+        kind = view_of(argument)
+        seen = np.asarray(array).reshape(everyone[0].shape(kind.shape))
+        views.append(Stored(seen, kind.dtype, constant=True))
     for argument in kernel.outputs:
         kind = view_of(argument)
         shape = everyone[0].shape(kind.shape)

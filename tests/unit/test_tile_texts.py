@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mlc.dialects.errors import MlcError
+from mlc.dialects.target.known import CPUS
+from mlc.passes.tile.check_tiles import tile_faults
 from mlc.runtime.interpret import interpret, interpret_kernel
 from mlc.runtime.tiles.memory import TileError
 from tests.tile_texts import TEXTS, kernel_of, module_of, text_of
@@ -148,3 +150,15 @@ def test_a_program_that_calls_kernels() -> None:
     module = module_of(text_of("softmax").replace("mlc_tile.barrier", ""))
     with pytest.raises(TileError, match=r"nest at .*reads what worker"):
         [interpret(module, [x], workers=2, seed=k) for k in range(8)]  # one may be first at both
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("gemm", "avx512"), ("bf16", "amx"), ("conv", "avx512"), ("attention", "avx2"),
+        ("lstm", "avx512"), ("cases", "avx2"), ("softmax", "avx2"), ("states", "avx2"),
+    ],
+)  # fmt: skip
+def test_whole_texts_break_no_invariant(name: str, target: str) -> None:
+    (cpu,) = (row for row in CPUS if row.name == target)
+    assert not [*tile_faults(kernel_of(text_of(name)), cpu)]

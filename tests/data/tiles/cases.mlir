@@ -24,10 +24,12 @@ mlc_tile.kernel @cases(%x: !mlc_tile.view<"M"x24xf32, strided>, %w: !mlc_tile.vi
       }
       mlc_tile.yield %n : !mlc_tile.frag<1x24xf32>
     }
-    mlc_tile.store %r, %sum
+    mlc_tile.for %z in 1 deal(team) {
+      mlc_tile.store %r, %sum
+    }
   } else case "M" == 0 {
   } else {
-    mlc_tile.for %i in "M" step 6, %j in "N" step 8 {
+    mlc_tile.for %i in "M" step 6, %j in "N" step 8 deal(team) {
       %s = mlc_tile.dot "mk,kn->mn" %x[%i], %w[0, %j] over (k 24) via fma : !mlc_tile.frag<6x8xf32>
       mlc_tile.store %s, %y[%j + n, %i + m] as "mn"
     }

@@ -1,0 +1,153 @@
+"""What lowering a tile program relies on and no op can see alone: `mlc-check-tiles`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.errors import PlanError
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.attribute import cpu_of
+from mlc.dialects.target.intrinsics import Intrinsic, row_named
+from mlc.dialects.tile.compute import DotOp
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.memory import AllocOp
+from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
+from mlc.passes.tile.choose import fits_registers
+from mlc.passes.tile.races import race_faults
+from mlc.passes.tile.stores import store_faults
+
+Fault = tuple[Operation, str]
+_MOST_PLACES = 1 << 18  # elements of a copy that are looked at
+
+
+class CheckTilesPass(ModulePass):
+    """
+    PlanError at the first op of a tile program that breaks an invariant: rows, registers and
+    scratch of the target, letters of copies, barriers between workers, results stored once.
+    """
+
+    name = "mlc-check-tiles"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_of(op, self.name)
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, KernelOp):
+                for found, message in tile_faults(kernel, target):
+                    raise PlanError(f"{_place(found)}{self.name}: {found.name}: {message}")
+
+
+def tile_faults(kernel: KernelOp, target: CpuTarget) -> Iterator[Fault]:
+    """Every op of a kernel that breaks an invariant, and the message about it."""
+    yield from _machine_faults(kernel, target)
+    for op in kernel.walk():
+        if isinstance(op, CopyOp) and (message := _overwrites(op)):
+            yield op, message
+    yield from race_faults(kernel)
+    yield from store_faults(kernel)
+
+
+def _place(op: Operation) -> str:
+    at = op.location
+    if isinstance(at, FileLineColLoc):
+        return f"{at.filename.data}:{at.line.data}:{at.column.data}: error: "
+    return ""
+
+
+# the machine
+
+
+def _machine_faults(kernel: KernelOp, target: CpuTarget) -> Iterator[Fault]:
+    scratch = {"team": 0, "worker": 0}
+    room = {"team": target.l3_bytes or target.l2_bytes, "worker": target.l2_bytes}
+    for op in kernel.walk():
+        if isinstance(op, DotOp) and op.via is not None:
+            if message := _row_fault(op, op.via.data, target):
+                yield op, message
+        elif isinstance(op, AllocOp):
+            kind, scope = view_of(op.result), op.scope.data
+            sizes = [dim.constant for dim in kind.shape]
+            if any(size is None for size in sizes):
+                continue
+            scratch[scope] += math.prod(size or 0 for size in sizes) * kind.dtype.bytes
+            if scratch[scope] > room[scope]:
+                yield (
+                    op,
+                    f"{scratch[scope]:,} bytes of scratch of a {scope}; {target.name} has"
+                    f" {room[scope]:,} in the cache for them",
+                )
+
+
+def _row_fault(op: DotOp, via: str, target: CpuTarget) -> str | None:
+    """Why no instruction of the target makes the tile."""
+    kinds = (op.lhs.type, op.rhs.type, op.result.type)
+    try:
+        row = row_named(via, target, [k.dtype for k in kinds if isinstance(k, ViewType | FragType)])
+    except ValueError as error:
+        return str(error)
+    sizes = dict(zip("".join(op.words.result), frag_of(op.result).shape, strict=True))
+    lhs, rhs = ("".join(word) for word in op.words.operands)
+    rows = math.prod(n for c, n in sizes.items() if c in lhs)
+    columns = math.prod(n for c, n in sizes.items() if c in rhs)
+    m, n, _ = row.shape
+    if rows % m or columns % n:
+        return f"a tile of {rows}x{columns} by {via}, which makes {m}x{n} at a time"
+    if not fits_registers(row, rows // m, columns // n, target):
+        return f"a tile of {rows}x{columns} by {via} does not fit into the registers"
+    return _group_fault(op, row)
+
+
+def _group_fault(op: DotOp, row: Intrinsic) -> str | None:
+    if row.group == 1:
+        return None
+    last, bound = op.over.data[-1]
+    if bound.data == (Dim.const(row.group),):
+        return None
+    return (
+        f"{row.name} takes summed elements by {row.group}; expected a last letter of that size,"
+        f" found {last} of {', '.join(map(str, bound.data))}"
+    )
+
+
+# letters
+
+
+def _overwrites(op: CopyOp) -> str | None:
+    """Two elements of a copy with one place: looked for where sizes are numbers, at 0."""
+    sizes = {c: _few(op, c) for c in sorted(op.words.letters)}
+    while math.prod(sizes.values()) > _MOST_PLACES:
+        largest = max(sizes, key=lambda c: sizes[c])
+        sizes[largest] //= 2
+    grid = np.indices([*sizes.values()]).reshape(len(sizes), -1)
+    atoms = {f".{c}": line for c, line in zip(sizes, grid, strict=True)}
+    _, target = op.where()
+    places = np.stack([_values(dim, atoms, grid.shape[1]) for dim in target])
+    if np.unique(places, axis=1).shape[1] == grid.shape[1]:
+        return None
+    return f"{op.letters.data!r} puts several elements into one place of {op.target.type}"
+
+
+def _few(op: CopyOp, c: str) -> int:
+    numbers = [dim.constant for dim in op.extents[c].data if dim.constant is not None]
+    return max(min(numbers, default=5), 1)
+
+
+def _values(dim: Dim, atoms: dict[str, np.ndarray], count: int) -> np.ndarray:
+    total = np.zeros(count, np.int64)
+    for monomial, coefficient in dim.terms:
+        part = np.full(count, coefficient, np.int64)
+        for atom in monomial:
+            if isinstance(atom, FloorDiv):
+                part = part * (_values(atom.numerator, atoms, count) // atom.divisor)
+            else:
+                part = part * atoms.get(atom, 0)
+        total += part
+    return total
