@@ -43,6 +43,16 @@ func.func @symbols(%x: tensor<?xf32, #mlc.dims<"N">>) -> tensor<?xf32, #mlc.dims
 
 // -----
 
+func.func @product(%x: tensor<?xf32, #mlc.dims<"N">>) -> tensor<?xf32, #mlc.dims<"N">> {
+  // CHECK: mlc.tiles: a symbol is a name such as 'B', found 'B*B'
+  %y = mlc.tiles (%i in "N" step 4 as "B*B") -> (tensor<?xf32, #mlc.dims<"N">> at (0)) {
+    mlc.yield %x : tensor<?xf32, #mlc.dims<"N">>
+  }
+  func.return %y : tensor<?xf32, #mlc.dims<"N">>
+}
+
+// -----
+
 func.func @again(%x: tensor<9xf32>, %c: tensor<f32>) {
   // CHECK: mlc.tiles: each symbol names one loop axis, not again inside
   mlc.tiles (%i in 9 step 4 as "T") -> () {
