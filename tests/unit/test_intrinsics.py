@@ -175,7 +175,11 @@ def test_the_machine_computes_what_the_row_means(row: Intrinsic) -> None:
         rhs = np.concatenate([row.laid(1, b[s : s + k]).ravel() for s in range(0, k * steps, k)])
         found = c.copy()
         call(lhs, rhs, found)
-        np.testing.assert_array_equal(found, row.run(c, a, b))
+        meant = row.run(c, a, b)
+        if row.flushes:  # manuals of different makers say it in different words
+            assert (np.abs(found - meant) <= row.error(c, a, b)).all()
+        else:
+            np.testing.assert_array_equal(found, meant)
 
 
 def _machine_of(row: Intrinsic) -> CpuTarget:
