@@ -250,7 +250,9 @@ class TilesOp(ControlOp):
             raise VerifyException(f"{self.name}: expected an extent and a step for each loop axis")
         named = [s for s in self.symbols if s]
         if wrong := [s for s in named if not s.isidentifier()]:
-            raise VerifyException(f"{self.name}: a symbol is a name such as 'B', found {wrong[0]!r}")
+            raise VerifyException(
+                f"{self.name}: a symbol is a name such as 'B', found {wrong[0]!r}"
+            )
         outer = {s for op in enclosing_tiles(self) for s in op.symbols}
         if len(set(named)) != len(named) or outer & set(named):
             raise VerifyException(f"{self.name}: each symbol names one loop axis, not again inside")
