@@ -118,15 +118,37 @@ def test_only_knobs_name_environment_variables() -> None:
 
 def test_only_targets_tell_their_kinds_apart() -> None:
     """What differs between machines is a fact of theirs, or a row that names the kind."""
-    kinds = {"CpuTarget", "GpuTarget"}
     bad = [
-        where(path, node.lineno)
+        where(path, line)
         for path in python_files("mlc", "frontend", "passes", "lowering", "runtime")
-        for node in ast.walk(syntax(path))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
-        if kinds & {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
+        for line in _kind_questions(syntax(path))
     ]
     assert not bad, f"ask the target (dialects/target/), or make it a row of BACKENDS: {bad}"
+
+
+def _kind_questions(tree: ast.AST) -> Iterator[int]:
+    """The lines that ask whether something is a CPU or a GPU."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.MatchClass) or (
+            isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        ):
+            names = {leaf.id for leaf in ast.walk(node) if isinstance(leaf, ast.Name)}
+            if names & {"CpuTarget", "GpuTarget"}:
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "isinstance(x, CpuTarget)",
+        "isinstance(x, A | GpuTarget)",
+        "type(x) is CpuTarget",
+        "match x:\n case GpuTarget(): pass",
+    ],
+)
+def test_questions_for_the_kind_of_a_target_are_found(said: str) -> None:
+    assert list(_kind_questions(ast.parse(said)))
+    assert not list(_kind_questions(ast.parse("f: dict[type, int] = {CpuTarget: 1}")))
 
 
 # Sizes and names
