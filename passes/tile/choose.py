@@ -253,5 +253,7 @@ def _in_place(problem: Problem, row: Intrinsic) -> bool:
 
 
 def _a_in_place(problem: Problem, row: Intrinsic) -> bool:
-    """Whether a is read as it lies: element by element, or groups that lie side by side."""
-    return row.group == 1 or (problem.a_unit == "k" and problem.dtypes[0] == row.dtypes[0])
+    """Whether a is read as it lies: element by element, groups side by side, or rows of a tile."""
+    whole = row.in_tiles or row.shape[0] == 1
+    same = problem.a_unit == "k" and problem.dtypes[0] == row.dtypes[0]
+    return row.group == 1 or (whole and same)

@@ -195,7 +195,7 @@ class _Walk:
             bytes=(round(steps * loads * self.load_bytes()), *read),
             core_s=core,
             read_s=read_s,
-            write_s=self.writes(),
+            write_s=self.writes() + self.added(),
             pack_s=sum(self.packing(word) for word in self.words if isinstance(word, Pack)),
             start_s=self.starts(),
             workers=self.workers,
@@ -296,6 +296,12 @@ class _Walk:
         moved = self.nest.moved("c", self.capacities()[lies - 1], self.footprints) * self.item["c"]
         return moved * self.target.write_factor / self.rates()[lies - 1]
 
+    def added(self) -> float:
+        """Seconds of adding the parts of a split sum, one after the other."""
+        parts = sum(word.parts for word in self.words if isinstance(word, Split))
+        whole = self.nest.touched["c"][0] * self.item["c"]
+        return parts * whole / self.rate_of(parts * whole)
+
     # copies and starts -------------------------------------------------------------------------
 
     def depth(self, position: int) -> int:
@@ -336,7 +342,7 @@ class _Walk:
         """Seconds of starting workers and of their barriers, two around each common copy."""
         if self.problem.threads == 1 or self.workers == 1:
             return 0.0
-        barriers = 0.0
+        barriers = float(sum(isinstance(word, Split) for word in self.words))
         for k, word in enumerate(self.words):
             if isinstance(word, Pack) and word.team:
                 barriers += 2 * prod(loop.trips for loop in self.nest.loops[: self.depth(k)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise, product
 from math import inf
 from typing import Any
@@ -122,6 +123,16 @@ def test_the_best_instruction_of_each_machine_multiplies() -> None:
     assert row("bytes", "neon") == "dot_s8"
 
 
+def test_rows_of_small_matrices_need_both_factors_packed() -> None:
+    """bfmmla takes two rows of a side by side, which no row-major a has."""
+    machine = replace(cpu("neon"), extensions="bf16,dotprod,i8mm")
+    found = choose_schedule(PROBLEMS["bf16"], machine)
+    matrices = [c for c in found if Via("mmla_bf16") in c.words]
+    assert found[0] in matrices
+    for c in matrices:
+        assert {w.operand for w in c.words if isinstance(w, Pack)} == {"a", "b"}
+
+
 def test_more_workers_are_not_slower() -> None:
     for problem in (Problem(m=n, n=n, k=n) for n in (16, 64, 128, 512, 2048)):
         times = [
@@ -239,6 +250,7 @@ def test_parts_of_the_sum_are_shared() -> None:
     whole, split = (predict(problem, words, machine) for words in (end, (Split("k", 4), *end)))
     assert split.workers == 4
     assert split.seconds < whole.seconds / 2
+    assert split.write_s > whole.write_s  # the parts are added
 
 
 def test_words_without_a_tile_are_refused() -> None:
