@@ -64,22 +64,29 @@ def guard_contents(trace: Trace, array: Array, hidden: HiddenInput) -> None:
 def _computation(value: SSAValue) -> list[Operation] | None:
     """The ops that lead to the value, in order; None where one's result is not known."""
     found: dict[Operation, None] = {}
-
-    def visit(x: SSAValue) -> bool:
-        op = x.owner
+    met: set[Operation] = set()
+    pending = [value]
+    while pending:
+        op = pending[-1].owner
         if isinstance(op, Block) or op in found:
-            return True
-        plain = isinstance(op, TensorOp) and not op.regions and len(found) < MAX_OPS
-        if not plain or any(dim.constant is None for r in op.results for dim in shape_of(r.type)):
-            return False
-        if isinstance(op, SizeOp) and op.dim.constant is None:
-            return False
-        if not all(map(visit, op.operands)):
-            return False
-        found[op] = None
-        return True
+            pending.pop()
+        elif op in met:  # what it reads is found
+            found[op] = None
+        elif len(met) < MAX_OPS and _is_plain(op):
+            met.add(op)
+            pending += reversed(op.operands)
+        else:
+            return None
+    return list(found)
 
-    return list(found) if visit(value) else None
+
+def _is_plain(op: Operation) -> bool:
+    """Whether the op is computed from its operands alone, and its sizes are known."""
+    if not isinstance(op, TensorOp) or op.regions:
+        return False
+    if isinstance(op, SizeOp) and op.dim.constant is None:
+        return False
+    return all(dim.constant is not None for r in op.results for dim in shape_of(r.type))
 
 
 def _sources(trace: Trace, values: set[SSAValue]) -> dict[SSAValue, Source] | None:

@@ -111,11 +111,13 @@ def producers_of(consumer: TensorOp) -> dict[TensorOp, list[Operation]]:
     """The computing ops that an op reads, each with the index maps and reshapes in between."""
     found: dict[TensorOp, list[Operation]] = {}
     pending: list[tuple[SSAValue, list[Operation]]] = [(x, []) for x in consumer.operands]
+    seen: set[Operation] = set()
     while pending:
         value, between = pending.pop()
         owner = value.owner
-        if not isinstance(owner, TensorOp):
+        if not isinstance(owner, TensorOp) or owner in seen:
             continue
+        seen.add(owner)
         if is_silent(owner):
             pending += [(x, [owner, *between]) for x in owner.operands]
         else:

@@ -77,14 +77,15 @@ class BlockGraph:
 
 def all_readers(value: SSAValue) -> Iterator[Operation]:
     """Whatever reads a value, directly or through views."""
-    pending = [value.uses]
+    pending, seen = [value.uses], set[Operation]()
     while pending:
         for use in pending.pop():
             user = use.operation
-            if isinstance(user, TensorOp) and is_view(user):
-                pending.append(user.results[0].uses)
-            else:
+            if not isinstance(user, TensorOp) or not is_view(user):
                 yield user
+            elif user not in seen:
+                seen.add(user)
+                pending.append(user.results[0].uses)
 
 
 def readers_of(value: SSAValue) -> Iterator[TensorOp]:

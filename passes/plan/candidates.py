@@ -310,7 +310,7 @@ class Table:
             self._want(op, value, index)
 
     def _control(self, op: ControlOp, index: int) -> None:
-        for value in dict.fromkeys(self._used_inside(op)):
+        for value in self._used_inside(op):
             self._want(op, value, index)
         first = len(op.operands) - len(op.starts)
         for k, value in enumerate(op.operands):
@@ -321,13 +321,15 @@ class Table:
 
     def _used_inside(self, op: ControlOp) -> Iterator[SSAValue]:
         """The values of this block that kernels inside read, behind views."""
+        seen: set[SSAValue] = set()
         for block in op.blocks:
             for inner in block.walk():
                 pending = list(inner.operands)
                 while pending:
                     x = pending.pop()
-                    if x.owner not in self.of:
+                    if x in seen or x.owner not in self.of:
                         continue
+                    seen.add(x)
                     if isinstance(x.owner, TensorOp) and is_view(x.owner):
                         pending += x.owner.operands
                     else:

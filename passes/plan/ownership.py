@@ -236,13 +236,14 @@ def _exclude_each_other(x: Operation, y: Operation) -> bool:
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
     """The ops that read the value, or a view of it."""
-    pending = [value]
+    pending, seen = [value], set[Operation]()
     while pending:
         for use in pending.pop().uses:
-            if isinstance(use.operation, VIEWS):
-                pending.append(use.operation.results[0])
-            else:
+            if not isinstance(use.operation, VIEWS):
                 yield use.operation
+            elif use.operation not in seen:
+                seen.add(use.operation)
+                pending.append(use.operation.results[0])
 
 
 def handing(value: SSAValue) -> Iterator[Operation]:

@@ -212,11 +212,12 @@ def stored_numbers(function: FuncOp) -> set[int]:
     found: set[int] = set()
 
     def note(value: SSAValue) -> None:
-        pending = [value]
+        pending, seen = [value], set[Operation]()
         while pending:
             owner = pending.pop().owner
-            if not isinstance(owner, Operation):
+            if not isinstance(owner, Operation) or owner in seen:
                 continue
+            seen.add(owner)
             number = number_of(owner)
             if number is not None:
                 found.add(number)

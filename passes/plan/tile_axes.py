@@ -71,9 +71,13 @@ class AxisMaps:
 
     def forget(self, values: Iterable[SSAValue]) -> None:
         """To be called when ops were given these values as operands."""
-        pending = list(values)
+        pending, seen = list(values), set[SSAValue]()
         while pending:
-            for use in pending.pop().uses:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            for use in value.uses:
                 op = use.operation
                 while op is not None:
                     self._producers.pop(op, None)
@@ -168,10 +172,13 @@ class AxisMaps:
 
     def looks_at(self, value: SSAValue, ops: Collection[TensorOp]) -> bool:
         """Whether a view, or a view of it, looks at the result of one of these ops."""
-        pending = [value]
+        pending, seen = [value], set[TensorOp]()
         while pending:
             owner = pending.pop().owner
-            if isinstance(owner, TensorOp) and self.is_view(owner):
+            if not isinstance(owner, TensorOp) or owner in seen:
+                continue
+            seen.add(owner)
+            if self.is_view(owner):
                 pending += owner.operands
             elif owner in ops:
                 return True

@@ -137,12 +137,17 @@ class TileScope:
         return any(BLOCKED in self.maps.axes_in(view, k, rows) for k in operands)
 
     def _reads_member(self, value: SSAValue) -> bool:
-        owner = value.owner
-        if not isinstance(owner, TensorOp):
-            return False
-        return owner in self.members or (
-            is_view(owner) and any(map(self._reads_member, owner.operands))
-        )
+        pending, seen = [value], set[TensorOp]()
+        while pending:
+            owner = pending.pop().owner
+            if not isinstance(owner, TensorOp) or owner in seen:
+                continue
+            if owner in self.members:
+                return True
+            seen.add(owner)
+            if is_view(owner):
+                pending += owner.operands
+        return False
 
     def _reads(self, value: SSAValue, wanted: Collection[SSAValue]) -> bool:
         """Whether a value is made from one of these, by members and views."""

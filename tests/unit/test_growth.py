@@ -11,11 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import i64
 
 import mlc
+from mlc.dialects.dims import Dim, DimsAttr, tensor_type
 from mlc.dialects.target.known import named_target
+from mlc.dialects.tensor.create import SizeOp
+from mlc.dialects.tensor.elementwise import AddOp
+from mlc.dialects.tensor.op import TensorOp
 from mlc.passes.plan.search import Search, parts_of
+from mlc.passes.tensor.derivative.emit import trips_of
 from mlc.pipeline import Options, run_pipeline
+from mlc.text import parse_text
 from tests.unit.test_plan_search import layers, starts_of, table_of
 
 AVX2 = Options(target=named_target("avx2"))
@@ -24,6 +31,8 @@ argsort: Any = np.argsort
 select: Any = np.where
 VECTOR, SQUARE = np.linspace(0.1, 1.0, 16), np.linspace(0.1, 1.0, 64).reshape(8, 8)
 
+MOST = 10**8
+
 State = tuple[Any, ...]
 Step = Callable[[State, int], State]
 """From three values and the number of the step to the next ones."""
@@ -31,15 +40,23 @@ Step = Callable[[State, int], State]
 
 def steps_of(function: Callable[..., Any], *args: Any) -> int:
     """The calls of Python functions from tracing to loops."""
+    return calls_of(
+        lambda: run_pipeline(mlc.compile(function).lower(*args).module, AVX2, until="loops")
+    )
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """The calls of Python functions; more than any test here may take are an error."""
     count = 0
 
     def note(frame: FrameType, event: str, arg: Any) -> None:
         nonlocal count
         count += event == "call"
+        assert count < MOST
 
     sys.setprofile(note)
     try:
-        run_pipeline(mlc.compile(function).lower(*args).module, AVX2, until="loops")
+        work()
     finally:
         sys.setprofile(None)
     return count
@@ -191,6 +208,68 @@ def test_what_is_seen_through_many_views_is_stored() -> None:
 
     x = np.linspace(0.1, 1.0, 300 * 5).reshape(300, 5)
     np.testing.assert_array_equal(mlc.compile(function)(x), function(x))
+
+
+def joined(count: int, *, in_loop: bool) -> str:
+    """Each value is two parts of the one before, joined: 2 ** count ways from the last to %x."""
+    vector, lines, y = "tensor<4xf32>", list[str](), "%x"
+    for k in range(count):
+        lines += [
+            f"%a{k} = mlc.slice {y}[<0>, <1>] : {vector} -> tensor<2xf32>",
+            f"%b{k} = mlc.slice {y}[<2>, <1>] : {vector} -> tensor<2xf32>",
+            f"%y{k} = mlc.join 0 %b{k}, %a{k} : tensor<2xf32>, tensor<2xf32> -> {vector}",
+        ]
+        y = f"%y{k}"
+    if in_loop:
+        lines += [
+            "%n = mlc.constant dense<3> : tensor<i64>",
+            f"%r = mlc.for %i to %n iter(%c = %x) -> ({vector}) {{",
+            f"%s = mlc.add %c, {y} : {vector}",
+            f"mlc.yield %s : {vector}",
+            "}",
+        ]
+    else:
+        lines.append(f"%r = mlc.exp {y} : {vector}")
+    body = "\n  ".join(lines)
+    return f"""func.func @main(%x: {vector}) -> ({vector}) {{
+  {body}
+  func.return %r : {vector}
+}}"""
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_values_seen_in_many_ways_take_linear_work(in_loop: bool) -> None:
+    def calls(count: int) -> int:
+        module = parse_text(joined(count, in_loop=in_loop), "joined")
+        return calls_of(lambda: run_pipeline(module, AVX2, until="loops"))
+
+    calls(2)
+    assert math.log(calls(80) / calls(20), 4) < 1.25
+
+
+def test_a_sum_of_a_size_with_itself_again_and_again_is_read_once() -> None:
+    size: TensorOp = SizeOp.create(
+        result_types=[tensor_type(i64, ())], properties={"dims": DimsAttr((Dim.symbol("n"),))}
+    )
+    for _ in range(60):
+        size = AddOp.create(operands=[size.results[0]] * 2, result_types=[tensor_type(i64, ())])
+    found: list[Dim | None] = []
+    assert calls_of(lambda: found.append(trips_of(size.results[0]))) < 5_000
+    assert found == [Dim.symbol("n") * 2**60]
+
+
+def test_what_a_known_number_is_computed_from_does_not_call_itself() -> None:
+    start = np.linspace(0.1, 1.0, 4)
+
+    def function(x: Any) -> Any:
+        y = np.asarray(start) * np.ones(x.shape)
+        for _ in range(90):
+            y = y + y * 0.1
+        return x * 2 if y.sum() > 0 else x
+
+    with frames(120):
+        found = mlc.compile(function)(start)
+    np.testing.assert_array_equal(found, start * 2)
 
 
 def test_sixty_steps_of_shortest_paths() -> None:

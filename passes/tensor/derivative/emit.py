@@ -197,21 +197,35 @@ def read_inside(op: Operation) -> list[SSAValue]:
 
 def trips_of(count: SSAValue) -> Dim | None:
     """How often a loop runs, where sizes and constants say it."""
-    owner = count.owner
-    match owner:
-        case SizeOp():
-            return owner.dim
-        case ConstantOp():
-            return Dim.const(max(int(owner.array()[()]), 0))
-        case ConvertOp():
-            return trips_of(owner.x)
-        case AddOp() | SubOp():
-            left, right = trips_of(owner.lhs), trips_of(owner.rhs)
-            if left is None or right is None:
-                return None
-            return left + right if isinstance(owner, AddOp) else left - right
-        case _:
+    found: dict[SSAValue, Dim] = {}
+    pending = [count]
+    while pending:
+        value = pending[-1]
+        owner = value.owner
+        if value in found:
+            pending.pop()
+            continue
+        if not isinstance(owner, SizeOp | ConstantOp | ConvertOp | AddOp | SubOp):
             return None
+        unknown = [x for x in owner.operands if x not in found]
+        pending += unknown
+        if not unknown:
+            found[value] = _size_of(owner, [found[x] for x in owner.operands])
+    return found[count]
+
+
+def _size_of(op: SizeOp | ConstantOp | ConvertOp | AddOp | SubOp, operands: Sequence[Dim]) -> Dim:
+    match op:
+        case SizeOp():
+            return op.dim
+        case ConstantOp():
+            return Dim.const(max(int(op.array()[()]), 0))
+        case ConvertOp():
+            return operands[0]
+        case AddOp():
+            return operands[0] + operands[1]
+        case SubOp():
+            return operands[0] - operands[1]
 
 
 def extend_results(op: Operation, kinds: Sequence[Attribute]) -> Values:
