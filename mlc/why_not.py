@@ -246,12 +246,16 @@ def _edge(trial: _Trial, producer: TensorOp, consumer: TensorOp, calls: Calls | 
     assert second is not None
     chosen = trial.made()
     together = kernel_with(chosen.kernels, first, second)
-    forced = trial.made(f"{'inline' if together is None else 'store'}:{first}")
+    unfused = trial.levels.options.fusion == "none"  # whatever is asked
+    asked = f"{'inline' if together is None else 'store'}:{first}"
+    forced = chosen if unfused else trial.made(asked)
     joined = kernel_with(forced.kernels, first, second)
     differs = (joined is None) != (together is None)
     legal = together is not None or joined is not None
     rule = "cost"
-    if not legal:
+    if unfused:
+        rule = "fusion"
+    elif not legal:
         rule = _rule(forced.remarks, producer) or rule_between(
             producer, consumer, producers_of(consumer)[producer]
         )

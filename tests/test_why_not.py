@@ -207,7 +207,7 @@ def looped(x: Any) -> Any:
     return mlc.fori_loop(0, 4, body, x)
 
 
-@pytest.mark.parametrize("fusion", ["all", "fnr", "greedy", "exact"])
+@pytest.mark.parametrize("fusion", ["none", "all", "fnr", "greedy", "exact"])
 def test_every_edge_has_an_answer(fusion: Any) -> None:
     rng = np.random.default_rng(1)
     x = rng.random((40, 30), np.float32)
@@ -228,3 +228,4 @@ def test_every_edge_has_an_answer(fusion: Any) -> None:
         assert edges, "these programs have several kernels"
         for edge in edges:
             check(edge, kernels)
+            assert (edge.rule == "fusion") == (fusion == "none")

@@ -219,6 +219,10 @@ RULES: dict[str, tuple[str, str]] = {
         "a kernel holds at most 96 ops and writes at most 8 results",
         "none: larger kernels compile slowly and keep too many streams",
     ),
+    "fusion": (
+        'with fusion="none" each op has a kernel of its own',
+        'leave fusion="none" out',
+    ),
     "unknown": (
         "the planner kept them apart although it was asked not to",
         "none that the compiler knows of",
