@@ -104,12 +104,11 @@ class Parameters:
         simple = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self.plain = all(p.kind in simple for p in self.parameters)
         self._bare = bare_function(function)
-        self._seen = _defaults_of(self._bare)
+        self._note_defaults()
         self._of_library = not (isinstance(self._bare, FunctionType) and is_users(self._bare))
         self._options_static = self._of_library and not isinstance(self._bare, np.ufunc)
         self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
-        self._orders: dict[tuple[int | str, ...], Sequence[str] | Literal[False]] = {}
-        self._by_keyword = {p.name for p in self.parameters if p.kind is not p.POSITIONAL_ONLY}
+        self._take = _taker(self.parameters)
         for option, given in (("static", static), ("donate", donate)):
             if unknown := sorted(set(given) - set(self.names)):
                 known = ", ".join(self.names)
@@ -132,14 +131,25 @@ class Parameters:
 
     def _look_at_defaults(self) -> None:
         """Takes the function's defaults as they are now."""
-        now = _defaults_of(self._bare)
+        bare = self._bare
+        if not isinstance(bare, FunctionType):
+            return
+        if bare.__defaults__ is self._positional and not bare.__kwdefaults__ and not self._named:
+            return
+        now = _defaults_of(bare)
         if len(now) == len(self._seen) and all(map(operator.is_, now, self._seen)):
             return
-        self._seen = now
+        self._note_defaults()
         self.signature = _signature(self._function)
         self.parameters = list(self.signature.parameters.values())
         self._defaults = {p.name: p.default for p in self.parameters if p.default is not p.empty}
-        self._orders.clear()
+        self._take = _taker(self.parameters)
+
+    def _note_defaults(self) -> None:
+        """The defaults that the signature has."""
+        self._seen = _defaults_of(self._bare)
+        self._positional = getattr(self._bare, "__defaults__", None)
+        self._named = bool(getattr(self._bare, "__kwdefaults__", None))
 
     def bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """As `bind`, with the `TensorSpec` annotations of parameters that get no value."""
@@ -152,22 +162,10 @@ class Parameters:
     def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """One value for each parameter, quickly; None where `bind` must decide."""
         self._look_at_defaults()
-        key = (len(args), *kwargs)
-        names = self._orders.get(key)
-        if names is None:
-            names = self._orders[key] = self._order(len(args), kwargs)
-        if names is False:
+        try:
+            return self._take(*args, **kwargs)
+        except TypeError:  # as Python raises it: by `bind`, which names the function
             return None
-        return (*args, *[kwargs[n] if n in kwargs else self._defaults[n] for n in names])
-
-    def _order(self, count: int, kwargs: dict[str, Any]) -> Sequence[str] | Literal[False]:
-        """The parameters after the first `count`, when the call gives or defaults each of them."""
-        rest = self.names[count:]
-        given = kwargs.keys()
-        fits = (
-            self.plain and count <= self.count and given <= self._by_keyword and given <= set(rest)
-        )
-        return rest if fits and set(rest) <= given | self._defaults.keys() else False
 
     def invoke(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """The function called with one value for each parameter."""
@@ -221,6 +219,20 @@ def _defaults_of(function: Any) -> tuple[object, ...]:
         return ()
     named = function.__kwdefaults__ or {}
     return (*(function.__defaults__ or ()), *named, *named.values())
+
+
+def _taker(parameters: Sequence[inspect.Parameter]) -> Callable[..., Sequence[Any]]:
+    """A function of these parameters that gives their values: Python itself binds a call."""
+    given = [p for p in parameters if p.default is not p.empty]
+    shown = [
+        p.replace(annotation=p.empty, default=p.empty if p.default is p.empty else None)
+        for p in parameters
+    ]
+    values = "".join(f"{p.name}," for p in parameters)
+    take: Any = eval(f"lambda {str(inspect.Signature(shown))[1:-1]}: ({values})", {})
+    take.__defaults__ = tuple(p.default for p in given if p.kind is not p.KEYWORD_ONLY)
+    take.__kwdefaults__ = {p.name: p.default for p in given if p.kind is p.KEYWORD_ONLY}
+    return take
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.frontend.dispatcher import Dispatcher
 from tests.unit.test_numpy_names import assert_same
 
 X = np.arange(6.0) + 0.5
@@ -305,3 +306,68 @@ def test_functions_without_text_are_held_to_the_same() -> None:
         with pytest.raises(mlc.MlcError):
             mlc.compile(eval(f"lambda x: {text}", space))(X)
     assert_same(mlc.compile(eval("lambda x: x * len(x) + max(x[0], 1.0)"))(X), X * 6 + 1)
+
+
+def positional(x: Any, y: Any = 2.0) -> Any:
+    return x - y
+
+
+def several(*xs: Any) -> Any:
+    return xs[0] - xs[-1]
+
+
+def by_name(x: Any, *, y: Any = 3.0) -> Any:
+    return x - y
+
+
+def all_kinds(a: Any, /, b: Any = 2.0, *c: Any, d: Any = 4.0, **e: Any) -> Any:
+    return a - b + sum(c) * d - sum(e[k] * (n + 2) for n, k in enumerate(sorted(e)))
+
+
+CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
+    (positional, (X,), {}),
+    (positional, (X, X + 1), {}),
+    (positional, (X,), {"y": 5.0}),
+    (positional, (), {"y": X, "x": 1.0}),
+    (several, (X, X * 2), {}),
+    (several, (X, X * 2, X * 3), {}),
+    (by_name, (X,), {}),
+    (by_name, (X,), {"y": X + 1}),
+    (all_kinds, (X,), {}),
+    (all_kinds, (X, 1.0, X, X + 1), {"d": X}),
+    (all_kinds, (X,), {"q": X, "p": X + 1, "a": 1.0}),
+    (all_kinds, (X,), {"p": X + 1, "q": X}),
+]
+
+
+@pytest.mark.parametrize("case", CALLS, ids=lambda c: f"{c[0].__name__} {len(c[1])} {[*c[2]]}")
+def test_a_second_call_of_any_form_needs_no_full_dispatch(
+    case: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, args, kwargs = case
+    wanted = function(*args, **kwargs)
+    compiled: Any = mlc.compile(function)
+    np.testing.assert_allclose(compiled(*args, **kwargs), wanted, rtol=1e-12)
+
+    def call(*_: Any) -> Any:
+        raise AssertionError("full dispatch")
+
+    monkeypatch.setattr(Dispatcher, "call", call)
+    np.testing.assert_allclose(compiled(*args, **kwargs), wanted, rtol=1e-12)
+
+
+def test_quick_calls_look_at_defaults_and_bind_as_python_does() -> None:
+    def f(x: Any, y: Any = 1.0, *, z: Any = 2.0) -> Any:
+        return x + 10.0 * y + 100.0 * z
+
+    compiled: Any = mlc.compile(f)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(X), X + 210)
+    f.__kwdefaults__["z"] = 3.0
+    np.testing.assert_array_equal(compiled(X), X + 310)
+    f.__defaults__ = (2.0,)
+    np.testing.assert_array_equal(compiled(X), X + 320)
+    np.testing.assert_array_equal(compiled(X, z=1.0), X + 120)
+    for args, kwargs in (((), {}), ((X,), {"w": 1}), ((X, 1.0, 2.0), {}), ((X,), {"x": X})):
+        with pytest.raises(TypeError):
+            compiled(*args, **kwargs)
