@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from xdsl.ir import Attribute, Block, SSAValue
@@ -106,7 +107,33 @@ class Transformed:
             return self._compiled
 
 
-_MADE: WeakKeyDictionary[Any, dict[Any, Transformed]] = WeakKeyDictionary()
+class _Made(dict[Any, Transformed]):
+    """What was made of a function, by how: kept by it, so that both are freed together."""
+
+    def __init__(self, function: object = None) -> None:
+        super().__init__()
+        self.function = function
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_Made, ())  # a pickled function takes nothing along
+
+
+_NAME = "__mlc_made__"
+_MADE: WeakKeyDictionary[Any, _Made] = WeakKeyDictionary()
+"""Of what is no function: objects with `__call__`, NumPy's functions."""
+
+
+def _made_of(function: Any) -> _Made:
+    """What was made of a function; TypeError where there is nothing to remember it by."""
+    from mlc.frontend.compile import Compiled
+
+    if not isinstance(function, FunctionType | Transformed | Compiled):
+        return _MADE.setdefault(function, _Made())
+    space: dict[str, Any] = function.__dict__
+    found = space.get(_NAME)
+    if found is None or found.function is not function:  # `functools.wraps` copies it
+        found = space[_NAME] = _Made(cast("object", function))
+    return found
 
 
 def transformed_once(
@@ -119,7 +146,7 @@ def transformed_once(
     if current() is not None:
         return make()
     try:
-        made = _MADE.setdefault(function, {})
+        made = _made_of(function)
         found = made.get(key)
     except TypeError:  # no weak reference or no hash: nothing to remember it by
         return make()

@@ -9,14 +9,17 @@ import array
 import ctypes
 import datetime as dt
 import functools
+import gc
 import logging
 import os
 import pathlib
+import pickle
 import random
 import secrets
 import sys
 import time
 import uuid
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -363,6 +366,7 @@ def test_quick_calls_look_at_defaults_and_bind_as_python_does() -> None:
     compiled: Any = mlc.compile(f)
     for _ in range(2):
         np.testing.assert_array_equal(compiled(X), X + 210)
+    assert f.__kwdefaults__
     f.__kwdefaults__["z"] = 3.0
     np.testing.assert_array_equal(compiled(X), X + 310)
     f.__defaults__ = (2.0,)
@@ -371,3 +375,43 @@ def test_quick_calls_look_at_defaults_and_bind_as_python_does() -> None:
     for args, kwargs in (((), {}), ((X,), {"w": 1}), ((X, 1.0, 2.0), {}), ((X,), {"x": X})):
         with pytest.raises(TypeError):
             compiled(*args, **kwargs)
+
+
+TRANSFORMED: dict[str, Callable[[Any], Any]] = {
+    "grad": lambda f: mlc.grad(f)(X),
+    "hessian": lambda f: mlc.hessian(f)(X),
+    "jvp": lambda f: mlc.jvp(f, (X,), (X,)),
+    "vjp": lambda f: mlc.vjp(f, X)[1](1.0),
+    "vmap": lambda f: mlc.vmap(f)(A),
+    "of a compiled one": lambda f: mlc.grad(mlc.compile(f))(X),
+    "twice": lambda f: mlc.grad(lambda x: mlc.grad(f)(x).sum())(X),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_what_is_made_of_a_function_goes_with_it(name: str) -> None:
+    def inner() -> weakref.ref[Any]:
+        def f(x: Any) -> Any:
+            return (x * x).sum()
+
+        TRANSFORMED[name](f)
+        return weakref.ref(f)
+
+    gone = inner()
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_is_made_of_a_function_is_made_once_and_of_it_alone() -> None:
+    def f(x: Any) -> Any:
+        return (x * x).sum()
+
+    assert mlc.grad(f) is mlc.grad(f)
+    np.testing.assert_array_equal(mlc.grad(f)(X), 2 * X)
+
+    @functools.wraps(f)
+    def g(x: Any) -> Any:
+        return (x * x * x).sum()
+
+    np.testing.assert_allclose(mlc.grad(g)(X), 3 * X * X)
+    assert not pickle.loads(pickle.dumps(vars(f)))["__mlc_made__"]
