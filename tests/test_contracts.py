@@ -98,7 +98,7 @@ def test_holds(case: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], 
 FAILS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], str, str]] = [
     (scaled, (A,), {}, "kernels<=1", "kernels is 2, the limit 1"),
     (scaled, (A,), {}, "kernels<=1", "in kernels 0 and 1; rule reduced: a reduction is known"),
-    (scaled, (A,), {"fusion": "none"}, "kernels<=1", "rule fusion: with fusion=\"none\" each op"),
+    (scaled, (A,), {"fusion": "none"}, "kernels<=1", 'rule fusion: with fusion="none" each op'),
     (in_columns, (A,), {}, "intermediates==0", "f32[50] (200 bytes) is stored between"),
     (in_columns, (A,), {}, "intermediates==0", "Remedy: read the result at its own points"),
     (scaled, (A,), {}, "intermediates>0", "nothing is stored between kernels"),
