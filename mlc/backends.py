@@ -15,7 +15,7 @@ from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.lowering.loops.function import Scratch
-from mlc.lowering.loops.lower import scratch_of
+from mlc.lowering.loops.scratch import scratch_of
 from mlc.native import build_cpu, emit_cpu, load_cpu
 from mlc.runtime.llvm import compile_object, emit_assembly
 from mlc.runtime.support import support
@@ -155,6 +155,7 @@ BACKENDS = (
                         options=("fusion",),
                     ),
                     *KERNELS,
+                    Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),
                 leaves=PLAN_LEAVES,
             ),

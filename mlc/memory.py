@@ -14,7 +14,7 @@ from mlc.dialects import par
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.tiles import TilesOp
-from mlc.lowering.loops.lower import reserved_bytes
+from mlc.lowering.loops.scratch import reserved_bytes
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.passes.timeline import Memory, memory_of, sizes_at
 

@@ -34,6 +34,7 @@ PASSES = {
     "mlc-donate-arguments": "mlc.passes.plan.donate_arguments:DonateArgumentsPass",
     "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",
+    "mlc-place-barriers": "mlc.passes.plan.place_barriers:PlaceBarriersPass",
     "mlc-check-tiles": "mlc.passes.tile.check_tiles:CheckTilesPass",
     "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",
     "mlc-expand-math": "mlc.passes.loop.expand_math:ExpandMathPass",

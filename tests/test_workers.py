@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -60,3 +63,108 @@ def test_each_worker_has_memory_for_its_packed_block() -> None:
     assert one > 0
     found = [plan.arena_bytes((), threads=n) for n in (2, 8, 16)]
     assert found == [2 * one, 8 * one, 8 * one]
+
+
+# One team for a call
+
+
+def chain(x: Any, w: Any) -> Any:
+    h = np.tanh(x @ w)
+    return h, h.sum(), np.exp(h).sum(axis=0), np.sort(h, axis=0)
+
+
+def diffused(u: Any) -> Any:
+    def step(_: Any, u: Any) -> Any:
+        return u + 0.1 * (np.roll(u, 1, 0) + np.roll(u, -1, 0) - 2 * u)
+
+    return mlc.fori_loop(0, 7, step, u)
+
+
+def grown(x: Any) -> Any:
+    def small(c: Any) -> Any:
+        return c.max() < 50.0
+
+    def more(c: Any) -> Any:
+        return np.abs(c) * 1.3 + 0.01
+
+    return mlc.while_loop(small, more, x)
+
+
+def chosen(x: Any) -> Any:
+    def bent(x: Any) -> Any:
+        return np.tanh(x) * 2
+
+    def centred(x: Any) -> Any:
+        return x - x.mean(axis=0)
+
+    return mlc.cond(x.sum() > 0, bent, centred, x)
+
+
+def placed(x: Any, i: Any) -> Any:
+    y = np.tanh(x)
+    y[i] = np.exp(y[i]) + 1
+    return y, (y[i] * 2).sum()
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "chain": (chain, (random(400, 300), random(300, 500))),
+    "diffused": (diffused, (random(600, 900),)),
+    "grown": (grown, (random(500, 900),)),
+    "chosen": (chosen, (random(500, 901),)),
+    "placed": (placed, (random(700, 800), np.arange(0, 700, 3))),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("symbols", [False, True])
+def test_a_team_gives_the_bits_of_one_worker(name: str, symbols: bool) -> None:
+    function, arguments = PROGRAMS[name]
+    results = [mlc.compile(threads=n, dynamic=symbols)(function)(*arguments) for n in (1, 2, 3, 16)]
+    for other in results[1:]:
+        for a, b in zip(parts(results[0]), parts(other), strict=True):
+            np.testing.assert_array_equal(a, b)
+    compiled = mlc.compile(threads=2, dynamic=symbols)(function).lower(*arguments).compile()
+    assert "mlc.team" in compiled.text("plan")
+    assert compiled.text("loops").count("mlc_par.region") == 1
+
+
+def parts(result: Any) -> tuple[Any, ...]:
+    """The arrays of a result."""
+    return cast("tuple[Any, ...]", result) if isinstance(result, tuple) else (result,)
+
+
+def test_an_error_stops_the_team() -> None:
+    def picked(x: Any, i: Any) -> Any:
+        y = np.tanh(x)
+        z = np.exp(y[i])
+        return np.sort(z @ z.T, axis=0)
+
+    x, i = random(700, 500), np.arange(700)
+    f = mlc.compile(threads=3)(picked)
+    np.testing.assert_allclose(f(x, i), picked(x, i), rtol=1e-3, atol=1e-2)
+    for wrong in (0, 350, 699):
+        bad = i.copy()
+        bad[wrong] = 700
+        with pytest.raises(IndexError, match="700"):
+            f(x, bad)
+        np.testing.assert_array_equal(f(x, i), f(x, i))
+
+
+def test_a_cancelled_call_leaves_an_endless_loop() -> None:
+    def endless(x: Any) -> Any:
+        def small(c: Any) -> Any:
+            return c.max() < 1e9
+
+        def halved(c: Any) -> Any:
+            return np.sin(c) * 0.5
+
+        return mlc.while_loop(small, halved, x)
+
+    f = mlc.compile(threads=2)(endless)
+    x = random(300, 2000)
+    assert "mlc.team" in f.lower(x).compile().text("plan")
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        f(x)
+    timer.join()

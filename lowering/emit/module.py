@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects.par import ContextType
+from mlc.dialects.par import BarrierOp, ContextType
 from mlc.lowering.emit import (
     arith,
     complex_parts,
@@ -215,11 +215,12 @@ def write_function(
     """Writes one func.func into the module. `linkage` stands before the return type."""
     name = _name(function)
     e = FunctionText(module, rules, name)
+    waits = any(isinstance(op, BarrierOp) for op in function.walk())
     parameters: list[str] = []
     for k, argument in enumerate(function.body.block.args):
         types = e.flatten_types(argument.type)
         parts = [f"%a{k}" if part == 0 else f"%a{k}.{part}" for part in range(len(types))]
-        attributes = _parameter_attributes(function, k)
+        attributes = _parameter_attributes(function, k, waits=waits)
         for part, (spelled, text) in enumerate(zip(types, parts, strict=True)):
             words = f"{attributes} " if part == 0 and attributes else ""
             parameters.append(f"{spelled} {words}{text}")
@@ -233,10 +234,15 @@ def write_function(
     e.finish(f"{linkage} {result} {symbol(name)}({', '.join(parameters)}) #0 {{")
 
 
-def _parameter_attributes(function: func.FuncOp, k: int) -> str:
-    """noalias, readonly and align of argument `k`, as LLVM spells them."""
+def _parameter_attributes(function: func.FuncOp, k: int, *, waits: bool) -> str:
+    """
+    noalias, readonly and align of argument `k`, as LLVM spells them. `waits`: the function has a
+    barrier, after which it reads what others wrote: `noalias` would deny that.
+    """
     attributes = _argument_attributes(function, k)
     words = [word for word in ("noalias", "readonly") if f"mlc.{word}" in attributes]
+    if waits and "readonly" not in words:
+        words = [word for word in words if word != "noalias"]
     align = attributes.get("mlc.align")
     if align is not None:
         words.append(f"align {cast('IntegerAttr[IntegerType]', align).value.data}")

@@ -25,6 +25,7 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
+from mlc.dialects import par
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.numerics import Numerics
@@ -205,7 +206,32 @@ class LoopBuilder(IndexBuilder):
         self.add_op(op)
         return tuple(op.results)
 
+    def wait(self, context: SSAValue, worker: Index, workers: Index) -> None:
+        """A team's barrier, at which all leave if the call must stop."""
+        stop = self.value(par.BarrierOp.of(context, self.index(worker), self.index(workers)))
+        self.add_op(par.LeaveOp.of(stop))
+
+    def region(
+        self, context: SSAValue, threads: Index, body: Callable[[SSAValue, SSAValue], None]
+    ) -> None:
+        """`body(worker, workers)` on so many threads."""
+        block = Block(arg_types=[INDEX, INDEX])
+        with self.inside(block):
+            body(*block.args)
+            block.add_op(par.YieldOp.create())
+        self.add_op(par.RegionOp.of(context, self.index(threads), Region(block)))
+
     # memory ---------------------------------------------------------------------------------
+
+    def cell(self, element: Attribute, count: int) -> SSAValue:
+        """A few elements on the stack, from a cache line on."""
+        none = DenseArrayBase.from_list(i32, [0, 0])
+        properties: dict[str, Attribute] = {
+            "operandSegmentSizes": none,
+            "alignment": IntegerAttr(64, i64),
+        }
+        kind = buffer_type(element, (count,))
+        return self.value(memref.AllocaOp.create(result_types=[kind], properties=properties))
 
     def load(self, buffer: SSAValue, at: Sequence[Index]) -> SSAValue:
         """One element."""

@@ -138,10 +138,10 @@ class TiledContraction(ContractionNest):
         def depth_block(j: Index, width: Index, p: Index) -> None:
             inner = b.min(b.sub(self.size.k, p), depth) if self.in_result else self.size.k
             panels = b.ceil_div(width, self.columns)
-            self.s.barrier(thread, threads)
+            self.s.barrier(threads)
             low, high = self.s.share(panels, thread, threads)
             b.loop(low, high, 1, partial(self.pack_panel, batch, j, p, inner))
-            self.s.barrier(thread, threads)
+            self.s.barrier(threads)
             self.multiply(batch, (j, panels), (p, inner), thread, threads, by_columns)
 
         b.loop(0, self.size.n, schedule.block_n, column_block)

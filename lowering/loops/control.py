@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
@@ -20,6 +21,7 @@ from mlc.dialects import par
 from mlc.dialects.errors import PlanError
 from mlc.dialects.places import Places
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.shares import WAIT, loads_of, loads_of_tiles
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
@@ -67,6 +69,7 @@ class ControlLowering(ABC):
     slots: list[Index]
     private: list[Index]  # slots of the thread, in a tile loop
     thread: Thread | None  # in a tile loop whose trips threads share
+    team: tuple[SSAValue, SSAValue] | None  # worker and workers, where one team runs the body
     outputs: list[SSAValue]
 
     @abstractmethod
@@ -165,9 +168,40 @@ class ControlLowering(ABC):
             self._check()
 
     def _check(self) -> None:
-        """Leaves the entry on errors and interrupts; threads go on to the end of their region."""
-        if self.thread is None:
+        """
+        Leaves the entry on errors and interrupts; the workers of a region go on to its end, or to
+        their next barrier.
+        """
+        if self.thread is None and self.team is None:
             self.b.add_op(par.CheckOp.of(self.context))
+
+    def _wait(self) -> None:
+        """Workers wait for each other, and all leave on errors and interrupts; as `_check`."""
+        if self.team is None or self.thread is not None:
+            self._check()
+        else:
+            self.b.wait(self.context, *self.team)
+
+    def _alone(self, call: Callable[[], None]) -> None:
+        """What one worker of a team does, unless the call is cancelled."""
+        if self.team is None or self.thread is not None:
+            call()
+            return
+        first = self.b.compare("eq", self.team[0], 0)
+        self.b.when(first, lambda: self._unless_cancelled(call))
+
+    def _unless_cancelled(self, body: Callable[[], None]) -> None:
+        stop = self.b.value(par.CancelledOp.of(self.context))
+        self.b.when(self.b.negated(stop), body)
+
+    def _available(self) -> SSAValue:
+        """The threads that the call may use."""
+        return self.b.value(par.ThreadsOp.of(self.context))
+
+    def _loads(self, op: Operation) -> Index:
+        """For how many workers an op has work enough."""
+        loads = loads_of_tiles(op) if isinstance(op, TilesOp) else loads_of(cast("KernelOp", op))
+        return self.b.dim(loads)
 
     # ops --------------------------------------------------------------------------------------
 
@@ -207,6 +241,8 @@ class ControlLowering(ABC):
         with self.b.inside(before):
             self._bind(op.condition.block.args, before.args)
             self._block(op.condition.block)
+            if WAIT in op.attributes:
+                self._wait()
             condition = self._truth(op.test)
             if isinstance(condition, bool):
                 condition = self.b.constant(IntegerAttr(int(condition), i1), i1)

@@ -41,6 +41,7 @@ class Scratch:
     element: Attribute  # as it is in memory
     count: Dim  # elements
     copies: Dim = ONE  # one for each thread, up to so many
+    on_stack: bool = False  # of the entry, since it is small
 
     def copies_for(self, threads: int, sizes: Mapping[str, int]) -> int:
         """How many copies that many threads need."""
@@ -65,7 +66,8 @@ class Strides:
 class Kernel:
     """A lowered kernel, and what its caller passes.
 
-    In order: symbols, strides of strided inputs and outputs, inputs, scratch, outputs, the number
+    In order: worker and workers where it is dealt, symbols, strides of strided inputs and outputs,
+    inputs, scratch, outputs, the number
     of the run where it runs several times.
     """
 
@@ -76,6 +78,7 @@ class Kernel:
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
     output_groups: tuple[tuple[int, ...], ...]
     scratch: tuple[Scratch, ...]
+    dealt: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,7 @@ class _Signature:
     output_groups: tuple[tuple[int, ...], ...]
     scratch: tuple[Scratch, ...]
     numbered: bool
+    dealt: bool
 
     @staticmethod
     def of(
@@ -98,6 +102,7 @@ class _Signature:
         strides: Strides,
         scratch: tuple[Scratch, ...],
         numbered: bool,
+        dealt: bool,
     ) -> _Signature:
         """The signature of a kernel whose buffers lie so."""
         strided = strides.inputs
@@ -121,6 +126,7 @@ class _Signature:
             output_groups=output_groups,
             scratch=scratch,
             numbered=numbered,
+            dealt=dealt,
         )
 
     def arguments(self) -> list[tuple[Attribute, DictionaryAttr]]:
@@ -128,7 +134,7 @@ class _Signature:
         given = self.strides
         counts = [len(shape_of(x.type)) for x in self._strided()]
         found: list[tuple[Attribute, DictionaryAttr]] = [(par.CONTEXT, NOTHING)]
-        found += [(INDEX, NOTHING)] * (len(self.symbols) + sum(counts))
+        found += [(INDEX, NOTHING)] * (2 * self.dealt + len(self.symbols) + sum(counts))
         for k, x in enumerate(self.op.inputs):
             kind = _view_type(
                 x, self.input_groups[k], strided=k in given.inputs, dense=k in given.dense
@@ -150,12 +156,12 @@ class _Signature:
         inputs = [self.op.inputs[k] for k in self.strides.inputs]
         return [*inputs, *(self.op.outs[k] for k in self.strides.outputs)]
 
-    def scope(
-        self, b: LoopBuilder, block: Block, sites: dict[Operation, int], *, serial: bool
-    ) -> KernelScope:
+    def scope(self, b: LoopBuilder, block: Block, sites: dict[Operation, int]) -> KernelScope:
         """The arguments as the kernel's body knows them."""
         op, arguments = self.op, iter(block.args)
         context = _named(next(arguments), "ctx")
+        worker: Index = _named(next(arguments), "worker") if self.dealt else 0
+        workers: Index = _named(next(arguments), "workers") if self.dealt else 1
         for symbol in self.symbols:
             b.symbols[symbol] = _named(next(arguments), symbol)
         strides: dict[SSAValue, tuple[Index, ...]] = {}
@@ -191,7 +197,8 @@ class _Signature:
             strided=self.strides.numbers,
             scratch=scratch,
             number=number,
-            serial=serial,
+            worker=worker,
+            workers=workers,
         )
 
 
@@ -216,19 +223,19 @@ def lower_kernel(
     write: Callable[[KernelScope], None],
     builder: type[LoopBuilder] = LoopBuilder,
     numbered: bool = False,
-    serial: bool = False,
+    dealt: bool = False,
 ) -> Kernel:
     """
     One kernel as a function whose body `write` fills in; `numbered`: it runs several times,
-    `serial`: on the caller's thread.
+    `dealt`: workers share it.
     """
-    signature = _Signature.of(op, all_symbols, strides, scratch, numbered)
+    signature = _Signature.of(op, all_symbols, strides, scratch, numbered, dealt)
     arguments = signature.arguments()
     types = [kind for kind, _ in arguments]
     block = Block(arg_types=types)
     b = builder(block)
     b.numerics = numerics_of(op)
-    write(signature.scope(b, block, sites, serial=serial))
+    write(signature.scope(b, block, sites))
     b.block.add_op(func.ReturnOp.create())
     function = func.FuncOp.create(
         properties={
@@ -246,6 +253,7 @@ def lower_kernel(
         signature.input_groups,
         signature.output_groups,
         scratch,
+        dealt,
     )
 
 

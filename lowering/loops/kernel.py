@@ -1,4 +1,4 @@
-"""The loops of one kernel: its nest over groups of axes, its vectors, its parallel region."""
+"""The loops of one kernel: its nest over groups of axes, its vectors, the shares of workers."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.shape import ConcatOp
-from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Lanes
@@ -36,7 +36,8 @@ class KernelScope:
     strided: frozenset[int]
     scratch: tuple[SSAValue, ...] = ()
     number: Index = 0  # of the run, where the kernel runs several times
-    serial: bool = False  # on the caller's thread: the kernel is a phase of a tile loop
+    worker: Index = 0
+    workers: Index = 1
     bound: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def lanes(
@@ -63,21 +64,18 @@ class KernelScope:
             e.store(value, buffer, at)
 
     def parallel(self, work: Index, body: Callable[[Index, Index], None]) -> None:
-        """`body(thread, threads)` once per thread.
-
-        On the caller alone where the work does not repay more.
+        """
+        `body(thread, threads)` on every worker: as many threads as the work repays have a share.
         """
         b, grain = self.b, max(self.schedule.grain, 1)
-        if self.serial or (isinstance(work, int) and work < 2 * grain):
-            body(0, 1)
+        if self.workers == 1 or (isinstance(work, int) and work < 2 * grain):
+            self.alone(lambda: body(0, 1))
             return
-        available = b.value(par.ThreadsOp.of(self.context))
-        threads = b.min(available, b.max(b.div(work, grain), 1))
-        block = Block(arg_types=[INDEX, INDEX])
-        with b.inside(block):
-            body(block.args[0], block.args[1])
-            block.add_op(par.YieldOp.create())
-        b.add_op(par.RegionOp.of(self.context, b.index(threads), Region(block)))
+        body(self.worker, b.min(self.workers, b.max(b.div(work, grain), 1)))
+
+    def alone(self, body: Callable[[], object]) -> None:
+        """`body` on the first worker."""
+        self.b.when(self.b.compare("eq", self.worker, 0), body)
 
     def share(
         self, size: Index, thread: Index, threads: Index, multiple: int = 1
@@ -90,16 +88,14 @@ class KernelScope:
         low = b.min(b.mul(thread, each), size)
         return low, b.min(b.add(low, each), size)
 
-    def barrier(self, thread: Index, threads: Index) -> None:
-        """The threads wait for each other; where the call must stop, all end here."""
-        if threads == 1:
-            return
-        b, number, count = self.b, self.b.index(thread), self.b.index(threads)
-
-        def wait() -> None:
-            b.add_op(par.LeaveOp.of(b.value(par.BarrierOp.of(self.context, number, count))))
-
-        b.when(b.compare("gt", threads, 1), wait)
+    def barrier(self, threads: Index | None = None) -> None:
+        """
+        The workers wait for each other, where `threads` of them share something; where the call
+        must stop, all end here.
+        """
+        b = self.b
+        several = b.compare("gt", self.workers if threads is None else threads, 1)
+        b.when(several, lambda: b.wait(self.context, self.worker, self.workers))
 
     def unless_cancelled(self, body: Callable[[], object]) -> None:
         """Runs the body unless the user has interrupted the call."""

@@ -11,7 +11,6 @@ from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BytesAttr,
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
@@ -22,7 +21,6 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
     UnitAttr,
-    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -34,7 +32,8 @@ from mlc.dialects.errors import PlanError
 from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function, symbols_of
-from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.shares import TEAM, WAIT, is_dealt
+from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp, Whole
@@ -44,7 +43,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
-from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_phase, is_spread
+from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_spread
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
 from mlc.lowering.loops.contract import lower_contraction
@@ -52,16 +51,15 @@ from mlc.lowering.loops.control import Home, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
-from mlc.lowering.loops.library import library_scratch, lower_library
-from mlc.lowering.loops.packing import contraction_of, packs_of, scratch_bytes
+from mlc.lowering.loops.library import lower_library
+from mlc.lowering.loops.packing import contraction_of
 from mlc.lowering.loops.scan import lower_scan
 from mlc.lowering.loops.scatter import lower_scatter
+from mlc.lowering.loops.scratch import ALIGNMENT, scratch_of
 from mlc.lowering.loops.selection import lower_selection
-from mlc.lowering.loops.sort import lower_sort, sort_scratch, sorting_of
+from mlc.lowering.loops.sort import lower_sort
 from mlc.lowering.loops.tiles import TilesLowering
 from mlc.lowering.loops.update import lower_update
-
-ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
 
 def lower_to_loops(module: ModuleOp) -> ModuleOp:
@@ -71,28 +69,6 @@ def lower_to_loops(module: ModuleOp) -> ModuleOp:
     """
     function = entry_function(module)
     return EntryLowering(module, function).lower()
-
-
-def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
-    """The memory that a kernel on the CPU needs while it runs."""
-    if sorting_of(op) is not None:
-        return sort_scratch(op)
-    if isinstance(whole_of(op), LibraryOp):
-        return library_scratch(op)
-    need, contraction = scratch_bytes(op), contraction_of(op)
-    if contraction is None or need == Dim.const(0):
-        return ()
-    dtype = contraction.summand()
-    return (Scratch(memory_type(dtype), need // dtype.bytes, packs_of(op)),)
-
-
-def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int], threads: int) -> int:
-    """Bytes of the arena for the scratch of one kernel: each buffer begins at a cache line."""
-    bytes_of = [
-        (x.count * item_bytes(x.element)).evaluate(sizes) * x.copies_for(threads, sizes)
-        for x in scratch
-    ]
-    return sum(-(-n // ALIGNMENT) * ALIGNMENT for n in bytes_of)
 
 
 @dataclass
@@ -125,6 +101,8 @@ class EntryLowering(TilesLowering):
         self.scratch_at: Index = 0
         self.private: list[Index] = []
         self.thread: Thread | None = None
+        self.team: tuple[SSAValue, SSAValue] | None = None
+        self.cells: dict[KernelOp, list[SSAValue]] = {}
         self.positions: dict[SSAValue, Index] = {}
         self.tile_places: dict[TilesOp, list[Home]] = {}
 
@@ -148,7 +126,7 @@ class EntryLowering(TilesLowering):
             self.homes[x] = Home(next(arguments), tuple(values[k]) if k in values else None)
         self.outputs = list(arguments)
         self._reserve()
-        self._block(self.function.body.block)
+        self._body()
         block.add_op(func.ReturnOp.create())
         counts = {
             "inputs": IntegerAttr(len(inputs), i64),
@@ -170,6 +148,35 @@ class EntryLowering(TilesLowering):
         attributes = dict(self.module.attributes)
         attributes["mlc.sites"] = ArrayAttr(self.sites.known)
         return ModuleOp(ops, attributes=attributes)
+
+    def _body(self) -> None:
+        """The function's ops: run by one team where the plan says so."""
+        block = self.function.body.block
+        if TEAM not in self.function.attributes:
+            self._block(block)
+            return
+        for op in self.function.walk():
+            if isinstance(op, KernelOp) and op.unwritten is None:
+                self._cells(op)
+
+        def run(worker: SSAValue, workers: SSAValue) -> None:
+            self.team = worker, workers
+            self._block(block)
+            self.team = None
+
+        loads = [self._loads(op) for op in self.function.walk() if self._shares(op)]
+        self.b.region(self.context, self._workers(self._largest(loads)), run)
+        self._check()
+
+    def _workers(self, loads: Index) -> Index:
+        """As many as there is work for, of those that the call may use."""
+        return self.b.min(self._available(), self.b.max(loads, 1))
+
+    def _shares(self, op: Operation) -> bool:
+        """Whether workers share what an op does."""
+        if isinstance(op, TilesOp):
+            return op.spreads
+        return isinstance(op, KernelOp) and op.unwritten is None and is_dealt(op)
 
     def _is_strided(self, argument: int) -> bool:
         attributes = self.function.arg_attrs
@@ -222,6 +229,8 @@ class EntryLowering(TilesLowering):
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
+            if WAIT in op.attributes and not isinstance(op, WhileOp):
+                self._wait()
             match op:
                 case KernelOp():
                     self._kernel(op)
@@ -291,7 +300,10 @@ class EntryLowering(TilesLowering):
         for k, x in enumerate(op.inputs):
             arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
         offset = self.scratch_at if self.thread is None else self.thread.scratch
+        arguments += self._cells(op)
         for buffer in kernel.scratch:
+            if buffer.on_stack:
+                continue
             count = self._scratch_count(buffer)
             kind = buffer_type(buffer.element, (static(count),))
             sizes = [] if isinstance(count, int) else [count]
@@ -326,7 +338,7 @@ class EntryLowering(TilesLowering):
             )
             site = self.sites.number(inner, f"empty {inner.combiner().name}")
             b.when(empty, partial(self._fail, site, b.index(0)))
-            self._check()
+            self._wait()
 
     def _fail(self, site: int, zero: SSAValue) -> None:
         self.b.add_op(par.FailOp.of(self.context, site, zero, zero))
@@ -336,17 +348,25 @@ class EntryLowering(TilesLowering):
         total: Index = 0
         most = bounds_of(op)
         for buffer in self._scratch(op):
+            if buffer.on_stack:
+                continue
             largest = replace(buffer, count=buffer.count.substitute(most))
             total = self.b.add(total, self._bytes(largest))
         return total
+
+    def _cells(self, op: KernelOp) -> list[SSAValue]:
+        """What a kernel's workers share on the stack of the entry."""
+        if op not in self.cells:
+            scratch = [x for x in self._scratch(op) if x.on_stack]
+            self.cells[op] = [self.b.cell(x.element, x.count.evaluate({})) for x in scratch]
+        return self.cells[op]
 
     def _scratch_count(self, buffer: Scratch) -> Index:
         """Elements of all copies that the call's threads may need."""
         b, count = self.b, self.b.dim(buffer.count)
         if buffer.copies == Dim.const(1):
             return count
-        threads = b.value(par.ThreadsOp.of(self.context))
-        return b.mul(b.max(b.min(threads, b.dim(buffer.copies)), 1), count)
+        return b.mul(b.max(b.min(self._available(), b.dim(buffer.copies)), 1), count)
 
     def _bytes(self, buffer: Scratch) -> Index:
         bytes_ = self.b.mul(self._scratch_count(buffer), item_bytes(buffer.element))
@@ -359,7 +379,7 @@ class EntryLowering(TilesLowering):
             for o in op.block.ops
             if isinstance(o, TensorOp) and o.CHECKS
         }
-        key = structure(op, strides, list(numbers.values()), serial=is_phase(op))
+        key = structure(op, strides, list(numbers.values()), serial=not is_dealt(op))
         name = f"{op.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         found = self.kernels.get(name)
         if found is None:
@@ -392,28 +412,33 @@ class EntryLowering(TilesLowering):
             sites,
             scratch=self._scratch(op),
             write=write_kernel,
-            serial=is_phase(op),
+            dealt=is_dealt(op),
         )
         return (kernel,)
 
     def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
-        """Runs the functions of a kernel in turn."""
+        """Runs the functions of a kernel in turn, each by a team of its own or by the call's."""
         for kernel in kernels:
-            callee = SymbolRefAttr(kernel.name)
-            self.b.add_op(func.CallOp.create(operands=arguments, properties={"callee": callee}))
+            call = partial(self._call, kernel, arguments)
+            if kernel.dealt and self.team is not None:
+                call(*self.team)
+            elif kernel.dealt:
+                self.b.region(self.context, self._workers(self._loads(op)), call)
+            else:
+                self._alone(call)
+
+    def _call(self, kernel: Kernel, arguments: Sequence[SSAValue], *worker: SSAValue) -> None:
+        context, *others = arguments
+        callee = SymbolRefAttr(kernel.name)
+        call = func.CallOp.create(
+            operands=[context, *worker, *others], properties={"callee": callee}
+        )
+        self.b.add_op(call)
 
     def _trip_number(self, index: Index) -> SSAValue:
         """A buffer that holds the number of a loop's trip, as i64."""
         b = self.b
-        cell = b.value(
-            memref.AllocaOp.create(
-                result_types=[buffer_type(i64, (1,))],
-                properties={
-                    "operandSegmentSizes": _segments(0, 0),
-                    "alignment": IntegerAttr(64, i64),
-                },
-            )
-        )
+        cell = b.cell(i64, 1)
         b.store(_as_i64(b, index), cell, [0])
         return cell
 
@@ -445,10 +470,6 @@ _WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
     LibraryOp: lower_library,
 }
 """Kernels written as a whole, by their op."""
-
-
-def _segments(*sizes: int) -> Attribute:
-    return DenseArrayBase.from_list(i32, list(sizes))
 
 
 def _as_i64(b: LoopBuilder, index: Index) -> SSAValue:

@@ -20,7 +20,7 @@ def lower_profiled(module: ModuleOp, clocks: Mapping[Operation, int]) -> ModuleO
     """
     As `lower_to_loops`; kernels and tile loops that have a clock are enclosed in calls of
     `abi.PROFILE_BEGIN` and `abi.PROFILE_END` with its number. What several threads run at the same
-    time must have none.
+    time must have none. Each kernel has a team of its own.
     """
     function = entry_function(module)
     return _ProfiledLowering(module, function, clocks).lower()
@@ -32,6 +32,9 @@ class _ProfiledLowering(EntryLowering):
     ) -> None:
         super().__init__(module, function)
         self.clocks = clocks
+
+    def _body(self) -> None:
+        self._block(self.function.body.block)
 
     def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
         self._stamp(abi.PROFILE_BEGIN, op)

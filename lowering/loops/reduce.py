@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import cast
 
-from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, VectorType, i32, i64
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.dtypes import DType
@@ -20,7 +20,7 @@ from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Position
-from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
@@ -218,27 +218,16 @@ class ReductionNest:
         """
         b, s = self.b, self.s
         fixed = dict.fromkeys(self.kept, Position(0))
+        at = [fixed[g] for g in self.kept]
         size = self.axes.sizes[order[0]]
         total = b.product([self.axes.sizes[k] for k in order])
         if self.in_turn or (isinstance(total, int) and total <= 2 * BLOCK_ELEMENTS):
-            state = self.state_of(fixed, order, 0, size)
-            self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
+            s.alone(lambda: self.finish(s.lanes(1), at, self.state_of(fixed, order, 0, size)))
             return
         block = self.block_size(order)
         count = b.ceil_div(size, block)
         searches = repays_search(self)
-        partials = [
-            b.value(
-                memref.AllocaOp.create(
-                    result_types=[buffer_type(memory_type(dtype), (BLOCKS,))],
-                    properties={
-                        "operandSegmentSizes": DenseArrayBase.from_list(i32, [0, 0]),
-                        "alignment": IntegerAttr(64, i64),
-                    },
-                )
-            )
-            for dtype in self.states
-        ]
+        partials = s.scratch or [b.cell(memory_type(dtype), BLOCKS) for dtype in self.states]
 
         def one(k: Index) -> None:
             low = b.mul(k, block)
@@ -257,6 +246,7 @@ class ReductionNest:
             b.loop(low, high, 1, lambda k: s.unless_cancelled(partial(one, k)))
 
         s.parallel(total, share)
+        s.barrier()
 
         def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
             e = s.lanes(1)
@@ -266,13 +256,16 @@ class ReductionNest:
             )
             return self.monoid.combine(e, self.dtype, carried, found)
 
-        state = b.loop(0, count, 1, fold, self.identity(1, 1))
-        if searches:
-            value, number = state
-            low = b.mul(as_index(b, number), block)
-            end = b.min(b.add(low, block), size)
-            state = (value, first_position(self, fixed, low, end, value))
-        self.finish(s.lanes(1), [fixed[g] for g in self.kept], state)
+        def end() -> None:
+            state = b.loop(0, count, 1, fold, self.identity(1, 1))
+            if searches:
+                value, number = state
+                low = b.mul(as_index(b, number), block)
+                high = b.min(b.add(low, block), size)
+                state = (value, first_position(self, fixed, low, high, value))
+            self.finish(s.lanes(1), at, state)
+
+        s.alone(end)
 
     def to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
         """A value of a state as it is stored: bool is a byte."""

@@ -74,7 +74,7 @@ class ScanNest:
             self.b.loop(low, high, 1, trip)
 
         if in_rows and shared is None:
-            nest(0, {}, 0, 1)
+            self.s.alone(lambda: nest(0, {}, 0, 1))
             return
         self.s.parallel(self.b.product(self.sizes), partial(nest, 0, {}))
 

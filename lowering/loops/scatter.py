@@ -42,9 +42,10 @@ class ScatterNest:
     def run(self) -> None:
         """Copies the array and writes the update."""
         write_piece(self.s, self.op.x)
+        self.s.barrier()
         start = partial(self.nest, 0, {})
         if self.shared is None:
-            start(0, 1)
+            self.s.alone(lambda: start(0, 1))
             return
         self.s.parallel(self.b.product(list(self.sizes.values())), start)
 

@@ -188,7 +188,7 @@ class SortNest:
         b, s = self.b, self.s
         rows = b.product(self.outer)
         if rows == 1:
-            self.row(0, 0)
+            s.alone(lambda: self.row(0, 0))
             return
 
         def share(thread: Index, threads: Index) -> None:

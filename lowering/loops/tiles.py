@@ -16,18 +16,17 @@ from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.dims import as_tensor, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
-from mlc.dialects.nest import nest_of
 from mlc.dialects.places import is_unwritten
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.tile import TileOp, is_dense
-from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles
+from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 from mlc.dialects.tile.shares import MOST_CHUNKS, MOST_PARTIAL_BYTES
 from mlc.lowering.loops import memory
 from mlc.lowering.loops.arithmetic import INDEX, Index
@@ -54,6 +53,10 @@ class TilesLowering(ControlLowering):
         """Bytes of scratch that serve each of the kernels in turn."""
 
     @abstractmethod
+    def _workers(self, loads: Index) -> Index:
+        """As many as there is work for, of those that the call may use."""
+
+    @abstractmethod
     def _largest(self, sizes: Iterable[Index]) -> Index:
         """The largest of sizes, 0 of none."""
 
@@ -67,8 +70,7 @@ class TilesLowering(ControlLowering):
         phases = [k for op in loops for k in op.walk() if isinstance(k, KernelOp)]
         self.private_bytes = b.add(self.private_scratch, self._most_scratch(phases))
         self.private_at = total
-        available = b.value(par.ThreadsOp.of(self.context))
-        self.partials_at = b.add(total, b.mul(self.private_bytes, available))
+        self.partials_at = b.add(total, b.mul(self.private_bytes, self._available()))
         folding = [op for op in loops if op.folds]
         sizes = [b.mul(self._offsets(op)[1], self._chunks(op)) for op in folding]
         return b.add(self.partials_at, self._largest(sizes))
@@ -184,47 +186,31 @@ class TilesLowering(ControlLowering):
 
     def _spread(self, op: TilesOp) -> None:
         """Threads share the trips, or the chunks of them that are folded."""
+        loads = self._loads(op)
+        if self.team is None:
+            self.b.region(self.context, self._workers(loads), partial(self._share, op, loads))
+            self._combine(op)
+            self._check()
+            return
+        self._share(op, loads, *self.team)
+        if op.folds:
+            self._wait()
+            self._alone(partial(self._combine, op))
+
+    def _share(self, op: TilesOp, loads: Index, worker: SSAValue, workers: SSAValue) -> None:
+        """What one worker does of a tile loop."""
         b = self.b
         pieces = self._chunks(op) if op.folds else self._trips(op)
-        available = b.value(par.ThreadsOp.of(self.context))
-        threads = b.min(available, b.max(b.min(self._loads(op), pieces), 1))
-        block = Block(arg_types=[INDEX, INDEX])
-        with b.inside(block):
-            number, count = block.args
-            base = b.add(self.private_at, b.mul(number, self.private_bytes))
-            self.private = [b.add(base, offset) for offset in self.private_slots]
-            self.thread = Thread(b.add(base, self.private_scratch))
-            each = b.ceil_div(pieces, count)
-            low = b.min(b.mul(number, each), pieces)
-            high = b.min(b.add(low, each), pieces)
-            run = partial(self._chunk if op.folds else self._trip, op)
-            b.loop(low, high, 1, lambda i: self._unless_cancelled(partial(run, i)))
-            b.add_op(par.YieldOp.create())
+        count = b.min(workers, b.max(b.min(loads, pieces), 1))
+        base = b.add(self.private_at, b.mul(worker, self.private_bytes))
+        self.private = [b.add(base, offset) for offset in self.private_slots]
+        self.thread = Thread(b.add(base, self.private_scratch))
+        each = b.ceil_div(pieces, count)
+        low = b.min(b.mul(worker, each), pieces)
+        high = b.min(b.add(low, each), pieces)
+        run = partial(self._chunk if op.folds else self._trip, op)
+        b.loop(low, high, 1, lambda i: self._unless_cancelled(partial(run, i)))
         self.thread = None
-        b.add_op(par.RegionOp.of(self.context, b.index(threads), Region(block)))
-        self._combine(op)
-        self._check()
-
-    def _unless_cancelled(self, body: Callable[[], None]) -> None:
-        stop = self.b.value(par.CancelledOp.of(self.context))
-        self.b.when(self.b.negated(stop), body)
-
-    def _loads(self, op: TilesOp) -> Index:
-        """For how many threads there is work enough: the phases' points by their grains."""
-        b = self.b
-        total: Index = 0
-        for kernel in op.walk():
-            if not isinstance(kernel, KernelOp):
-                continue
-            bounds, nest = bounds_of(kernel), nest_of(kernel)
-            points = product(nest.sizes if nest else shape_of(kernel.outs[0].type))
-            work = b.dim(points.substitute(bounds))
-            for loop in enclosing_tiles(kernel):
-                for extent, step in zip(loop.extents, loop.steps, strict=True):
-                    work = b.mul(work, b.ceil_div(b.dim(extent.substitute(bounds)), step))
-            grain = kernel.schedule.data.grain if kernel.schedule is not None else 1
-            total = b.add(total, b.div(work, max(grain, 1)))
-        return total
 
     # folds --------------------------------------------------------------------------------------
 

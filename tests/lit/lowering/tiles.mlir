@@ -10,7 +10,7 @@
 // CHECK-NEXT:    mlc_par.reserve %{{.+}}, %[[BYTES]]
 // CHECK:         mlc_par.region
 // CHECK-NEXT:    ^bb0(%[[THREAD:.+]]: index, %[[THREADS:.+]]: index):
-// CHECK-NEXT:      %[[BASE:.+]] = arith.muli %[[THREAD]], %[[EACH]]
+// CHECK:           %[[BASE:.+]] = arith.muli %[[THREAD]], %[[EACH]]
 // CHECK:           scf.for
 // CHECK-NEXT:        mlc_par.cancelled
 // CHECK:             mlc_par.shift %{{.+}}, %{{.+}}[%{{.+}}] : memref<1320xf32> -> memref<?xf32>

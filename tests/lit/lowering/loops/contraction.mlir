@@ -23,7 +23,6 @@ func.func @small(%x: tensor<8x16xf32>, %y: tensor<16x24xf32>) -> tensor<8x24xf32
 // All threads pack together between two barriers, then multiply apart; the bias is added to the tile.
 // CHECK-LABEL: func.func @contraction_
 // CHECK-SAME:    %[[SCRATCH:scratch]]: memref<122400xf32> {mlc.noalias}
-// CHECK:         mlc_par.region
 // CHECK:           mlc_par.barrier
 // CHECK:           vector.store %{{.*}}, %[[SCRATCH]]
 // CHECK:           mlc_par.barrier
@@ -51,7 +50,7 @@ func.func @packed(%x: tensor<200x300xf32>, %y: tensor<300x400xf32>, %b: tensor<4
 // CHECK:         %[[LARGE:.*]] = arith.cmpi sge
 // CHECK:         scf.if
 // CHECK:           mlc_par.barrier
-// CHECK:           mlc_par.yield
+// CHECK:           mlc_par.barrier
 // CHECK:         } else {
 // CHECK-NOT:       mlc_par.barrier
 // CHECK:         func.return

@@ -4,15 +4,20 @@
 // Blocks whose size depends on N alone, so that every number of threads gives the same bits; each
 // writes its sum, and one thread adds them in order.
 // CHECK-LABEL: func.func @magg_
-// CHECK:         %[[SUMS:.*]] = memref.alloca() {alignment = 64 : i64} : memref<64xf64>
+// CHECK-SAME:    %worker: index, %workers: index, {{.*}}%[[SUMS:scratch]]: memref<64xf64>
+// CHECK:         scf.for %[[BLOCK:.*]] =
+// CHECK:           %[[SUM:.*]] = arith.addf {{.*}} : f64
+// CHECK-NEXT:      memref.store %[[SUM]], %[[SUMS]][%[[BLOCK]]]
+// CHECK:         %[[STOP:.*]] = mlc_par.barrier %ctx, %worker of %workers : i1
+// CHECK-NEXT:    mlc_par.leave %[[STOP]]
+// CHECK:         %[[FIRST:.*]] = arith.cmpi eq, %worker, %{{.*}} : index
+// CHECK-NEXT:    scf.if %[[FIRST]]
+// CHECK:           %[[TOTAL:.*]] = scf.for %[[BLOCK:.*]] = {{.*}} iter_args
+// CHECK-NEXT:        memref.load %[[SUMS]][%[[BLOCK]]]
+// CHECK:           memref.store %[[TOTAL]], %{{.*}}[]
+// CHECK-LABEL: func.func @sum
+// CHECK:         memref.alloca() {alignment = 64 : i64} : memref<64xf64>
 // CHECK:         mlc_par.region
-// CHECK:           scf.for %[[BLOCK:.*]] =
-// CHECK:             %[[SUM:.*]] = arith.addf {{.*}} : f64
-// CHECK-NEXT:        memref.store %[[SUM]], %[[SUMS]][%[[BLOCK]]]
-// CHECK:           mlc_par.yield
-// CHECK:         %[[TOTAL:.*]] = scf.for %[[BLOCK:.*]] = {{.*}} iter_args
-// CHECK-NEXT:      memref.load %[[SUMS]][%[[BLOCK]]]
-// CHECK:         memref.store %[[TOTAL]], %{{.*}}[]
 func.func @sum(%x: tensor<?xf64, #mlc.dims<"N">>) -> tensor<f64> {
   %0 = mlc.reduce "sum" "n->" %x : tensor<?xf64, #mlc.dims<"N">> -> tensor<f64>
   func.return %0 : tensor<f64>

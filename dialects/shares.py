@@ -1,0 +1,50 @@
+"""Which kernels workers share, and for how many there is work: what passes and lowering ask."""
+
+from __future__ import annotations
+
+from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.nest import nest_of, whole_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.scatter import ScatterOp
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
+
+TEAM = "mlc.team"
+"""Function attribute: one team runs the whole body, and waits where ops say so."""
+WAIT = "mlc.wait"
+"""Attribute of an op of such a function: workers wait before it, or before a condition is read."""
+
+
+def loads_of(kernel: KernelOp) -> Dim:
+    """For how many workers there is work enough: the points of the nest by the grain."""
+    nest, whole = nest_of(kernel), whole_of(kernel)
+    shape = shape_of(kernel.outs[0].type)
+    if isinstance(whole, ScatterOp):
+        shape = (*shape, *shape_of(whole.update.type))
+    grain = kernel.schedule.data.grain if kernel.schedule is not None else 1
+    return product(nest.sizes if nest is not None else shape) // max(grain, 1)
+
+
+def is_dealt(kernel: KernelOp) -> bool:
+    """Whether a kernel is a function of (worker, workers); others run on one worker."""
+    if is_phase(kernel) or isinstance(whole_of(kernel), LibraryOp):
+        return False
+    loads = loads_of(kernel).constant
+    return loads is None or loads > 1
+
+
+def loads_of_tiles(op: TilesOp) -> Dim:
+    """As `loads_of`, of all phases of a tile loop."""
+    total = Dim.const(0)
+    for kernel in op.walk():
+        if not isinstance(kernel, KernelOp):
+            continue
+        bounds, nest = bounds_of(kernel), nest_of(kernel)
+        points = product(nest.sizes if nest else shape_of(kernel.outs[0].type))
+        work = points.substitute(bounds)
+        for loop in enclosing_tiles(kernel):
+            for extent, step in zip(loop.extents, loop.steps, strict=True):
+                work = work * ((extent.substitute(bounds) + (step - 1)) // step)
+        grain = kernel.schedule.data.grain if kernel.schedule is not None else 1
+        total = total + work // max(grain, 1)
+    return total

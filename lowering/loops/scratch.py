@@ -1,0 +1,55 @@
+"""The memory that kernels on a CPU need while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.nest import nest_of, whole_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.shares import is_dealt
+from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.order import BLOCKS
+from mlc.lowering.loops.builder import item_bytes, memory_type
+from mlc.lowering.loops.function import ONE, Scratch
+from mlc.lowering.loops.library import library_scratch
+from mlc.lowering.loops.packing import contraction_of, packs_of, scratch_bytes
+from mlc.lowering.loops.sort import sort_scratch, sorting_of
+
+ALIGNMENT = 64  # bytes; a cache line, and the widest vector
+
+
+def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
+    """The memory that a kernel on the CPU needs while it runs."""
+    if sorting_of(op) is not None:
+        return sort_scratch(op)
+    if isinstance(whole_of(op), LibraryOp):
+        return library_scratch(op)
+    if partials := partial_states(op):
+        return partials
+    need, contraction = scratch_bytes(op), contraction_of(op)
+    if contraction is None or need == Dim.const(0):
+        return ()
+    dtype = contraction.summand()
+    return (Scratch(memory_type(dtype), need // dtype.bytes, packs_of(op)),)
+
+
+def partial_states(op: KernelOp) -> tuple[Scratch, ...]:
+    """Where workers leave the states of blocks of a reduction to a single element."""
+    nest = nest_of(op)
+    if not is_dealt(op) or nest is None or nest.reduction is None:
+        return ()
+    if any(size != ONE for size in nest.sizes[: nest.rank]):
+        return ()
+    states = nest.reduction.combiner().state(nest.reduction.summand())
+    return tuple(Scratch(memory_type(x), Dim.const(BLOCKS), on_stack=True) for x in states)
+
+
+def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int], threads: int) -> int:
+    """Bytes of the arena for the scratch of one kernel: each buffer begins at a cache line."""
+    bytes_of = [
+        (x.count * item_bytes(x.element)).evaluate(sizes) * x.copies_for(threads, sizes)
+        for x in scratch
+        if not x.on_stack
+    ]
+    return sum(-(-n // ALIGNMENT) * ALIGNMENT for n in bytes_of)
