@@ -240,7 +240,7 @@ def _x86_rows(bits: int) -> Iterator[Intrinsic]:
         ):
             row = _vectors(name, instruction, _wrapping, dtypes, X86, bits)
             yield replace(row, needs=needs, latency_cycles=5)
-    row = _vectors("dot_i16", "vpmaddwd", _wrapping, "i16 i16 i32", X86, bits)
+    row = _vectors("madd_i16", "vpmaddwd", _wrapping, "i16 i16 i32", X86, bits)
     yield replace(row, starts_per_cycle=0.75, latency_cycles=1)
 
 

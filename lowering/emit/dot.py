@@ -54,8 +54,8 @@ def _vnni(name: str, element: str) -> Callable[[FunctionText, dot.DotOp], str]:
     return write
 
 
-def _dot_i16(e: FunctionText, op: dot.DotOp) -> str:
-    """vpmaddwd and an addition, of which LLVM makes vpdpwssd where there is one."""
+def _madd_i16(e: FunctionText, op: dot.DotOp) -> str:
+    """vpmaddwd and an addition."""
     sums, bits = e.type(op.acc.type), _bits(op.acc.type)
     name = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}[bits]
     pairs = e.type(op.lhs.type)
@@ -180,7 +180,8 @@ WRITERS: dict[str, Callable[[FunctionText, dot.DotOp], str]] = {
     "mul_add": _mul_add,
     "dot_bf16": _dot_bf16,
     "dot_u8s8": _vnni("vpdpbusd", "i8"),
-    "dot_i16": _dot_i16,
+    "dot_i16": _vnni("vpdpwssd", "i16"),
+    "madd_i16": _madd_i16,
     "dot_s8": _neon("sdot.v4i32.v16i8", "<16 x i8>"),
     "mmla_bf16": _neon("bfmmla", "<8 x bfloat>"),
     "mmla_s8": _neon("smmla.v4i32.v16i8", "<16 x i8>"),

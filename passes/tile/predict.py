@@ -118,14 +118,16 @@ def row_of(problem: Problem, words: Words, target: CpuTarget) -> Intrinsic:
 
 @lru_cache(maxsize=256)
 def usable_rows(dtypes: tuple[str, str, str], target: CpuTarget) -> tuple[Intrinsic, ...]:
-    """The instructions for sums of this dtype whose operands hold these of the factors."""
+    """
+    The instructions for sums of this dtype whose operands hold these of the factors; of several
+    with one shape the first.
+    """
     a, b, c = dtypes
-    return tuple(
-        row
-        for row in rows_of(target)
-        if row.dtypes[2] == c and _holds(row, 0, a) and _holds(row, 1, b)
-        and not (row.name == "mul_add" and named_dtype(c).is_inexact)
-    )  # fmt: skip
+    found: dict[tuple[object, object], Intrinsic] = {}
+    for row in rows_of(target):
+        if row.dtypes[2] == c and _holds(row, 0, a) and _holds(row, 1, b):
+            found.setdefault((row.shape, row.dtypes), row)
+    return tuple(found.values())
 
 
 _WIDER = {"f16": ("f32",), "bf16": ("f32",), "i8": ("i16", "i32"), "u8": ("i16", "i32"),

@@ -265,6 +265,66 @@ def test_six_products_of_bf16_parts_are_no_less_exact_than_fused_ones() -> None:
         assert (parts_rms <= fused_rms) == (name != "times 1e-35"), name
 
 
+def _loop_of(assembly: str, instruction: str) -> list[str]:
+    """The instructions of the loop that holds the first of these."""
+    lines = assembly.splitlines()
+    found = [k for k, line in enumerate(lines) if instruction in line]
+    start = max(k for k in range(found[0]) if lines[k].startswith(".L"))
+    end = min(k for k in range(found[-1], len(lines)) if "\tj" in lines[k])
+    return [line for line in lines[start:end] if line.startswith("\t")]
+
+
+@pytest.mark.parametrize("name", ["fma", "dot_bf16", "dot_u8s8", "dot_i16"])
+def test_a_register_tile_of_6_x_4_vectors_spills_nothing(name: str) -> None:
+    """24 instructions, 4 loads of b, 6 broadcasts of a, no access to the stack."""
+    row = row_named(name, _cpu("amx"))
+    a, b, c = map(_type, row.dtypes)
+    n, k = row.shape[1:]
+    acc, wide = f"vector<{n}x{c}>", f"vector<{n * k}x{b}>"
+    tile = [(r, v) for r in range(6) for v in range(4)]
+    take = f"vector.load %a[%r{{0}}, %pk] : memref<?x?x{a}>, vector<{k}x{a}>"
+    lhs = f"%g{{0}} = {take}\n%x{{0}} = mlc_vec.repeat %g{{0}} : vector<{k}x{a}> to {wide}\n"
+    if k == 1:
+        take = f"memref.load %a[%r{{0}}, %pk] : memref<?x?x{a}>"
+        lhs = f"%g{{0}} = {take}\n%x{{0}} = vector.broadcast %g{{0}} : {a} to {wide}\n"
+    constants = "".join(
+        f"%r{i} = arith.constant {i} : index\n%b{i} = arith.constant {i * n * k} : index\n"
+        f"%c{i} = arith.constant {i * n} : index\n"
+        for i in range(6)
+    )
+    out = f"memref<6x{4 * n}x{c}>"
+    before = "".join(f"%z{r}{v} = vector.load %c[%r{r}, %c{v}] : {out}, {acc}\n" for r, v in tile)
+    rhs = "".join(
+        f"%y{v} = vector.load %b[%p, %b{v}] : memref<?x{4 * n * k}x{b}>, {wide}\n" for v in range(4)
+    )
+    dots = "".join(
+        (lhs.format(r) if v == 0 else "")
+        + f'%d{r}{v} = mlc_vec.dot "{name}" %s{r}{v}, %x{r}, %y{v} : {acc}, {wide}, {wide}\n'
+        for r, v in tile
+    )
+    after = "".join(
+        f"vector.store %t#{4 * r + v}, %c[%r{r}, %c{v}] : {out}, {acc}\n" for r, v in tile
+    )
+    carried = ", ".join(f"%s{r}{v} = %z{r}{v}" for r, v in tile)
+    text = f"""
+    func.func @k(%a: memref<?x?x{a}>, %b: memref<?x{4 * n * k}x{b}>, %c: {out}, %n: index) {{
+      {constants}{before}
+      %k = arith.constant {k} : index
+      %t:24 = scf.for %p = %r0 to %n step %r1 iter_args({carried}) -> ({", ".join([acc] * 24)}) {{
+        %pk = arith.muli %p, %k : index
+        {rhs}{dots}
+        scf.yield {", ".join(f"%d{r}{v}" for r, v in tile)} : {", ".join([acc] * 24)}
+      }}
+      {after}
+      return
+    }}"""
+    (function,) = functions(parse_loops(text))
+    loop = _loop_of(emit_assembly(emit_text(function, _cpu("amx")), _cpu("amx")), row.instruction)
+    assert sum(row.instruction in line for line in loop) == 24
+    assert sum("broadcast" in line for line in loop) == 6
+    assert not any("(%rsp" in line or "(%rbp" in line for line in loop)
+
+
 # the table
 
 
@@ -276,7 +336,7 @@ def test_rows_of_the_named_machines() -> None:
     def names(target: str) -> set[str]:
         return {f"{row.name} {row.instruction}" for row in rows_of(_cpu(target))}
 
-    assert "dot_i16 vpmaddwd" in names("avx2")
+    assert "madd_i16 vpmaddwd" in names("avx2")
     assert not any("vpdp" in name or "amx" in name for name in names("avx2") | names("avx512"))
     assert names("amx") >= {"amx_bf16 tdpbf16ps", "amx_s8 tdpbssd", "dot_bf16 vdpbf16ps",
                             "dot_u8s8 vpdpbusd", "dot_i16 vpdpwssd"}  # fmt: skip
@@ -288,7 +348,7 @@ def test_rows_of_the_named_machines() -> None:
 
 def test_a_row_that_is_not_there_names_those_that_are() -> None:
     with pytest.raises(
-        ValueError, match=r"avx2 has no instruction amx_bf16; expected one of dot_i16"
+        ValueError, match=r"avx2 has no instruction amx_bf16; expected one of madd_i16"
     ):
         row_named("amx_bf16", _cpu("avx2"))
     with pytest.raises(ValueError, match="no instruction fma for f32, i8, f32"):

@@ -61,16 +61,17 @@ func.func @bytes(%x: memref<?xi8>, %c: memref<?xi32>) {
   return
 }
 
-// Of a product of pairs and an addition LLVM makes vpdpwssd where the machine has it.
 // CHECK-LABEL: define void @words(
+// CHECK: %[[S:.*]] = call <16 x i32> @llvm.x86.avx512.vpdpwssd.512(<16 x i32> %{{.*}}, <32 x i16> %{{.*}}, <32 x i16> %{{.*}})
 // CHECK: %[[D:.*]] = call <16 x i32> @llvm.x86.avx512.pmaddw.d.512(<32 x i16> %{{.*}}, <32 x i16> %{{.*}})
-// CHECK: add <16 x i32> %[[D]],
+// CHECK: add <16 x i32> %[[D]], %[[S]]
 func.func @words(%x: memref<?xi16>, %c: memref<?xi32>) {
   %c0 = arith.constant 0 : index
   %v = vector.load %x[%c0] : memref<?xi16>, vector<32xi16>
   %s = vector.load %c[%c0] : memref<?xi32>, vector<16xi32>
   %d = mlc_vec.dot "dot_i16" %s, %v, %v : vector<16xi32>, vector<32xi16>, vector<32xi16>
-  vector.store %d, %c[%c0] : memref<?xi32>, vector<16xi32>
+  %f = mlc_vec.dot "madd_i16" %d, %v, %v : vector<16xi32>, vector<32xi16>, vector<32xi16>
+  vector.store %f, %c[%c0] : memref<?xi32>, vector<16xi32>
   return
 }
 
