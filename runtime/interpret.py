@@ -34,7 +34,7 @@ from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.dialects.tile.types import view_of
-from mlc.runtime.tiles.worker import run_kernel
+from mlc.runtime.tiles.run import run_kernel
 
 Array = NDArray[Any]
 Observer = Callable[[Operation, Array], None]

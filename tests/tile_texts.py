@@ -91,6 +91,10 @@ def _cases(x: Array, w: Array) -> tuple[Array, ...]:
     return (wide @ w).T, np.full((1, 24), 0.5)
 
 
+def _hopper(a: Array, b: Array, bias: Array) -> tuple[Array, ...]:
+    return (a.astype(np.float64) @ b.astype(np.float64).T + bias,)
+
+
 TEXTS: dict[str, Text] = {
     "gemm": Text(
         lambda rng, s: [
@@ -124,5 +128,12 @@ TEXTS: dict[str, Text] = {
     "cases (small)": Text(
         lambda rng, s: [normal(rng, s["M"], 24), normal(rng, 24, s["N"])],
         _cases, 1e-5, {"M": 5, "N": 11},
+    ),
+    "hopper": Text(
+        lambda rng, s: [
+            normal(rng, s["M"], s["K"]).astype(bfloat16),
+            normal(rng, s["N"], s["K"]).astype(bfloat16), normal(rng, s["N"]),
+        ],
+        _hopper, 0.07, {"M": 70, "N": 35, "K": 40},  # results are rounded to bf16
     ),
 }  # fmt: skip

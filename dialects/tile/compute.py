@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, SSAValue
@@ -30,27 +31,15 @@ from mlc.dialects.tile.access import parse_access, print_access
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, check_positions, parse_value
 from mlc.dialects.tile.letters import Letters, check_access, coordinates, letters_of
 from mlc.dialects.tile.over import Over, OverAttr, parse_over, print_over
-from mlc.dialects.tile.types import FragType, ViewType, frag_of, frag_type, rank_of
+from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, frag_type, rank_of
 
 INDEX = IndexType()
 
 
-@irdl_op_definition
-class DotOp(IRDLOperation):
-    """
-    One tile of a product of two tiles, summed over letters whose sizes stand after `over`, in the
-    result's dtype: sums begin with `init`, or with 0. Operands are read where they lie, or are
-    fragments. Elements outside a view are 0; along letters after `clamp` they are the last ones
-    again. `via` names the intrinsic row that computes it, `prefetch` how many steps ahead each
-    operand is prefetched.
+class Product(IRDLOperation):
+    """What multiplies two tiles: at once, or while other things are done."""
 
-    ```mlir
-    %s = mlc_tile.dot "km,kn->mn" %ap[%r floordiv 12], %bp[%j floordiv 32] over (k 256) via fma
-        prefetch(0, 2) : !mlc_tile.frag<12x32xf32>
-    ```
-    """
-
-    name = "mlc_tile.dot"
+    GIVES: ClassVar[type[FragType | TokenType]] = FragType
     letters = prop_def(StringAttr)
     lhs_at = prop_def(ExpressionsAttr)
     rhs_at = prop_def(ExpressionsAttr)
@@ -60,14 +49,14 @@ class DotOp(IRDLOperation):
     clamp = opt_prop_def(StringAttr)  # letters of the result
     lhs = operand_def(ViewType | FragType)
     rhs = operand_def(ViewType | FragType)
-    init = opt_operand_def(FragType)
+    init = opt_operand_def(FragType | TokenType)
     positions = var_operand_def(INDEX)
-    result = result_def(FragType)
+    result = result_def(FragType | TokenType)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(MemoryReadEffect())
 
-    @staticmethod
+    @classmethod
     def of(
+        cls,
         letters: str,
         lhs: tuple[SSAValue, ExpressionsAttr],
         rhs: tuple[SSAValue, ExpressionsAttr],
@@ -79,7 +68,7 @@ class DotOp(IRDLOperation):
         via: str | None = None,
         prefetch: Sequence[int] = (),
         clamp: str = "",
-    ) -> DotOp:
+    ) -> Self:
         properties: dict[str, Attribute] = {
             "letters": StringAttr(letters),
             "lhs_at": lhs[1],
@@ -92,11 +81,17 @@ class DotOp(IRDLOperation):
             properties["prefetch"] = ArrayAttr([IntegerAttr(n, i64) for n in prefetch])
         if clamp:
             properties["clamp"] = StringAttr(clamp)
-        return DotOp.build(
+        return cls.build(
             operands=[lhs[0], rhs[0], [] if init is None else [init], positions],
             result_types=[kind],
             properties=properties,
         )
+
+    @property
+    def tile(self) -> FragType:
+        """What it computes."""
+        kind = self.result.type
+        return kind.tile if isinstance(kind, TokenType) else frag_of(self.result)
 
     @property
     def words(self) -> Letters:
@@ -112,7 +107,7 @@ class DotOp(IRDLOperation):
     def factors(self) -> dict[str, int]:
         """The sizes of letters that do not move slowest in an axis: these are numbers."""
         words, found = self.words, dict[str, int]()
-        sizes = dict(zip(words.result, frag_of(self.result).shape, strict=True))
+        sizes = dict(zip(words.result, self.tile.shape, strict=True))
         for axis in (axis for word in words.operands for axis in word):
             for c in axis[1:]:
                 bound = self.summed[c].data if c in self.summed else (Dim.const(sizes[c]),)
@@ -134,11 +129,15 @@ class DotOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
+        if not isinstance(self.result.type, self.GIVES):
+            raise VerifyException(
+                f"{self.name}: gives {self.result.type}; expected a !{self.GIVES.name}"
+            )
         words = self.words
         if len(words.operands) != 2:
             raise VerifyException(f"{self.name}: letters of {len(words.operands)} operands")
         result = words.result
-        if len(result) != len(frag_of(self.result).shape) or any(len(a) != 1 for a in result):
+        if len(result) != len(self.tile.shape) or any(len(a) != 1 for a in result):
             raise VerifyException(
                 f"{self.name}: {''.join(result)} of {self.result.type}; expected a letter an axis"
             )
@@ -193,7 +192,7 @@ class DotOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
     @classmethod
-    def parse(cls, parser: Parser) -> DotOp:
+    def parse(cls, parser: Parser) -> Self:
         positions = Positions()
         letters = parser.parse_str_literal()
         lhs = parse_access(parser, positions)
@@ -222,6 +221,25 @@ class DotOp(IRDLOperation):
         )  # fmt: skip
         op.attributes |= attributes
         return op
+
+
+@irdl_op_definition
+class DotOp(Product):
+    """
+    One tile of a product of two tiles, summed over letters whose sizes stand after `over`, in the
+    result's dtype: sums begin with `init`, or with 0. Operands are read where they lie, or are
+    fragments. Elements outside a view are 0; along letters after `clamp` they are the last ones
+    again. `via` names the intrinsic row that computes it, `prefetch` how many steps ahead each
+    operand is prefetched.
+
+    ```mlir
+    %s = mlc_tile.dot "km,kn->mn" %ap[%r floordiv 12], %bp[%j floordiv 32] over (k 256) via fma
+        prefetch(0, 2) : !mlc_tile.frag<12x32xf32>
+    ```
+    """
+
+    name = "mlc_tile.dot"
+    traits = traits_def(MemoryReadEffect())
 
 
 class _Along(IRDLOperation):

@@ -66,7 +66,8 @@ class AllocOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: of {self.scope.data!r}; expected one of {', '.join(SCOPES)}"
             )
-        if view_of(self.result).layout.data:
+        kind = view_of(self.result)
+        if kind.layout.data and not kind.is_slot:
             raise VerifyException(f"{self.name}: {self.result.type}; scratch is row-major")
 
     def print(self, printer: Printer) -> None:

@@ -13,10 +13,20 @@ from mlc.dialects.tile.kernel import KERNELS
 from mlc.dialects.tile.memory import MEMORY
 from mlc.dialects.tile.nest import NESTS
 from mlc.dialects.tile.over import OverAttr
-from mlc.dialects.tile.types import FragType, ViewType
+from mlc.dialects.tile.pipeline import PIPELINE, ChannelType
+from mlc.dialects.tile.types import FragType, TokenType, ViewType
 
 MlcTile = Dialect(
     "mlc_tile",
-    [*KERNELS, *CONTROL, *MEMORY, CopyOp, *COMPUTE, *ELEMENTS, *NESTS],
-    [ViewType, FragType, ExpressionsAttr, ConditionsAttr, OverAttr, DealAttr],
+    [*KERNELS, *CONTROL, *MEMORY, CopyOp, *COMPUTE, *ELEMENTS, *NESTS, *PIPELINE],
+    [
+        ViewType,
+        FragType,
+        TokenType,
+        ChannelType,
+        ExpressionsAttr,
+        ConditionsAttr,
+        OverAttr,
+        DealAttr,
+    ],
 )

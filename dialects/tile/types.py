@@ -16,8 +16,10 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.dims import Dim, DimsAttr, Shape
 from mlc.dialects.dtypes import DType, dtype_of
 
-Layout = Literal["", "rows", "strided"]
-LAYOUTS: tuple[Layout, ...] = ("", "rows", "strided")
+Layout = Literal["", "rows", "strided", "shared", "sw32", "sw64", "sw128"]
+LAYOUTS: tuple[Layout, ...] = ("", "rows", "strided", "shared", "sw32", "sw64", "sw128")
+SLOTS = LAYOUTS[3:]
+"""Of tiles that a GPU's block of threads shares."""
 
 
 def _check_element(name: str, element: Attribute) -> None:
@@ -32,11 +34,14 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
     """
     Memory: an argument, part of the arena, or scratch. Row-major, if it does not say that its
     strides are known when the program runs: those of all axes (`strided`), or of all but the last,
-    whose elements lie side by side (`rows`).
+    whose elements lie side by side (`rows`). A slot is a tile of a GPU's shared memory: row-major
+    (`shared`), or with the 16-byte parts of its rows permuted, which repeats after so many bytes
+    (`sw128`).
 
     ```mlir
     !mlc_tile.view<"M"x1024xf32>
     !mlc_tile.view<"M"x1024xf32, strided>
+    !mlc_tile.view<128x64xbf16, sw128>
     ```
     """
 
@@ -49,11 +54,29 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
         _check_element(self.name, self.element)
         if self.layout.data not in LAYOUTS:
             raise VerifyException(
-                f"{self.name}: layout {self.layout.data!r}; expected rows, strided or none"
+                f"{self.name}: layout {self.layout.data!r}; expected rows, strided or none, or of a"
+                f" slot {', '.join(SLOTS)}"
             )
+        if self.is_slot:
+            self._check_slot()
         for dim in self.shape:
             if dim.constant is not None and dim.constant < 0:
                 raise VerifyException(f"{self.name}: size {dim}; expected none below 0")
+
+    def _check_slot(self) -> None:
+        sizes = [dim.constant for dim in self.shape]
+        if not sizes or any(size is None or size < 1 for size in sizes):
+            raise VerifyException(f"{self.name}: a slot's sizes are numbers from 1 on")
+        row, part = (sizes[-1] or 0) * self.dtype.bytes, self.layout.data.removeprefix("sw")
+        if part.isdigit() and row % int(part):
+            raise VerifyException(
+                f"{self.name}: rows of {row} bytes; {self.layout.data} permutes whole {part} bytes"
+            )
+
+    @property
+    def is_slot(self) -> bool:
+        """Whether it lies in memory that a GPU's block of threads shares."""
+        return self.layout.data in SLOTS
 
     @property
     def shape(self) -> Shape:
@@ -146,6 +169,20 @@ def _parse_shape(parser: AttrParser) -> tuple[Shape, Attribute]:
             except ValueError as error:
                 parser.raise_error(str(error), start)
         parser.parse_shape_delimiter()
+
+
+@irdl_attr_definition
+class TokenType(ParametrizedAttribute, TypeAttribute):
+    """
+    A tile that is being computed; `mlc_tile.wait` gives it.
+
+    ```mlir
+    !mlc_tile.token<!mlc_tile.frag<64x256xf32>>
+    ```
+    """
+
+    name = "mlc_tile.token"
+    tile: FragType
 
 
 def _print_shape(printer: Printer, shape: Shape, element: Attribute) -> None:

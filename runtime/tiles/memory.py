@@ -153,7 +153,8 @@ class Stored(Memory):
 
     def _not_touched_by_others(self, at: tuple[Array, ...], found: Array, by: Access) -> None:
         (workers, epochs), (readers, read) = self.written, self.seen
-        bits = [x.view(np.uint8).reshape(found.size, -1) for x in (self.array[at], found)]
+        sizes = (found.size, self.dtype.bytes)
+        bits = [x.view(np.uint8).reshape(sizes) for x in (self.array[at], found)]
         same = (bits[0] == bits[1]).all(axis=1)  # those who write the same do no harm
         now = epochs[at] == by.epoch
         _no_race(now & ~same, workers[at], by, "writes what worker {} writes")

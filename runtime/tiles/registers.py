@@ -14,7 +14,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import cast
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tile.access import number_of
-from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp, ReduceOp, ScanOp
+from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp, Product, ReduceOp, ScanOp
 from mlc.dialects.tile.element import ElementsOp, MapOp, ReadOp
 from mlc.dialects.tile.expression import WORKERS, letters_in
 from mlc.dialects.tile.memory import FillOp, LoadOp, PrefetchOp, StoreOp, axes_word
@@ -171,33 +171,39 @@ class Registers:
 
     def dot(self, op: DotOp) -> list[Any]:
         """A product."""
-        kind, atoms = frag_of(op.result), self.atoms(op.positions)
+        start = None if op.init is None else self.values[op.init]
+        return [self.product(op)(start)]
+
+    def product(self, op: Product) -> Callable[[Any], Array]:
+        """What a product gives for the sums with which it begins, when it is asked for."""
+        kind, atoms = op.tile, self.atoms(op.positions)
         sizes = dict(zip("".join(op.words.result), kind.shape, strict=True))
         summed = {c: bound_of(bound, atoms) for c, bound in op.over.data}
         sizes |= summed
-        factors, words = list[Array](), list[str]()
-        wheres, operands = self.once(DotOp.where, op), op.words.operands
-        for value, where, word in zip((op.lhs, op.rhs), wheres, operands, strict=True):
-            letters = "".join(word)
-            own = {c: sizes[c] for c in letters}
-            found = self._factor(op, value, where, atoms | along(own))
-            factors.append(np.broadcast_to(found, tuple(own.values())))
-            words.append(letters)
-        if op.init is None:
-            start = np.zeros(kind.shape, kind.dtype.numpy)
-        else:
-            start = self.values[op.init]
-        by = self.once(_multiplication, op)
-        result, (left, right), (a, b) = "".join(op.words.result), words, factors
-        return [product((left, right, result), "".join(summed), start, a, b, by)]
+        wheres, by = self.once(type(op).where, op), self.once(_multiplication, op)
+        words = [*map("".join, op.words.operands)]
+        operands = [*map(self.memory, (op.lhs, op.rhs))]
+
+        def run(start: Any) -> Array:
+            factors: list[Array] = []
+            for memory, where, letters in zip(operands, wheres, words, strict=True):
+                own = {c: sizes[c] for c in letters}
+                found = self._factor(op, memory, where, atoms | along(own))
+                factors.append(np.broadcast_to(found, tuple(own.values())))
+            begin = np.zeros(kind.shape, kind.dtype.numpy) if start is None else start
+            (left, right), (a, b) = words, factors
+            result = "".join(op.words.result)
+            return product((left, right, result), "".join(summed), begin, a, b, by)
+
+        return run
 
     def _factor(
-        self, op: DotOp, value: SSAValue, where: Sequence[Dim], atoms: Mapping[str, Any]
+        self, op: Product, memory: Memory, where: Sequence[Dim], atoms: Mapping[str, Any]
     ) -> Array:
         repeated = set("" if op.clamp is None else op.clamp.data)
         clamped = [k for k, dim in enumerate(where) if letters_in((dim,)) & repeated]
         places = self.places(where, atoms)
-        return self.memory(value).read(places, 0, self.by(op), clamped=clamped)
+        return memory.read(places, 0, self.by(op), clamped=clamped)
 
     def reduce(self, op: ReduceOp) -> list[Any]:
         """The combination along an axis."""
@@ -224,8 +230,8 @@ class Registers:
         return [cast(self.values[op.value], dtype_of(frag_of(op.result).element))]
 
 
-def _multiplication(op: DotOp) -> Multiply:
-    kinds = (op.lhs.type, op.rhs.type, op.result.type)
+def _multiplication(op: Product) -> Multiply:
+    kinds = (op.lhs.type, op.rhs.type, op.tile)
     a, b, c = (kind.dtype for kind in kinds if isinstance(kind, ViewType | FragType))
     return multiplication(None if op.via is None else op.via.data, (a, b, c))
 

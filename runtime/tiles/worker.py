@@ -18,7 +18,7 @@ from mlc.dialects.tile.access import number_of
 from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.expression import ConditionsAttr, ExpressionsAttr
-from mlc.dialects.tile.kernel import CaseOp, KernelOp
+from mlc.dialects.tile.kernel import CaseOp
 from mlc.dialects.tile.memory import AllocOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.region import YieldOp
@@ -28,7 +28,7 @@ from mlc.runtime.tiles.memory import Stored, TileError, spot, unwritten
 from mlc.runtime.tiles.places import along, bound_of, compared
 from mlc.runtime.tiles.products import combined
 from mlc.runtime.tiles.registers import Plan, Registers
-from mlc.runtime.tiles.team import Scheduler, Team, Turn
+from mlc.runtime.tiles.team import Team, Turn
 
 Array = NDArray[Any]
 Steps = Generator[Turn, None, list[Any]]
@@ -251,34 +251,3 @@ def _identity(op: ForOp, number: int) -> Array:
 
 def _everywhere(shape: Sequence[int]) -> list[Array]:
     return [*along({str(axis): size for axis, size in enumerate(shape)}).values()]
-
-
-def run_kernel(
-    kernel: KernelOp,
-    arrays: Sequence[Array],
-    symbols: Mapping[str, int],
-    plan: Plan,
-    *,
-    workers: int = 1,
-    seed: int = 0,
-) -> list[Array]:
-    """
-    What a kernel writes, given the arrays that it reads. So many workers run it, whatever its grain
-    is, one if it has none; `seed` is of their order.
-    """
-    size = workers if kernel.work is not None else 1
-    team, scheduler = Team(size), Scheduler(seed)
-    everyone = [Worker(team, number, symbols, plan) for number in range(size)]
-    views: list[Stored] = []
-    for argument, array in zip(kernel.inputs, arrays, strict=True):
-        kind = view_of(argument)
-        seen = np.asarray(array).reshape(everyone[0].shape(kind.shape))
-        views.append(Stored(seen, kind.dtype, constant=True))
-    for argument in kernel.outputs:
-        kind = view_of(argument)
-        shape = everyone[0].shape(kind.shape)
-        views.append(Stored(unwritten(shape, kind.dtype), kind.dtype, shared=size > 1))
-    for worker in everyone:
-        worker.values.update(zip(kernel.block.args, views, strict=True))
-    scheduler.run({f"worker {w.number}": w.block(kernel.block) for w in everyone})
-    return [view.array for view in views[len(arrays) :]]

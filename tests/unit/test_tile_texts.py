@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_numpys_result_and_the_same_bits_for_every_team(name: str) -> None:
     arrays = text.draw(np.random.default_rng(3), dict(text.sizes))
     alone = interpret_kernel(kernel, arrays)
     for found, expected in zip(alone, text.meaning(*arrays), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=text.error)
+        np.testing.assert_allclose(found.astype(expected.dtype), expected, rtol=0, atol=text.error)
     for workers, seed in ((2, 0), (3, 1)):
         for x, y in zip(
             interpret_kernel(kernel, arrays, workers=workers, seed=seed), alone, strict=True
@@ -162,3 +163,33 @@ def test_a_program_that_calls_kernels() -> None:
 def test_whole_texts_break_no_invariant(name: str, target: str) -> None:
     (cpu,) = (row for row in CPUS if row.name == target)
     assert not [*tile_faults(kernel_of(text_of(name)), cpu)]
+
+
+RELEASE = "mlc_tile.release %ring : "
+FAULTS = {
+    "one release is missing": (f"{RELEASE}.*", "", "ends with 1 places not released"),
+    "no release": ("mlc_tile.release.*", "", r"nobody .* \(producer 0 .* at mlc_tile.put at"),
+    "released twice": (rf"({RELEASE}.*)", r"\1 \1", "nothing is left to release"),
+    "released while it is multiplied": (" behind 1", "", "released before it is waited for"),
+    "waits for too few": ("wait %v, 1", "wait %v, 2", "released before it is waited for"),
+    "gets too few": (
+        'in "K" step 16 carry', 'in "K" - 16 step 16 carry', "nobody can go on"
+    ),
+    "a slot is written by who reads it": (
+        r"mlc_tile.wait %v", "mlc_tile.fill %y = 0.0 mlc_tile.wait %v", "that no mlc_tile.put has"
+    ),
+    "a slot is filled in part": (
+        r'"n k -> n k" via', '"n k -> n k" over (n 8, k 16) via', "nobody can go on"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_of_a_ring_are_found(fault: str) -> None:
+    pattern, instead, message = FAULTS[fault]
+    broken, count = re.subn(pattern, instead, text_of("hopper"))
+    assert count
+    arrays = TEXTS["hopper"].draw(np.random.default_rng(3), {"M": 60, "N": 30, "K": 48})
+    for seed in range(3):
+        with pytest.raises(TileError, match=message):
+            interpret_kernel(kernel_of(broken), arrays, workers=1, seed=seed)

@@ -1,0 +1,167 @@
+"""A block of threads: roles in a random order, rings between them, products that are done later."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from numpy.typing import NDArray
+from xdsl.ir import Operation
+
+from mlc.dialects.tile.pipeline import (
+    ChannelOp,
+    ChannelType,
+    DotStartOp,
+    GetOp,
+    PutOp,
+    ReadyOp,
+    ReleaseOp,
+    RolesOp,
+    WaitOp,
+    WorkOp,
+)
+from mlc.runtime.tiles.memory import TileError, spot
+from mlc.runtime.tiles.places import bound_of
+from mlc.runtime.tiles.registers import Plan
+from mlc.runtime.tiles.ring import Ring, Slot
+from mlc.runtime.tiles.team import Team, Turn, Wait
+from mlc.runtime.tiles.worker import Steps, Worker
+
+Array = NDArray[Any]
+
+
+class Token:
+    """A product that is done when somebody has to know it, and no sooner."""
+
+    def __init__(self, value: Any = None, run: Callable[[Any], Array] | None = None) -> None:
+        self.value, self.run = value, run  # the value with which it begins until it is done
+
+    def done(self) -> Array:
+        """The tile."""
+        begin = self.value.done() if isinstance(self.value, Token) else self.value
+        if self.run is not None:
+            self.value, self.run = self.run(begin), None
+        else:
+            self.value = begin
+        return self.value
+
+
+class Block(Worker):
+    """A worker that may have roles."""
+
+    def __init__(
+        self, team: Team, number: int, symbols: Mapping[str, int], plan: Plan, random: Random
+    ) -> None:
+        super().__init__(team, number, symbols, plan)
+        self.random = random
+        self.name = "the block"
+        self.flying: list[Token] = []  # products that are not done, in order
+
+    def control(self, op: Operation) -> Steps:
+        found: list[Any] = []
+        match op:
+            case ChannelOp():
+                assert isinstance(op.result.type, ChannelType)
+                found = [Ring(op.result.type)]
+            case PutOp():
+                ring: Ring = self.values[op.channel]
+                yield Wait(ring.may_put, spot(op))
+                found = [*ring.next_put()]
+            case GetOp():
+                ring = self.values[op.channel]
+                yield Wait(lambda: ring.may_get(self.name), spot(op))
+                found = [*ring.next_get(self.name)]
+            case ReleaseOp():
+                behind = 0 if op.behind is None else op.behind.value.data
+                self.values[op.channel].release(self.name, behind, op)
+                yield None
+            case DotStartOp():
+                start = None if op.init is None else self.values[op.init]
+                found = [Token(start, self.started(op))]
+                self.flying += found
+                yield None
+            case ReadyOp():
+                found = [Token(self.values[op.value])]
+            case WaitOp():
+                pending = op.pending.value.data
+                for token in self.flying[: len(self.flying) - pending]:
+                    token.done()
+                self.flying = self.flying[len(self.flying) - pending :] if pending else []
+                found = [] if op.value is None else [self.values[op.token].done()]
+            case WorkOp():
+                yield from self.work(op)
+            case RolesOp():
+                yield from self.roles(op)
+            case _:
+                found = yield from super().control(op)
+        return found
+
+    def started(self, op: DotStartOp) -> Callable[[Any], Array]:
+        """A product whose operands must stay until it is done."""
+        run = self.product(op)
+        slots = [m for m in map(self.memory, (op.lhs, op.rhs)) if isinstance(m, Slot)]
+        turns = [slot.turn for slot in slots]
+
+        def done(begin: Any) -> Array:
+            if [slot.turn for slot in slots] != turns:
+                raise TileError(f"{spot(op)}: its slots are released before it is waited for")
+            return run(begin)
+
+        return done
+
+    def work(self, op: WorkOp) -> Steps:
+        """This block's items, in turn with the other blocks'."""
+        atoms = self.atoms(())
+        extents = [bound_of(extent, atoms) for extent in op.extents]
+        counts = [range(0, n, step.value.data) for n, step in zip(extents, op.steps, strict=True)]
+        first, rest, raster = counts[0], counts[1:], op.raster.value.data
+        items: list[tuple[int, ...]] = []
+        for start in range(0, len(first), raster):
+            rows = first[start : start + raster]
+            items += [(row, *at) for at in itertools.product(*rest) for row in rows]
+        for item in items[self.number :: self.team.size]:
+            yield None
+            self.values.update(zip(op.body.block.args, item, strict=True))
+            yield from self.block(op.body.block)
+        return []
+
+    def roles(self, op: RolesOp) -> Steps:
+        """All roles, until all have ended."""
+        strands: dict[str, Steps] = {}
+        rings = {id(x): x for x in self.values.values() if isinstance(x, Ring)}
+        for number, body in enumerate(op.bodies):
+            got = {inner.channel for inner in body.walk() if isinstance(inner, GetOp)}
+            for copy in range(op.copies(number)):
+                role = Block(self.team, self.number, self.symbols, self.plan, self.random)
+                role.name = f"{op.kinds.data[number].data} {copy}"
+                role.values.update(self.values)
+                role.values[body.block.args[0]] = copy
+                strands[f"{role.name} of block {self.number}"] = role.block(body.block)
+                for channel in got:
+                    self.values[channel].join(role.name)
+        yield from self._together(strands)
+        for ring in rings.values():
+            ring.check_end(op)
+        return []
+
+    def _together(self, strands: dict[str, Steps]) -> Steps:
+        waits: dict[str, Turn] = dict.fromkeys(strands)
+
+        def able() -> list[str]:
+            return [name for name, wait in waits.items() if wait is None or wait.ready()]
+
+        while waits:
+            found = able()
+            if not found:
+                stuck = "; ".join(f"{name} at {w.what}" for name, w in waits.items() if w)
+                yield Wait(lambda: bool(able()), f"its roles ({stuck})")
+                continue
+            name = self.random.choice(found)
+            try:
+                waits[name] = next(strands[name])
+            except StopIteration:
+                del waits[name]
+            yield None
+        return []

@@ -1,0 +1,112 @@
+// What roles and rings may not say, and what is said about it.
+// RUN: mlc opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: mlc_tile.view: rows of 24 bytes; sw32 permutes whole 32 bytes
+mlc_tile.kernel @swizzle(%x: !mlc_tile.view<8x12xbf16, sw32>) -> () {
+}
+
+// -----
+
+// CHECK: mlc_tile.view: a slot's sizes are numbers from 1 on
+mlc_tile.kernel @size(%x: !mlc_tile.view<"M"x16xbf16, sw32>) -> () {
+}
+
+// -----
+
+mlc_tile.kernel @places() -> () {
+  // CHECK: mlc_tile.channel: 0 places; expected 1 or more
+  %r = mlc_tile.channel : !mlc_tile.channel<0 x [!mlc_tile.view<8xf32, shared>]>
+}
+
+// -----
+
+mlc_tile.kernel @no_slot() -> () {
+  // CHECK: mlc_tile.channel: expected slots in each place
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32>]>
+}
+
+// -----
+
+mlc_tile.kernel @no_role() -> () {
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  // CHECK: mlc_tile.put: stands in no role
+  %x = mlc_tile.put %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]> -> !mlc_tile.view<8xf32, shared>
+}
+
+// -----
+
+mlc_tile.kernel @other_slots() -> () {
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  mlc_tile.roles producer(1, regs 40) %p {
+    // CHECK: mlc_tile.put: expected the slots of !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+    %x = mlc_tile.put %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]> -> !mlc_tile.view<9xf32, shared>
+  }
+}
+
+// -----
+
+mlc_tile.kernel @reading_producer() -> () {
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  // CHECK: mlc_tile.roles: a producer reads slots: mlc_tile.load; expected copies alone
+  mlc_tile.roles producer(1, regs 40) %p {
+    %x = mlc_tile.put %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]> -> !mlc_tile.view<8xf32, shared>
+    %f = mlc_tile.load %x : !mlc_tile.frag<8xf32>
+  }
+}
+
+// -----
+
+mlc_tile.kernel @two_producers() -> () {
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  // CHECK: mlc_tile.put: two roles put into one channel
+  mlc_tile.roles producer(1, regs 40) %p {
+    %x = mlc_tile.put %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]> -> !mlc_tile.view<8xf32, shared>
+  } producer(1, regs 40) %q {
+    %x = mlc_tile.put %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]> -> !mlc_tile.view<8xf32, shared>
+  }
+}
+
+// -----
+
+mlc_tile.kernel @putting_consumer() -> () {
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  // CHECK: mlc_tile.put: stands in a consumer
+  mlc_tile.roles consumer(1, regs 40) %p {
+    %x = mlc_tile.put %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]> -> !mlc_tile.view<8xf32, shared>
+  }
+}
+
+// -----
+
+mlc_tile.kernel @registers() -> () {
+  // CHECK: mlc_tile.roles: 94592 registers; expected 65536 at most
+  mlc_tile.roles producer(1, regs 40) %p {
+  } consumer(3, regs 243) %g {
+  }
+}
+
+// -----
+
+mlc_tile.kernel @release() -> () {
+  %r = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  mlc_tile.roles consumer(1, regs 40) %p {
+    // CHECK: mlc_tile.release: its role gets nothing from the channel
+    mlc_tile.release %r : !mlc_tile.channel<2 x [!mlc_tile.view<8xf32, shared>]>
+  }
+}
+
+// -----
+
+mlc_tile.kernel @early(%x: !mlc_tile.view<8x8xf32>) -> () {
+  %z = mlc_tile.load %x : !mlc_tile.frag<8x8xf32>
+  %t = mlc_tile.ready %z : !mlc_tile.frag<8x8xf32> -> !mlc_tile.token<!mlc_tile.frag<8x8xf32>>
+  // CHECK: mlc_tile.wait: gives a tile of which 1 products are not done; expected to wait for all
+  %s = mlc_tile.wait %t, 1 : !mlc_tile.token<!mlc_tile.frag<8x8xf32>> -> !mlc_tile.frag<8x8xf32>
+}
+
+// -----
+
+mlc_tile.kernel @value(%x: !mlc_tile.view<8x8xf32>) -> () {
+  // CHECK: mlc_tile.dot_start: gives !mlc_tile.frag<8x8xf32>; expected a !mlc_tile.token
+  %s = mlc_tile.dot_start "mk,kn->mn" %x, %x over (k 8) : !mlc_tile.frag<8x8xf32>
+}

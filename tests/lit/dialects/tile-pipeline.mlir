@@ -1,0 +1,44 @@
+// A GPU's roles, rings and products that are waited for: their text reads back as it was.
+// RUN: mlc opt %s | filecheck %s
+// RUN: mlc opt %s | mlc opt | filecheck %s
+// RUN: mlc opt %s --print-op-generic | mlc opt | filecheck %s
+
+// CHECK:      %ring = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+// CHECK-NEXT: %out = mlc_tile.alloc worker : !mlc_tile.view<8x8xf32, shared>
+// CHECK-NEXT: mlc_tile.roles producer(1, regs 40) %p {
+// CHECK-NEXT:   mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
+// CHECK-NEXT:     %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+// CHECK-NEXT:     mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" via tma {multicast}
+// CHECK-NEXT:   }
+// CHECK-NEXT: } consumer(2, regs 232) %group {
+// CHECK:          %u = mlc_tile.ready %zero : !mlc_tile.frag<16x16xf32> -> !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
+// CHECK-NEXT:     %y = mlc_tile.get %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+// CHECK-NEXT:     %v = mlc_tile.dot_start "mk,nk->mn" %y[16*%group, 0], %y over (k 16) init %u via wgmma_m64n256k16 : !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
+// CHECK-NEXT:     mlc_tile.wait %v, 1 : !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
+// CHECK-NEXT:     mlc_tile.release %ring behind 1 : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+// CHECK-NEXT:     %s = mlc_tile.wait %v, 0 : !mlc_tile.token<!mlc_tile.frag<16x16xf32>> -> !mlc_tile.frag<16x16xf32>
+// CHECK-NEXT:     mlc_tile.release %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+// CHECK-NEXT:   }
+// CHECK-NEXT: } store(1, regs 24) %w {
+mlc_tile.kernel @k(%a: !mlc_tile.view<"M"x16xbf16>) -> (%c: !mlc_tile.view<"M"x"N"xf32>) workers("M" by 1) {
+  %ring = mlc_tile.channel : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+  %out = mlc_tile.alloc worker : !mlc_tile.view<8x8xf32, shared>
+  mlc_tile.roles producer(1, regs 40) %p {
+    mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
+      %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+      mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" via tma {multicast}
+    }
+  } consumer(2, regs 232) %group {
+    mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
+      %zero = mlc_tile.load %c fill 0.0 : !mlc_tile.frag<16x16xf32>
+      %u = mlc_tile.ready %zero : !mlc_tile.frag<16x16xf32> -> !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
+      %y = mlc_tile.get %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
+      %v = mlc_tile.dot_start "mk,nk->mn" %y[16*%group, 0], %y over (k 16) init %u via wgmma_m64n256k16 : !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
+      mlc_tile.wait %v, 1 : !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
+      mlc_tile.release %ring behind 1 : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+      %s = mlc_tile.wait %v, 0 : !mlc_tile.token<!mlc_tile.frag<16x16xf32>> -> !mlc_tile.frag<16x16xf32>
+      mlc_tile.release %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]>
+    }
+  } store(1, regs 24) %w {
+  }
+}
