@@ -112,7 +112,7 @@ func.func @repeat(%v: vector<3xf32>) {
 
 // -----
 
-// CHECK: element type f80 is not one of bool
+// CHECK: tile of f80; expected i8 or i32 or bf16 or f32
 func.func @no_dtype(%x: !mlc_vec.tile<16x16xf80>) {
   func.return
 }

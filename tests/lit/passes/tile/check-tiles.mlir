@@ -51,8 +51,8 @@ mlc_tile.kernel @registers(%a: !mlc_tile.view<8x8xf32>, %b: !mlc_tile.view<8x16x
 // -----
 
 mlc_tile.kernel @pairs(%a: !mlc_tile.view<4x8xi16>, %b: !mlc_tile.view<8x8xi16>) -> () {
-  // CHECK: mlc_tile.dot: dot_i16 takes summed elements by 2; expected a last letter of that size, found k of 8
-  %s = mlc_tile.dot "mk,kn->mn" %a, %b over (k 8) via dot_i16 : !mlc_tile.frag<4x8xi32>
+  // CHECK: mlc_tile.dot: madd_i16 takes summed elements by 2; expected a last letter of that size, found k of 8
+  %s = mlc_tile.dot "mk,kn->mn" %a, %b over (k 8) via madd_i16 : !mlc_tile.frag<4x8xi32>
 }
 
 // -----
