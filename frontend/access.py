@@ -25,7 +25,7 @@ from mlc.frontend.captures import (
     of_librarys_class,
     paths,
 )
-from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.impure import check_library, check_pure
 from mlc.frontend.kinds import (
     class_of,
@@ -196,7 +196,12 @@ def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[s
         check_pure(function)
         if args and "." in function.__qualname__:
             stores.check_method(args[0], function.__name__)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if (found := misfit(error)) is error:
+                raise
+            raise found from None
     args, kwargs = _with_defaults(function, args, kwargs)
     if (observed := transformed(function)) is not None:
         return observed(*args, **kwargs)

@@ -79,6 +79,21 @@ def located(kind: type[E], message: str, *, remedy: str = "", site: Site | None 
     return error
 
 
+MISFITS = ("positional argument", "required keyword-only argument", "multiple values for argument")
+"""What Python says where a call's arguments do not fit the function's parameters."""
+
+
+def misfit(error: TypeError) -> TypeError:
+    """The error, with the user's line where arguments do not fit one of our functions."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    caller = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    ours = caller.startswith("mlc.") and not isinstance(error, MlcError)
+    site = user_site() if ours and any(text in str(error) for text in MISFITS) else None
+    return error if site is None else TypeError(f"{error}\n{site.excerpt()}")
+
+
 def relocated(error: MlcError) -> MlcError:
     """
     An error of the tensor level, with the user's line: that of the op that it names, or else the

@@ -16,7 +16,7 @@ import numpy as np
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.errors import DTypeError, MlcError
-from mlc.frontend.errors import LeakError, NotSupportedError, located
+from mlc.frontend.errors import LeakError, NotSupportedError, located, misfit
 from mlc.frontend.kinds import is_array, is_tuple
 from mlc.frontend.trace import OUTSIDE, Trace, current, tracing
 from mlc.frontend.tracer import Tracer
@@ -142,7 +142,9 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
         return implementation(*args, **kwargs)
     except TypeError as error:
         if isinstance(error, MlcError) or "unexpected keyword argument" not in str(error):
-            raise
+            if (found := misfit(error)) is error:
+                raise
+            raise found from None
         keyword = str(error).rsplit("'", 2)[-2]
         message = (
             f"{spelled(function)}: the argument {keyword}= is not supported yet on traced arrays."

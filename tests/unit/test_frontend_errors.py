@@ -268,3 +268,33 @@ def test_index_outside_at_run_time() -> None:
 
 def test_golden_file_has_no_strays() -> None:
     assert set(golden()) == set(MISTAKES)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: np.flatnonzero(x, 0), "takes 1 positional argument but 2 were given"),
+        (lambda x: np.exp(), "0 were given|missing 1 required positional"),
+        (lambda x: np.where(x > 0, x, x, x), "but 4 were given"),
+        (lambda x: x.sum(1, 2, 3, 4, 5, 6, 7, 8), "but 9 were given"),
+        (lambda x: mlc.nn.relu(x, 3), "but 2 were given"),
+        (lambda x: np.sum(x, axis=0, a=x), "multiple values for argument 'a'"),
+    ],
+)
+def test_calls_whose_arguments_do_not_fit_have_the_users_line(call: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said) as caught:
+        mlc.compile(call)(np.ones(3))
+    assert "test_frontend_errors.py:" in str(caught.value)
+
+
+def test_errors_of_the_users_own_calls_stay_as_they_are() -> None:
+    def helper(x: Any) -> Any:
+        return x
+
+    def f(x: Any) -> Any:
+        wrong: Any = helper
+        return wrong(x, x)
+
+    with pytest.raises(TypeError) as caught:
+        mlc.compile(f)(np.ones(3))
+    assert "helper() takes 1 positional argument but 2 were given" in str(caught.value)
