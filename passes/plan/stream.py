@@ -250,7 +250,7 @@ class Stream:
     def _state(self, op: TensorOp) -> Iterator[SSAValue]:
         """What a reduction begins with; one that finds a position has the element before it."""
         monoid, shape = MONOIDS[fold_of(op)], self.scope.shape(op)
-        dtype = op.summand() if isinstance(op, Reduction) else op.dtype
+        dtype = op.summand() if finds_position(op) and isinstance(op, Reduction) else op.dtype
         yield full(self.scope.b, monoid.identity(dtype)[0], dtype, shape)
         if monoid.extreme is not None:
             yield full(self.scope.b, 0, I64, shape)  # where no element is better than the identity

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.dims import Shape, product, shape_of
+from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.nest import Affine, Reads, reads_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -201,10 +201,17 @@ class AxisMaps:
                 yield read
                 continue
             inner = [Read(x, self.axes_in(owner, k, axes)) for k, x in enumerate(owner.operands)]
-            if BLOCKED not in axes and any(BLOCKED in read.axes for read in inner):
+            if BLOCKED not in axes and any(_cuts(owner, axes, x.axes) for x in inner):
                 yield read  # a tile of the view itself: it has to lie in memory
             else:
                 pending += reversed(inner)
+
+
+def _cuts(op: TensorOp, axes: tuple[int | None, ...], inner: tuple[int | None, ...]) -> bool:
+    """Whether some axis of these that is no axis of the operand has more than one element."""
+    one = Dim.const(1)
+    pairs = zip(axes, inner, strict=True)
+    return any(b == BLOCKED and a is not None and op.shape[a] != one for a, b in pairs)
 
 
 def _moves(op: TensorOp) -> Moves:
