@@ -29,6 +29,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tile.access import parse_access, print_access
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, check_positions, parse_value
+from mlc.dialects.tile.layout import LayoutAttr
 from mlc.dialects.tile.letters import Letters, check_access, coordinates, letters_of
 from mlc.dialects.tile.over import Over, OverAttr, parse_over, print_over
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, frag_type, rank_of
@@ -326,6 +327,14 @@ class ReduceOp(_Along):
     def shape_of_result(self) -> tuple[int, ...]:
         shape, axis = frag_of(self.inputs[0]).shape, self.axis.value.data
         return (*shape[:axis], *shape[axis + 1 :])
+
+    def verify_(self) -> None:
+        super().verify_()
+        before, after = frag_of(self.inputs[0]).layout, frag_of(self.outs[0]).layout
+        if isinstance(before, LayoutAttr) and isinstance(after, LayoutAttr):
+            expected = LayoutAttr(before.data.sliced(self.axis.value.data))
+            if after != expected:
+                raise VerifyException(f"{self.name}: gives {after}; expected {expected}")
 
 
 @irdl_op_definition

@@ -10,6 +10,7 @@ from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ELEMENTS
 from mlc.dialects.tile.expression import ConditionsAttr, ExpressionsAttr
 from mlc.dialects.tile.kernel import KERNELS
+from mlc.dialects.tile.layout import LayoutAttr
 from mlc.dialects.tile.memory import MEMORY
 from mlc.dialects.tile.nest import NESTS
 from mlc.dialects.tile.over import OverAttr
@@ -28,5 +29,6 @@ MlcTile = Dialect(
         ConditionsAttr,
         OverAttr,
         DealAttr,
+        LayoutAttr,
     ],
 )

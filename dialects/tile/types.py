@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape
 from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.tile.layout import LayoutAttr
 
 Layout = Literal["", "rows", "strided", "shared", "sw32", "sw64", "sw128"]
 LAYOUTS: tuple[Layout, ...] = ("", "rows", "strided", "shared", "sw32", "sw64", "sw128")
@@ -126,6 +127,12 @@ class FragType(ParametrizedAttribute, TypeAttribute):
                     f"{self.name}: size {dim}; expected numbers from 1 on: a tile in registers has"
                     " its full size"
                 )
+        if isinstance(self.layout, LayoutAttr):
+            found = self.layout.data
+            if found.shape != self.shape or not found.covers:
+                sizes = "x".join(map(str, found.shape))
+                said = "" if found.covers else ", not all of whose elements somebody holds"
+                raise VerifyException(f"{self.name}: {self.layout} is of a tile {sizes}{said}")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -110,3 +110,32 @@ mlc_tile.kernel @value(%x: !mlc_tile.view<8x8xf32>) -> () {
   // CHECK: mlc_tile.dot_start: gives !mlc_tile.frag<8x8xf32>; expected a !mlc_tile.token
   %s = mlc_tile.dot_start "mk,kn->mn" %x, %x over (k 8) : !mlc_tile.frag<8x8xf32>
 }
+
+// -----
+
+mlc_tile.kernel @other_tile(%x: !mlc_tile.view<64x64xf32>) -> () {
+  // CHECK: mlc_tile.frag: #mlc_tile.layout<wgmma_acc(32)> is of a tile 64x32
+  %0 = mlc_tile.load %x : !mlc_tile.frag<64x64xf32, #mlc_tile.layout<wgmma_acc(32)>>
+}
+
+// -----
+
+mlc_tile.kernel @holes(%x: !mlc_tile.view<64x64xf32>) -> () {
+  // CHECK: is of a tile 2x4, not all of whose elements somebody holds
+  %0 = mlc_tile.load %x : !mlc_tile.frag<2x4xf32, #mlc_tile.layout<register [[0, 1], [1, 2]]>>
+}
+
+// -----
+
+mlc_tile.kernel @power(%x: !mlc_tile.view<64x64xf32>) -> () {
+  // CHECK: wgmma_acc of [24]; expected 1 powers of two from 8 on
+  %0 = mlc_tile.load %x : !mlc_tile.frag<64x24xf32, #mlc_tile.layout<wgmma_acc(24)>>
+}
+
+// -----
+
+mlc_tile.kernel @reduced(%x: !mlc_tile.view<64x64xf32>) -> () {
+  %0 = mlc_tile.load %x : !mlc_tile.frag<16x8xf32, #mlc_tile.layout<mma_acc(8)>>
+  // CHECK: mlc_tile.reduce: gives #mlc_tile.layout<lane {{.*}}>; expected #mlc_tile.layout<register {{\[\[}}0], [8]], lane {{\[\[}}0], [0], [1], [2], [4]]>
+  %1 = mlc_tile.reduce "max" %0 along 1 : !mlc_tile.frag<16xf32, #mlc_tile.layout<lane [[1], [2], [4], [8]]>>
+}

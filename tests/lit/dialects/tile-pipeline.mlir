@@ -42,3 +42,16 @@ mlc_tile.kernel @k(%a: !mlc_tile.view<"M"x16xbf16>) -> (%c: !mlc_tile.view<"M"x"
   } store(1, regs 24) %w {
   }
 }
+
+// How tiles lie over threads: constructors, and linear maps of bits.
+// CHECK-LABEL: mlc_tile.kernel @layouts
+// CHECK-NEXT:    %0 = mlc_tile.load %x : !mlc_tile.frag<64x256xf32, #mlc_tile.layout<wgmma_acc(256)>>
+// CHECK-NEXT:    %1 = mlc_tile.convert %0 : !mlc_tile.frag<64x256xf32, #mlc_tile.layout<wgmma_acc(256)>> to !mlc_tile.frag<64x256xf32, #mlc_tile.layout<rows(64, 256)>>
+// CHECK-NEXT:    %2 = mlc_tile.load %x : !mlc_tile.frag<16x8xf32, #mlc_tile.layout<mma_acc(8)>>
+// CHECK-NEXT:    %3 = mlc_tile.load %x : !mlc_tile.frag<2x4xf32, #mlc_tile.layout<register {{\[\[}}0, 1], [1, 2]], lane {{\[\[}}0, 2]]>>
+mlc_tile.kernel @layouts(%x: !mlc_tile.view<64x256xf32>) -> () {
+  %0 = mlc_tile.load %x : !mlc_tile.frag<64x256xf32, #mlc_tile.layout<wgmma_acc(256)>>
+  %1 = mlc_tile.convert %0 : !mlc_tile.frag<64x256xf32, #mlc_tile.layout<wgmma_acc(256)>> to !mlc_tile.frag<64x256xf32, #mlc_tile.layout<rows(64, 256)>>
+  %2 = mlc_tile.load %x : !mlc_tile.frag<16x8xf32, #mlc_tile.layout<register [[0, 1], [8, 0]], lane [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>>
+  %3 = mlc_tile.load %x : !mlc_tile.frag<2x4xf32, #mlc_tile.layout<lane [[0, 2]], register [[0, 1], [1, 2]]>>
+}
