@@ -34,7 +34,6 @@ from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.dialects.tile.types import view_of
-from mlc.runtime.tiles.run import run_kernel
 
 Array = NDArray[Any]
 Observer = Callable[[Operation, Array], None]
@@ -83,6 +82,8 @@ def interpret_kernel(
     seed: int = 0,
 ) -> list[Array]:
     """What a tile program writes, given the arrays that it reads; else as `interpret`."""
+    from mlc.runtime.tiles.run import run_kernel  # few programs need it
+
     symbols = dict(sizes or {})
     for argument, array in zip(kernel.inputs, arrays, strict=True):
         _bind_sizes(view_of(argument).shape, array, symbols)
@@ -147,6 +148,8 @@ class _Frame:
 
     def call(self, op: CallOp) -> list[Array]:
         """What a tile program writes."""
+        from mlc.runtime.tiles.run import run_kernel
+
         kernel = called(op)
         assert kernel is not None
         found = run_kernel(
