@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     Loaded = LoadedEntry | LoadedProgram
 
-Level = Literal["tensor", "plan", "loops", "code"]
-LEVELS: tuple[Level, ...] = ("tensor", "plan", "loops", "code")
+Level = Literal["tensor", "plan", "tiles", "loops", "code"]
+LEVELS: tuple[Level, ...] = ("tensor", "plan", "tiles", "loops", "code")
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,15 @@ class Backend:
     def stage(self, name: Level) -> Stage:
         """The stage of a level."""
         return next(stage for stage in self.stages if stage.name == name)
+
+
+def _scratch_of_kernel(kernel: KernelOp) -> tuple[Scratch, ...]:
+    if kernel.schedule is None or not kernel.schedule.data.words:
+        return scratch_of(kernel)
+    from mlc.lowering.tiles.kernel import scratch_of as scratch_of_tiles
+    from mlc.passes.tile.plan_to_tiles import program_of
+
+    return scratch_of_tiles(program_of(kernel))
 
 
 def _as_it_is(llvm: str, _: Target) -> bytes:
@@ -160,16 +169,24 @@ BACKENDS = (
                 leaves=PLAN_LEAVES,
             ),
             Stage(
+                "tiles",
+                (
+                    Step("mlc-plan-to-tiles", "schedules that are words are for tile programs"),
+                    Step("mlc-apply-words", "each word cuts what those before it have left"),
+                    Step("mlc-check-tiles", "lowering relies on what no op can see alone"),
+                ),
+                leaves=(*PLAN_LEAVES, "mlc_tile."),
+            ),
+            Stage(
                 "loops",
                 (
-                    Step("mlc-check-tiles", "lowering relies on what no op can see alone"),
                     Step("mlc-plan-to-loops", "kernels become functions, the rest the entry"),
                     Step("mlc-expand-math", "exp, log and tanh as polynomials, which vectorise"),
                 ),
                 leaves=LOOPS_LEAVES,
             ),
         ),
-        scratch=scratch_of,
+        scratch=_scratch_of_kernel,
         emit=emit_cpu,
         assembly=emit_assembly,
         build=build_cpu,
@@ -195,6 +212,7 @@ BACKENDS = (
                 leaves=TENSOR_LEAVES,
             ),
             Stage("plan", KERNELS, leaves=PLAN_LEAVES),
+            Stage("tiles", (), leaves=PLAN_LEAVES),
             Stage(
                 "loops",
                 (

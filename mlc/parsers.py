@@ -12,7 +12,7 @@ from mlc.knobs import FUSIONS
 from mlc.version import __version__
 
 Command = Callable[[argparse.Namespace], int]
-LEVELS = ("trace", "tensor", "plan", "loops", "code")
+LEVELS = ("trace", "tensor", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
 OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes")  # of mlc.compile, as flags
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"

@@ -25,6 +25,7 @@ from mlc.passes import wellformed
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_tiles import LIMIT
 from mlc.passes.plan.rematerialise import rematerialise
+from mlc.passes.tile.plan_to_tiles import has_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,8 @@ def run_pipeline(
         for op, message in wellformed.faults(module):
             raise PlanError(f"{op.name}: {message}")
     first = LEVELS.index(level) + (done is not None)
+    if first > LEVELS.index(until):
+        return module
     for stage in backend_of(options.target).stages[first:]:
         for step in stage.steps:
             before = str(module) if verify else ""
@@ -114,6 +117,10 @@ def run_pipeline(
 def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
     if step.name == "mlc-plan-to-loops":
         return lower_plan(module)  # a new module: the plan stays for whoever asks for it
+    if step.name == "mlc-plan-to-tiles":
+        if not has_words(module):
+            return module
+        module = module.clone()  # as above
     chosen = {name: getattr(options, name) for name in step.options}
     if step.name == "mlc-rematerialise" and LIMIT in module.attributes:
         threads = options.thread_count()  # which decide on what kernels need beside their buffers
@@ -135,6 +142,8 @@ def level_of(module: ModuleOp) -> Level:
     """The level a module is written at."""
     level: Level = "tensor"
     for function in module.body.block.ops:
+        if function.name == "mlc_tile.kernel":
+            return "tiles"
         if "mlc.entry" in function.attributes or function.name.startswith("memref."):
             return "loops"
         for op in function.walk():
@@ -145,13 +154,16 @@ def level_of(module: ModuleOp) -> Level:
     return level
 
 
+_OF_OPS_ABOVE = ("mlc.kernel", "mlc_tile.map", "mlc_tile.elements", "mlc_tile.nest")
+
+
 def check_leaves(module: ModuleOp, stage: Stage, dump: Dump | None = None) -> None:
     """CompilerBug if an op is left that the stage forbids."""
     seen: set[type[Operation]] = set()
     pending: list[Operation] = list(module.body.block.ops)
     while pending:
         op = pending.pop()
-        if op.name == "mlc.kernel":
+        if op.name in _OF_OPS_ABOVE:
             seen.add(type(op))
             continue  # inside stand the ops of the level above
         if type(op) not in seen:

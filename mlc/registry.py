@@ -35,6 +35,8 @@ PASSES = {
     "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",
     "mlc-place-barriers": "mlc.passes.plan.place_barriers:PlaceBarriersPass",
+    "mlc-plan-to-tiles": "mlc.passes.tile.plan_to_tiles:PlanToTilesPass",
+    "mlc-apply-words": "mlc.passes.tile.apply_words:ApplyWordsPass",
     "mlc-check-tiles": "mlc.passes.tile.check_tiles:CheckTilesPass",
     "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",
     "mlc-expand-math": "mlc.passes.loop.expand_math:ExpandMathPass",

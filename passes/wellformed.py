@@ -22,6 +22,7 @@ from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.dialects.tile.kernel import CallOp
 from mlc.passes.plan_faults import plan_faults
 
 _NUMERICS = ("strict", "standard", "fast")
@@ -159,7 +160,7 @@ def _level_fault(op: Operation, in_kernel: bool) -> str | None:
     if in_kernel:
         if not isinstance(op, TensorOp | YieldOp):
             return "stands in a kernel; expected tensor ops"
-    elif not isinstance(op, TensorOp | ControlOp | KernelOp | YieldOp | ReturnOp | RuleOp):
+    elif not isinstance(op, TensorOp | ControlOp | KernelOp | CallOp | YieldOp | ReturnOp | RuleOp):
         return "belongs to neither the tensor nor the plan level; expected ops of mlc"
     return None
 

@@ -23,6 +23,7 @@ EXECUTABLE = (
     "vmap",
     "derivatives",
     "explain",
+    "tiles",
 )
 
 

@@ -148,7 +148,7 @@ class MapOp(IRDLOperation):
 
     def verify_(self) -> None:
         kinds = [frag_of(x) for x in (*self.inputs, *self.outs)]
-        if not self.outs or any(kind.shape != kinds[0].shape for kind in kinds):
+        if not self.outs or any(kind.dims != kinds[0].dims for kind in kinds):
             found = ", ".join(map(str, kinds))
             raise VerifyException(f"{self.name}: {found}; expected fragments of one shape")
         for start in self.starts:

@@ -37,7 +37,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.dims import Dim, DimsAttr, as_tensor, parse_dim, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, product, shape_of
 from mlc.dialects.plan import BufferAttr
 from mlc.dialects.tile.expression import (
     ConditionsAttr,
@@ -166,8 +166,8 @@ class KernelOp(IRDLOperation):
 @irdl_op_definition
 class CallOp(IRDLOperation):
     """
-    Runs a kernel: its results are the tensors that it writes. `buffers` and `over` are what they
-    are for the plan's kernels.
+    Runs a kernel: its results are the tensors that it writes. A view may join axes of its tensor
+    that follow one another. `buffers` and `over` are what they are for the plan's kernels.
 
     ```mlir
     %y = mlc_tile.call @k(%x) : (tensor<8x4xf32>) -> tensor<8xf32> {buffers = [#mlc.buffer<out 0>]}
@@ -184,6 +184,13 @@ class CallOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$callee `(` $inputs `)` `:` functional-type(operands, results) attr-dict"
 
+    @property
+    def shared_inputs(self) -> tuple[int, ...]:
+        """For each result the input that may lie in its memory, or -1."""
+        if self.over is None:
+            return (-1,) * len(self.outs)
+        return tuple(number.value.data for number in self.over)
+
     def verify_(self) -> None:
         kernel = called(self)
         if kernel is None:
@@ -198,10 +205,28 @@ class CallOp(IRDLOperation):
                 )
             for value, view in zip(values, views, strict=True):
                 tensor, kind = as_tensor(value.type), view_of(view)
-                if tensor.element_type != kind.element or shape_of(tensor) != kind.shape:
+                fits = tensor.element_type == kind.element
+                if not fits or axes_between(shape_of(tensor), kind.shape) is None:
                     raise VerifyException(
                         f"{self.name}: {what} {tensor}; {self.callee} takes {kind}"
                     )
+
+
+def axes_between(whole: Shape, joined: Shape) -> tuple[tuple[int, ...], ...] | None:
+    """Which axes of a row-major tensor each axis of a view of it joins; None if it is no such."""
+    found: list[tuple[int, ...]] = []
+    first = 0
+    for k, size in enumerate(joined):
+        end = first + 1
+        while end < len(whole) and product(whole[first:end]) != size:
+            end += 1
+        if k == len(joined) - 1:
+            end = len(whole)
+        if product(whole[first:end]) != size:
+            return None
+        found.append(tuple(range(first, end)))
+        first = end
+    return tuple(found) if first == len(whole) else None
 
 
 def called(call: CallOp) -> KernelOp | None:

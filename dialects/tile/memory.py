@@ -280,6 +280,11 @@ class StoreOp(IRDLOperation):
         return op
 
 
+def axes_of(axes: StringAttr | None, kind: FragType) -> list[str]:
+    """The letters of a tile, one an axis."""
+    return ["".join(axis) for axis in _word(axes, kind)]
+
+
 def _word(axes: StringAttr | None, kind: FragType) -> Word:
     if axes is None:
         return axes_word(len(kind.shape))

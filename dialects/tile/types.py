@@ -106,8 +106,8 @@ class ViewType(ParametrizedAttribute, TypeAttribute):
 @irdl_attr_definition
 class FragType(ParametrizedAttribute, TypeAttribute):
     """
-    A tile in registers, always of its full size. Where a target spreads it over threads, how it
-    does so is its layout; a CPU's has none.
+    A tile in registers, always of its full size: numbers, once the word `register` has cut it.
+    Where a target spreads it over threads, how it does so is its layout; a CPU's has none.
 
     ```mlir
     !mlc_tile.frag<12x32xf32>
@@ -122,11 +122,8 @@ class FragType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         _check_element(self.name, self.element)
         for dim in self.dims.data:
-            if dim.constant is None or dim.constant < 1:
-                raise VerifyException(
-                    f"{self.name}: size {dim}; expected numbers from 1 on: a tile in registers has"
-                    " its full size"
-                )
+            if dim.constant is not None and dim.constant < 1:
+                raise VerifyException(f"{self.name}: size {dim}; expected at least 1")
         if isinstance(self.layout, LayoutAttr):
             found = self.layout.data
             if found.shape != self.shape or not found.covers:
@@ -136,8 +133,8 @@ class FragType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes."""
-        return tuple(dim.constant or 0 for dim in self.dims.data)
+        """The sizes; -1 where one is no number yet."""
+        return tuple(-1 if dim.constant is None else dim.constant for dim in self.dims.data)
 
     @property
     def dtype(self) -> DType:

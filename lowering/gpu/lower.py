@@ -29,6 +29,7 @@ from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
 from mlc.lowering.gpu.columns import column_work
@@ -150,7 +151,10 @@ class _GpuEntry(EntryLowering):
         self.site_numbers[found[0].name] = sites
         return tuple(found)
 
-    def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
+    def _run(
+        self, kernels: Sequence[Kernel], op: KernelOp | CallOp, arguments: Sequence[SSAValue]
+    ) -> None:
+        assert isinstance(op, KernelOp)
         for kernel in kernels:
             self._start(kernel, arguments)
         whole = whole_of(op)

@@ -25,6 +25,7 @@ from mlc.dialects.shares import WAIT, loads_of, loads_of_tiles
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
 
@@ -103,7 +104,7 @@ class ControlLowering(ABC):
 
     # where kernels write ----------------------------------------------------------------------
 
-    def _home(self, op: KernelOp, k: int) -> Home:
+    def _home(self, op: KernelOp | CallOp, k: int) -> Home:
         """Where a kernel's result shall lie; those before it have their homes already."""
         if op.buffers is None:
             raise PlanError("plan to loops: a kernel has no buffers: run mlc-plan-buffers first")
@@ -118,7 +119,9 @@ class ControlLowering(ABC):
         slots = self.private if place == "private" else self.slots
         slot: Index = numbers[-1]
         offset = slots[numbers[-1]]
-        taken = self._taken(op, k) if len(numbers) > 1 else []
+        taken: list[Index] = []
+        if len(numbers) > 1 and isinstance(op, KernelOp):
+            taken = self._taken(op, k)
         for number in reversed(numbers[:-1]):
             free: SSAValue | bool = True
             for other in taken:

@@ -33,6 +33,7 @@ from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.shares import TEAM, WAIT, is_dealt
+from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -44,6 +45,7 @@ from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_spread
+from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
 from mlc.lowering.loops.contract import lower_contraction
@@ -196,7 +198,7 @@ class EntryLowering(TilesLowering):
         """
         b = self.b
         self.slots, self.scratch_at = self._slots("mlc.arena")
-        kernels = [op for op in self.function.walk() if isinstance(op, KernelOp)]
+        kernels = [op for op in self.function.walk() if isinstance(op, KernelOp | CallOp)]
         total = b.add(self.scratch_at, self._most_scratch(k for k in kernels if not is_spread(k)))
         total = self._reserve_for_tiles(total)
         if total != 0:
@@ -216,7 +218,7 @@ class EntryLowering(TilesLowering):
                 total = b.add(total, b.round_up(size, ALIGNMENT))
         return found, total
 
-    def _most_scratch(self, kernels: Iterable[KernelOp]) -> Index:
+    def _most_scratch(self, kernels: Iterable[KernelOp | CallOp]) -> Index:
         return self._largest(n for k in kernels if (n := self._scratch_bytes(k)) != 0)
 
     def _largest(self, sizes: Iterable[Index]) -> Index:
@@ -234,6 +236,10 @@ class EntryLowering(TilesLowering):
             match op:
                 case KernelOp():
                     self._kernel(op)
+                case CallOp():
+                    for k, x in enumerate(op.outs):
+                        self.homes[x] = self._home(op, k)
+                    self._pass((self._called(op),), op)
                 case ReshapeOp():
                     self.homes[op.result] = self.homes[op.x]
                 case TileOp():
@@ -281,7 +287,6 @@ class EntryLowering(TilesLowering):
         return self.b.value(par.ArenaOp.of(self.context, self.b.index(offset), sizes, kind))
 
     def _kernel(self, op: KernelOp) -> None:
-        b = self.b
         if op.unwritten is not None:
             for k, x in enumerate(op.outs):
                 self.homes[x] = self._home(op, k)
@@ -289,8 +294,11 @@ class EntryLowering(TilesLowering):
         self._guard_empty(op)
         for k, x in enumerate(op.outs):
             self.homes[x] = self._home(op, k)
-        kernels = self._lowered(op)
-        kernel = kernels[0]
+        self._pass(self._lowered(op), op)
+
+    def _pass(self, kernels: tuple[Kernel, ...], op: KernelOp | CallOp) -> None:
+        """Hands the functions of a kernel what they take, and runs them."""
+        b, kernel = self.b, kernels[0]
         arguments: list[SSAValue] = [self.context]
         arguments += [b.index(b.symbols[name]) for name in kernel.symbols]
         strided = [op.inputs[k] for k in kernel.strides.inputs]
@@ -300,7 +308,7 @@ class EntryLowering(TilesLowering):
         for k, x in enumerate(op.inputs):
             arguments.append(self._view(self.homes[x], x, kernel.input_groups[k]))
         offset = self.scratch_at if self.thread is None else self.thread.scratch
-        arguments += self._cells(op)
+        arguments += self._cells(op) if isinstance(op, KernelOp) else []
         for buffer in kernel.scratch:
             if buffer.on_stack:
                 continue
@@ -343,11 +351,11 @@ class EntryLowering(TilesLowering):
     def _fail(self, site: int, zero: SSAValue) -> None:
         self.b.add_op(par.FailOp.of(self.context, site, zero, zero))
 
-    def _scratch_bytes(self, op: KernelOp) -> Index:
+    def _scratch_bytes(self, op: KernelOp | CallOp) -> Index:
         """The most that the kernel needs."""
         total: Index = 0
         most = bounds_of(op)
-        for buffer in self._scratch(op):
+        for buffer in self._scratch(op) if isinstance(op, KernelOp) else self._called(op).scratch:
             if buffer.on_stack:
                 continue
             largest = replace(buffer, count=buffer.count.substitute(most))
@@ -386,6 +394,16 @@ class EntryLowering(TilesLowering):
             found = self.kernels[name] = self._functions(op, name, strides, numbers)
         return found
 
+    def _called(self, op: CallOp) -> Kernel:
+        """The function of a tile program."""
+        from mlc.lowering.tiles.kernel import lower_called
+
+        name = op.callee.string_value()
+        found = self.kernels.get(name)
+        if found is None:
+            found = self.kernels[name] = (lower_called(op, self.symbols, target_of(self.module)),)
+        return found[0]
+
     def _strides(self, op: KernelOp) -> Strides:
         """Which of the kernel's buffers are not row-major."""
         homes = [self.homes[x] for x in op.inputs]
@@ -416,13 +434,15 @@ class EntryLowering(TilesLowering):
         )
         return (kernel,)
 
-    def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
+    def _run(
+        self, kernels: Sequence[Kernel], op: KernelOp | CallOp, arguments: Sequence[SSAValue]
+    ) -> None:
         """Runs the functions of a kernel in turn, each by a team of its own or by the call's."""
         for kernel in kernels:
             call = partial(self._call, kernel, arguments)
             if kernel.dealt and self.team is not None:
                 call(*self.team)
-            elif kernel.dealt:
+            elif kernel.dealt and isinstance(op, KernelOp):
                 self.b.region(self.context, self._workers(self._loads(op)), call)
             else:
                 self._alone(call)

@@ -12,6 +12,7 @@ from mlc.dialects import abi
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.function import Kernel
 from mlc.lowering.loops.lower import EntryLowering
 
@@ -36,7 +37,9 @@ class _ProfiledLowering(EntryLowering):
     def _body(self) -> None:
         self._block(self.function.body.block)
 
-    def _run(self, kernels: Sequence[Kernel], op: KernelOp, arguments: Sequence[SSAValue]) -> None:
+    def _run(
+        self, kernels: Sequence[Kernel], op: KernelOp | CallOp, arguments: Sequence[SSAValue]
+    ) -> None:
         self._stamp(abi.PROFILE_BEGIN, op)
         super()._run(kernels, op, arguments)
         self._stamp(abi.PROFILE_END, op)

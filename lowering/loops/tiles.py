@@ -27,6 +27,7 @@ from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.tile import TileOp, is_dense
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
+from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.shares import MOST_CHUNKS, MOST_PARTIAL_BYTES
 from mlc.lowering.loops import memory
 from mlc.lowering.loops.arithmetic import INDEX, Index
@@ -49,7 +50,7 @@ class TilesLowering(ControlLowering):
         """Where each slot of the function's attribute begins, and bytes of all."""
 
     @abstractmethod
-    def _most_scratch(self, kernels: Iterable[KernelOp]) -> Index:
+    def _most_scratch(self, kernels: Iterable[KernelOp | CallOp]) -> Index:
         """Bytes of scratch that serve each of the kernels in turn."""
 
     @abstractmethod

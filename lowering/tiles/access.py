@@ -1,0 +1,221 @@
+"""Elements of memory at the subscripts of a tile program, and what stands in for those outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tile.bounds import Bounds, is_inside
+from mlc.dialects.tile.element import ElementsOp, MapOp, ReadOp
+from mlc.dialects.tile.expression import letters_in
+from mlc.dialects.tile.region import YieldOp
+from mlc.dialects.tile.types import view_of
+from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.element import Lanes
+from mlc.lowering.tiles.scope import Atoms, TileScope
+
+
+@dataclass(frozen=True)
+class Access:
+    """Subscripts of a view, with what is known of them wherever the op runs."""
+
+    view: SSAValue
+    at: tuple[Dim, ...]
+    open: tuple[int, ...]  # axes along which it may lie outside
+    clamped: frozenset[int] = frozenset()  # of these, those where the last element is taken
+
+    @staticmethod
+    def of(
+        view: SSAValue,
+        at: tuple[Dim, ...],
+        values: Sequence[SSAValue],
+        letters: Bounds,
+        clamp: str = "",
+    ) -> Access:
+        """An access by an op with these positions, whose letters have these sizes."""
+        sizes = view_of(view).shape
+        unknown = tuple(
+            axis
+            for axis, (dim, size) in enumerate(zip(at, sizes, strict=True))
+            if not is_inside(dim, values, size, letters)
+        )
+        clamped = frozenset(a for a in unknown if letters_in([at[a]]) & frozenset(clamp))
+        return Access(view, at, unknown, clamped)
+
+
+def point_of(s: TileScope, access: Access, atoms: Atoms) -> tuple[Position, ...]:
+    """The position on each axis, clamped where that is asked for."""
+    sizes = view_of(access.view).shape
+    found: list[Position] = []
+    for axis, (dim, size) in enumerate(zip(access.at, sizes, strict=True)):
+        place = s.position(dim, atoms)
+        if axis in access.clamped:
+            last = s.b.sub(s.b.dim(size), 1)
+            place = replace(place, base=s.b.min(place.base, last))
+        found.append(place)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What must hold of an element for it to be there: for all lanes, and lane by lane."""
+
+    whole: SSAValue | bool
+    lanes: SSAValue | None
+
+
+def guard_of(
+    s: TileScope, access: Access, point: Sequence[Position], lanes: int, *, low: bool = True
+) -> Guard:
+    """Whether the elements at a point are there; `low`: positions below 0 are possible."""
+    b, sizes = s.b, view_of(access.view).shape
+    whole: SSAValue | bool = True
+    mask: SSAValue | None = None
+    for axis in access.open:
+        if axis in access.clamped:
+            continue
+        place, size = point[axis], b.dim(sizes[axis])
+        if place.lanes is not None or place.step not in (0, 1):
+            raise MlcError(
+                f"tiles to loops: vectors walk axis {axis} of {view_of(access.view)} in steps and"
+                " may lie outside; expected a copy with another last axis"
+            )
+        negative = low and any(c < 0 for _, c in access.at[axis].terms)
+        if place.step == 0 or lanes == 1:
+            whole = b.both(whole, b.compare("lt", place.base, size))
+        else:
+            ends = b.mask(b.sub(size, place.base), lanes)
+            mask = ends if mask is None else b.value(arith.AndIOp.create(
+                operands=[mask, ends], result_types=[ends.type]))  # fmt: skip
+        if negative and place.step and lanes > 1:
+            raise MlcError(
+                f"tiles to loops: vectors may begin before axis {axis} of {view_of(access.view)};"
+                " expected a copy with another last axis"
+            )
+        if negative:
+            whole = b.both(whole, b.compare("ge", place.base, 0))
+    return Guard(whole, mask)
+
+
+def fetch(s: TileScope, access: Access, atoms: Atoms, lanes: int, fill: float = 0) -> SSAValue:
+    """The elements at a point; `fill` for those outside."""
+    point = point_of(s, access, atoms)
+    guard = guard_of(s, access, point, lanes)
+    dtype = view_of(access.view).dtype
+    e = s.element_builder(lanes, guard.lanes)
+
+    def inside() -> SSAValue:
+        value = _element(s, e, access.view, point)
+        if guard.lanes is not None and (fill != 0 or isinstance(s.memory[access.view], ElementsOp)):
+            value = e.select(guard.lanes, value, e.constant(fill, dtype))
+        return value
+
+    if guard.whole is True:
+        return inside()
+    outside = s.b.element(fill, dtype, lanes)
+    if guard.whole is False:
+        return outside
+    return s.b.pick(guard.whole, inside, lambda: outside)
+
+
+def _element(s: TileScope, e: Lanes, view: SSAValue, point: tuple[Position, ...]) -> SSAValue:
+    """Elements where they lie, or computed where they are wanted."""
+    found = s.memory[view]
+    if not isinstance(found, ElementsOp):
+        return e.load(found, point)
+    block = found.body.block
+    places: dict[SSAValue, Position] = dict(zip(block.args, point, strict=True))
+    return run_elements(s, e, found, {}, places)[0]
+
+
+def run_elements(
+    s: TileScope,
+    e: Lanes,
+    op: ElementsOp | MapOp,
+    values: dict[SSAValue, SSAValue],
+    places: dict[SSAValue, Position],
+) -> list[SSAValue]:
+    """What a region of elements yields, for values and coordinates of its arguments."""
+    bound = e.bound = dict(values)
+    block = op.body.block
+    for inner in block.ops:
+        if isinstance(inner, YieldOp):
+            return [_value(e, bound, places, x) for x in inner.values]
+        if isinstance(inner, ReadOp):
+            bound[inner.result] = _read(s, e, inner, bound, places)
+            continue
+        assert isinstance(inner, TensorOp)
+        for x in inner.operands:
+            _value(e, bound, places, x)
+        bound[inner.results[0]] = inner.element(e, ())
+    raise AssertionError("a region of elements without its end")
+
+
+def _value(
+    e: Lanes, bound: dict[SSAValue, SSAValue], places: dict[SSAValue, Position], x: SSAValue
+) -> SSAValue:
+    """A value of the region; a coordinate becomes an i64 element where it is computed with."""
+    if x not in bound:
+        bound[x] = e.position(places[x])
+    return bound[x]
+
+
+def _read(
+    s: TileScope,
+    e: Lanes,
+    op: ReadOp,
+    bound: dict[SSAValue, SSAValue],
+    places: dict[SSAValue, Position],
+) -> SSAValue:
+    atoms: dict[str, Position] = {}
+    for k, x in enumerate(op.positions):
+        if x in places:
+            atoms[f"%{k}"] = places[x]
+        elif x in s.indices:
+            atoms[f"%{k}"] = Position(s.indices[x])
+        else:
+            found = e.at_element(bound[x])
+            assert isinstance(found, Position)
+            atoms[f"%{k}"] = found
+    access = Access.of(op.view, op.at.data, op.positions, {})
+    point = tuple(s.position(dim, atoms) for dim in access.at)
+    guard = guard_of(s, access, point, e.lanes)
+    where = bound[op.where] if op.where is not None else None
+    narrow = s.element_builder(e.lanes, guard.lanes if e.mask is None else e.masked(guard.lanes))
+    zero = s.b.element(0, view_of(op.view).dtype, e.lanes)
+
+    def inside() -> SSAValue:
+        found = s.memory[op.view]
+        if isinstance(found, ElementsOp):
+            return _element(s, narrow, op.view, point)
+        return narrow.load(found, point, where)
+
+    if isinstance(guard.whole, bool):
+        return inside() if guard.whole else zero
+    return s.b.pick(guard.whole, inside, lambda: zero)
+
+
+def put(
+    s: TileScope,
+    access: Access,
+    atoms: Atoms,
+    lanes: int,
+    value: SSAValue,
+) -> None:
+    """Writes elements that are there."""
+    point = point_of(s, access, atoms)
+    guard = guard_of(s, access, point, lanes)
+    buffer = s.memory[access.view]
+    if isinstance(buffer, ElementsOp):
+        raise MlcError("tiles to loops: what mlc_tile.elements computes is not written")
+
+    def write() -> None:
+        s.element_builder(lanes, guard.lanes).store(value, buffer, point)
+
+    s.b.when(guard.whole, write)

@@ -1,0 +1,396 @@
+"""A tile program as a function of loops: its arguments, its scratch, and what holds it together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from mlc.dialects import par, vec
+from mlc.dialects.dims import Dim, Shape, product, shape_of
+from mlc.dialects.errors import MlcError
+from mlc.dialects.numerics import numerics_of
+from mlc.dialects.target import CpuTarget, Target
+from mlc.dialects.tile.bounds import multiple
+from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.element import ElementsOp
+from mlc.dialects.tile.expression import Positions
+from mlc.dialects.tile.kernel import CallOp, CaseOp, KernelOp, axes_between, called
+from mlc.dialects.tile.memory import AllocOp, FillOp, PrefetchOp
+from mlc.dialects.tile.region import YieldOp, yielded
+from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.buffer import Buffer, Position
+from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type, static
+from mlc.lowering.loops.function import NOALIAS, NOTHING, READONLY, Kernel, Scratch, Strides
+from mlc.lowering.tiles import team
+from mlc.lowering.tiles.access import Access, put
+from mlc.lowering.tiles.compute import lower_fragment
+from mlc.lowering.tiles.copy import lower_copy
+from mlc.lowering.tiles.fragment import Fragment
+from mlc.lowering.tiles.scope import TileScope
+
+MANY = Dim.const(1 << 16)
+"""More workers than there are: each has memory of its own."""
+
+
+def scratch_of(kernel: KernelOp) -> tuple[Scratch, ...]:
+    """The memory of a kernel's allocs, in order."""
+    return tuple(
+        Scratch(
+            memory_type(view_of(op.result).dtype),
+            product(view_of(op.result).shape),
+            MANY if op.scope.data == "worker" else Dim.const(1),
+        )
+        for op in allocs_of(kernel)
+    )
+
+
+def allocs_of(kernel: KernelOp) -> list[AllocOp]:
+    """A kernel's allocs, in order."""
+    return [op for op in kernel.walk() if isinstance(op, AllocOp)]
+
+
+def symbols_of(kernel: KernelOp) -> set[str]:
+    """The sizes that a kernel's arguments have: whatever it says stands on these."""
+    views = [view_of(x) for x in kernel.block.args]
+    return {name for view in views for dim in view.shape for name in dim.symbols()}
+
+
+def lower_called(call: CallOp, all_symbols: Sequence[str], target: Target) -> Kernel:
+    """The function of the kernel that is called, and what its caller passes."""
+    op = called(call)
+    assert op is not None
+    assert isinstance(target, CpuTarget)
+    shared = call.shared_inputs
+
+    def groups(value: SSAValue, view: SSAValue) -> tuple[tuple[int, ...], ...]:
+        found = axes_between(shape_of(value.type), view_of(view).shape)
+        assert found is not None
+        return found
+
+    used = symbols_of(op)
+    symbols = tuple(s for s in all_symbols if s in used)
+    arguments = op.block.args
+    strided = [k for k, x in enumerate(arguments) if view_of(x).layout.data]
+    inputs = len(op.inputs)
+    scratch = scratch_of(op)
+    types: list[tuple[Attribute, DictionaryAttr]] = [(par.CONTEXT, NOTHING)]
+    types += [(INDEX, NOTHING)] * (
+        len(symbols) + sum(len(view_of(arguments[k]).shape) for k in strided)
+    )
+    views: list[tuple[Attribute, DictionaryAttr]] = []
+    for k, x in enumerate(arguments):
+        marks = READONLY if k < inputs else NOALIAS if shared[k - inputs] < 0 else NOTHING
+        views.append((_memref(view_of(x)), marks))
+    types += views[:inputs]
+    for buffer in scratch:
+        count = buffer.count.constant if buffer.copies == Dim.const(1) else None
+        types.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
+    types += views[inputs:]
+    block = Block(arg_types=[kind for kind, _ in types])
+    b = LoopBuilder(block)
+    b.numerics = numerics_of(op)
+    s = _scope(op, b, block, symbols, strided, target)
+    b.unchanging = frozenset(
+        buffer.memref
+        for k, x in enumerate(op.inputs)
+        if k not in shared and isinstance(buffer := s.memory[x], Buffer)
+    )
+    _body(s, op)
+    b.add_op(func.ReturnOp.create())
+    function = func.FuncOp.create(
+        properties={
+            "sym_name": StringAttr(op.sym_name.data),
+            "function_type": FunctionType.from_lists([kind for kind, _ in types], []),
+            "arg_attrs": ArrayAttr([marks for _, marks in types]),
+        },
+        regions=[Region(block)],
+    )
+    strides = Strides(
+        tuple(k for k in strided if k < inputs),
+        tuple(k - inputs for k in strided if k >= inputs),
+        tuple(k for k in strided if k < inputs and view_of(arguments[k]).layout.data == "rows"),
+    )
+    return Kernel(
+        op.sym_name.data,
+        function,
+        symbols,
+        strides,
+        tuple(groups(x, view) for x, view in zip(call.inputs, op.inputs, strict=True)),
+        groups(call.outs[0], op.outputs[0]),
+        scratch,
+        False,
+    )
+
+
+def _memref(view: ViewType) -> Attribute:
+    sizes = tuple(-1 if d.constant is None else d.constant for d in view.shape)
+    layout = view.layout.data
+    return buffer_type(memory_type(view.dtype), sizes, bool(layout), layout == "rows")
+
+
+def _scope(
+    op: KernelOp,
+    b: LoopBuilder,
+    block: Block,
+    symbols: Sequence[str],
+    strided: Sequence[int],
+    target: CpuTarget,
+) -> TileScope:
+    """What the function's arguments are."""
+    given = iter(block.args)
+    context = _named(next(given), "ctx")
+    for symbol in symbols:
+        b.symbols[symbol] = _named(next(given), symbol)
+    arguments = op.block.args
+    strides: dict[int, tuple[Index, ...]] = {}
+    for k in strided:
+        values = tuple(next(given) for _ in view_of(arguments[k]).shape)
+        dense = view_of(arguments[k]).layout.data == "rows"
+        strides[k] = (*values[:-1], 1) if dense else values
+    widest = max(
+        (_bytes(x.type) for inner in op.walk() for x in inner.results if _bytes(x.type)), default=4
+    )
+    s = TileScope(b, context, target.lanes(8 * widest), {})
+    inputs = len(op.inputs)
+    for k, x in enumerate(op.inputs):
+        s.memory[x] = _buffer(b, _named(next(given), x.name_hint), view_of(x), strides.get(k))
+    for alloc in allocs_of(op):
+        s.memory[alloc.result] = _buffer(b, _named(next(given), "scratch"), view_of(alloc.result))
+    for k, x in enumerate(op.outputs):
+        memref = _named(next(given), x.name_hint or "out")
+        s.memory[x] = _buffer(b, memref, view_of(x), strides.get(inputs + k))
+    return s
+
+
+def _bytes(kind: Attribute) -> int:
+    return kind.dtype.bytes if isinstance(kind, FragType) else 0
+
+
+def _buffer(
+    b: LoopBuilder, memref: SSAValue, view: ViewType, strides: tuple[Index, ...] | None = None
+) -> Buffer:
+    shape: Shape = view.shape
+    if strides is None:
+        strides = tuple(b.dim(product(shape[k + 1 :])) for k in range(len(shape)))
+    sizes = tuple(b.dim(d) for d in shape)
+    return Buffer(memref, view.dtype, tuple((k,) for k in range(len(shape))), sizes, strides)
+
+
+def _named(value: SSAValue, name: str | None) -> SSAValue:
+    value.name_hint = name
+    return value
+
+
+# structure --------------------------------------------------------------------------------------
+
+
+def _body(s: TileScope, op: KernelOp) -> None:
+    """The kernel, by its team."""
+
+    def run(thread: Index, threads: Index) -> None:
+        s.thread, s.threads = thread, threads
+        for alloc in allocs_of(op):
+            _place(s, alloc)
+        _block(s, op.block)
+
+    if op.work is None or op.grain is None:
+        run(0, 1)
+        return
+    work = s.b.dim(op.work.data[0])
+    team.parallel(s.b, s.context, work, op.grain.value.data, run)
+
+
+def _place(s: TileScope, op: AllocOp) -> None:
+    """The shape of scratch; of memory of the workers, each one's own."""
+    b, view = s.b, view_of(op.result)
+    buffer = s.memory[op.result]
+    assert isinstance(buffer, Buffer)
+    base = buffer.memref
+    if op.scope.data == "worker":
+        count = b.dim(product(view.shape))
+        sizes = [] if isinstance(count, int) else [count]
+        kind = buffer_type(memory_type(view.dtype), (static(count),))
+        at = b.index(b.mul(s.thread, count))
+        base = b.value(par.ShiftOp.of(base, at, sizes, kind))
+    base = b.view(base, buffer.sizes)
+    s.memory[op.result] = Buffer(base, buffer.dtype, buffer.groups, buffer.sizes, buffer.strides)
+
+
+def _block(s: TileScope, block: Block) -> None:
+    for op in block.ops:
+        match op:
+            case ForOp():
+                _for(s, op)
+            case IfOp():
+                _if(s, op)
+            case CaseOp():
+                _case(s, op)
+            case BarrierOp():
+                team.barrier(s.b, s.context, s.thread, s.threads)
+            case FillOp():
+                _fill(s, op)
+            case CopyOp():
+                lower_copy(s, op)
+            case ElementsOp():
+                s.memory[op.result] = op
+            case PrefetchOp():
+                _prefetch(s, op)
+            case AllocOp() | YieldOp():
+                continue
+            case _:
+                lower_fragment(s, op)
+
+
+def _prefetch(s: TileScope, op: PrefetchOp) -> None:
+    buffer = s.memory[op.view]
+    if isinstance(buffer, Buffer):  # what is computed is not in memory
+        at = op.at.data + (Dim.const(0),) * (len(buffer.sizes) - len(op.at.data))
+        indices = [s.b.index(s.index(dim, op.positions)) for dim in at]
+        s.b.add_op(vec.PrefetchOp.of(buffer.memref, indices))
+
+
+def _case(s: TileScope, op: CaseOp) -> None:
+    def arm(k: int) -> None:
+        body = partial(_block, s, op.bodies[k].block)
+        if k == len(op.conditions):
+            body()
+            return
+        s.b.when(s.holds(op.conditions.data[k], ()), body, partial(arm, k + 1))
+
+    arm(0)
+
+
+def _if(s: TileScope, op: IfOp) -> None:
+    condition = s.holds(op.conditions, op.positions)
+    if not op.outs:
+        otherwise = partial(_block, s, op.otherwise.block) if op.otherwise.blocks else None
+        s.b.when(condition, partial(_block, s, op.then.block), otherwise)
+        return
+
+    def arm(block: Block) -> list[SSAValue]:
+        _block(s, block)
+        return [x for value in yielded(block) for x in s.fragments[value].all()]
+
+    if isinstance(condition, bool):
+        block = op.then.block if condition else op.otherwise.block
+        found: Sequence[SSAValue] = arm(block)
+    else:
+        found = s.b.pick_all(condition, lambda: arm(op.then.block), lambda: arm(op.otherwise.block))
+    _bind(s, op.outs, found)
+
+
+def _bind(s: TileScope, results: Sequence[SSAValue], vectors: Sequence[SSAValue]) -> None:
+    """The fragments that some vectors are, one behind the other."""
+    start = 0
+    for x in results:
+        kind = frag_of(x)
+        lanes = s.lanes_of(kind)
+        count = sum(1 for _ in Fragment.of(kind.shape, lanes, ()).rows)
+        count *= kind.shape[-1] // lanes if kind.shape else 1
+        s.fragments[x] = Fragment.of(kind.shape, lanes, vectors[start : start + count])
+        start += count
+
+
+def _for(s: TileScope, op: ForOp) -> None:
+    if op.deal is not None:
+        _dealt(s, op)
+        return
+    extents = [s.least(loop.extent.data, op.positions) for loop in op.loops]
+    inits = [x for value in op.inits for x in s.fragments[value].all()]
+
+    def nest(k: int, at: list[Index], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        if k == len(extents):
+            return _trip(s, op, at, extents, carried)
+        return s.b.loop(
+            0, extents[k], op.loops[k].step, lambda i, *c: nest(k + 1, [*at, i], c), carried
+        )
+
+    _bind(s, op.outs, nest(0, [], inits))
+
+
+def _trip(
+    s: TileScope,
+    op: ForOp,
+    at: Sequence[Index],
+    ends: Sequence[Index],
+    carried: Sequence[SSAValue] = (),
+) -> list[SSAValue]:
+    """One trip, at positions of axes that end there; what it carries on."""
+    b = s.b
+    for i, last, index, size, loop in zip(at, ends, op.indices, op.sizes, op.loops, strict=True):
+        s.indices[index] = i
+        if any(isinstance(u.operation, IfOp) for u in index.uses):
+            end = s.least(loop.extent.data, op.positions)
+            s.ends[index] = b.compare("ge", b.add(i, loop.step), end)
+        if size is not None:
+            even = op.deal is None and all(
+                multiple(n, Positions(op.positions)) % loop.step == 0 for n in loop.extent.data
+            )
+            s.indices[size] = loop.step if even else b.min(b.sub(last, i), loop.step)
+    _bind(s, op.carried, carried)
+    _block(s, op.body.block)
+    return [x for value in yielded(op.body.block) for x in s.fragments[value].all()]
+
+
+def _dealt(s: TileScope, op: ForOp) -> None:
+    """A worker's trips of a loop whose trips the team shares."""
+    assert op.deal is not None
+    if op.inits:
+        raise MlcError(f"tiles to loops: {op.name}: folds of a dealt loop are not lowered")
+    b, deal = s.b, op.deal.data
+    extents = [s.least(loop.extent.data, op.positions) for loop in op.loops]
+    unit = deal.unit or op.loops[0].step
+    cuts = [deal.unit or loop.step for loop in op.loops]
+    counts = [b.ceil_div(n, cut) for n, cut in zip(extents, cuts, strict=True)]
+    total = b.product(counts)
+    low, high = team.share(b, total, s.thread, s.threads)
+    if deal.when is not None:
+        shared = s.holds(deal.when, op.positions)
+        low, high = b.choose(shared, low, 0), b.choose(shared, high, total)
+    polls, s.polls = s.polls, False
+
+    def trip(t: Index) -> None:
+        if len(op.loops) == 1:
+            ends = [b.min(b.mul(high, unit), extents[0])]
+            _trip(s, op, [b.mul(t, unit)], ends)
+            return
+        at: list[Index] = []
+        rest = t
+        for count, cut in zip(reversed(counts[1:]), reversed(cuts[1:]), strict=True):
+            quotient = b.div(rest, count)
+            at.insert(0, b.mul(b.sub(rest, b.mul(quotient, count)), cut))
+            rest = quotient
+        _trip(s, op, [b.mul(rest, cuts[0]), *at], extents)
+
+    def polled(t: Index) -> None:
+        if polls:
+            team.unless_cancelled(b, s.context, partial(trip, t))
+        else:
+            trip(t)
+
+    step = op.loops[0].step // unit if len(op.loops) == 1 else 1
+    b.loop(low, high, step, polled)
+    s.polls = polls
+
+
+def _fill(s: TileScope, op: FillOp) -> None:
+    """One element after another: LLVM makes vectors of it."""
+    view = view_of(op.view)
+    at = tuple(Dim.symbol(f"x{k}") for k in range(len(view.shape)))
+    access = Access(op.view, at, ())
+    value = s.b.element(op.number.value.data, view.dtype, 1)
+
+    def nest(k: int, atoms: dict[str, Position]) -> None:
+        if k == len(at):
+            put(s, access, atoms, 1, value)
+            return
+        size = s.b.dim(view.shape[k])
+        s.b.loop(0, size, 1, lambda i: nest(k + 1, {**atoms, f"x{k}": Position(i)}))
+
+    nest(0, {})

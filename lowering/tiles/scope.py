@@ -1,0 +1,122 @@
+"""What the lowering of one tile program knows: where its values lie, and numbers in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tile.element import ElementsOp
+from mlc.dialects.tile.expression import ConditionsAttr
+from mlc.dialects.tile.types import FragType
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.buffer import Buffer, Position
+from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.element import Lanes
+from mlc.lowering.tiles.fragment import Fragment
+
+Atoms = Mapping[str, Position]
+"""Positions by the atom that an expression has for them."""
+
+
+@dataclass
+class TileScope:
+    """One tile program on its way down."""
+
+    b: LoopBuilder
+    context: SSAValue
+    widest: int  # lanes of a vector of the kernel's widest elements
+    sites: dict[Operation, int]
+    thread: Index = 0
+    threads: Index = 1
+    polls: bool = True  # whether trips that workers share ask if the call is cancelled
+    memory: dict[SSAValue, Buffer | ElementsOp] = field(
+        default_factory=dict[SSAValue, Buffer | ElementsOp]
+    )
+    indices: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
+    ends: dict[SSAValue, SSAValue | bool] = field(default_factory=dict[SSAValue, SSAValue | bool])
+    fragments: dict[SSAValue, Fragment] = field(default_factory=dict[SSAValue, Fragment])
+
+    def lanes_of(self, kind: FragType) -> int:
+        """Elements of a vector of a tile's last axis."""
+        if not kind.shape:
+            return 1
+        lanes = self.widest
+        while kind.shape[-1] % lanes:
+            lanes //= 2
+        return lanes
+
+    def element_builder(self, lanes: int, mask: SSAValue | None = None) -> Lanes:
+        """A builder of elements for the current block."""
+        return Lanes(self.b, {}, lanes, mask=mask, context=self.context, sites=self.sites)
+
+    # numbers --------------------------------------------------------------------------------
+
+    def atoms(self, values: Sequence[SSAValue]) -> dict[str, Position]:
+        """An op's positions as expressions name them."""
+        return {f"%{k}": Position(self.indices[x]) for k, x in enumerate(values)}
+
+    def index(self, dim: Dim, values: Sequence[SSAValue]) -> Index:
+        """An expression without letters."""
+        return self.position(dim, self.atoms(values)).base
+
+    def position(self, dim: Dim, atoms: Atoms) -> Position:
+        """An expression as a position: some of its atoms may move from lane to lane."""
+        total: Index = 0
+        step = 0
+        for monomial, coefficient in dim.terms:
+            term: Index = 1
+            moving = 0
+            for atom in monomial:
+                found = self._atom(atom, atoms)
+                if found.lanes is not None or (found.step and len(monomial) > 1):
+                    raise _unordered(dim)
+                moving = moving or found.step
+                term = self.b.mul(term, found.base)
+            step += coefficient * moving
+            if coefficient < 0:
+                total = self.b.sub(total, self.b.mul(term, -coefficient))
+            else:
+                total = self.b.add(total, self.b.mul(term, coefficient))
+        return Position(total, step)
+
+    def _atom(self, atom: str | FloorDiv, atoms: Atoms) -> Position:
+        if isinstance(atom, FloorDiv):
+            inside = self.position(atom.numerator, atoms)
+            if inside.step:
+                raise _unordered(Dim((((atom,), 1),)))
+            return Position(self.b.div(inside.base, atom.divisor))
+        if atom in atoms:
+            return atoms[atom]
+        return Position(self.threads if atom == ".workers" else self.b.symbols[atom])
+
+    def least(self, dims: Sequence[Dim], values: Sequence[SSAValue]) -> Index:
+        """The least of some expressions."""
+        found = self.index(dims[0], values)
+        for dim in dims[1:]:
+            found = self.b.min(found, self.index(dim, values))
+        return found
+
+    def holds(self, conditions: ConditionsAttr, values: Sequence[SSAValue]) -> SSAValue | bool:
+        """Whether all conditions hold."""
+        result: SSAValue | bool = True
+        for condition in conditions.data:
+            if condition.relation == "last":
+                value = values[int(next(iter(condition.left.symbols()))[1:])]
+                found = self.ends[value]
+            else:
+                relation = "eq" if condition.relation == "first" else condition.relation
+                left, right = (self.index(x, values) for x in (condition.left, condition.right))
+                found = self.b.compare(relation, left, right)
+            result = self.b.both(result, found)
+        return result
+
+
+def _unordered(dim: Dim) -> MlcError:
+    return MlcError(
+        f"tiles to loops: {dim} is not affine along the axis that vectors hold; expected another"
+        " axis last, or such subscripts where single elements are copied"
+    )

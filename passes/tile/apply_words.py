@@ -1,0 +1,62 @@
+"""
+Pass `mlc-apply-words`: the words of a tile program's schedule, in order, each of which rewrites the
+program in place and is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.plan import ScheduleAttr
+from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Via, Word
+from mlc.passes.tile.block import block
+from mlc.passes.tile.marks import edge, prefetch, via
+from mlc.passes.tile.pack import pack
+from mlc.passes.tile.register import register
+
+SCHEDULE = "schedule"
+"""Attribute of a kernel whose words are not applied yet."""
+
+_APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
+    Block: block,
+    Pack: pack,
+    Register: register,
+    Via: via,
+    Prefetch: prefetch,
+    Edge: edge,
+}
+
+
+def apply_words(kernel: KernelOp) -> None:
+    """Makes the cuts that a kernel's schedule says; MlcError where one cannot be made."""
+    schedule = kernel.attributes.pop(SCHEDULE, None)
+    if schedule is None:
+        return
+    if not isinstance(schedule, ScheduleAttr):
+        raise MlcError(f"tiles: schedule = {schedule}; expected #mlc.schedule<[…]>")
+    for word in schedule.data.words:
+        applied = _APPLIED.get(type(word))
+        if applied is None:
+            known = ", ".join(x.NAME for x in _APPLIED)
+            raise MlcError(f"tiles: {word} is not applied to tile programs; expected {known}")
+        applied(kernel, word)
+
+
+@dataclass(frozen=True)
+class ApplyWordsPass(ModulePass):
+    """Applies the words of every tile program."""
+
+    name = "mlc-apply-words"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.body.block.ops:
+            if isinstance(kernel, KernelOp):
+                apply_words(kernel)

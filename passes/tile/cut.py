@@ -1,0 +1,281 @@
+"""
+What words share: where a program's product stands, and how the tile that hangs on it is cut. The
+product and all that follows it in its block are one tile; a cut puts them into a loop in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i32
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tile.bounds import multiple
+from mlc.dialects.tile.compute import DotOp
+from mlc.dialects.tile.control import INDEX, Deal, ForOp, Loop
+from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.expression import (
+    ExpressionsAttr,
+    Positions,
+    letter,
+    letters_in,
+    positions_in,
+    renamed,
+)
+from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.memory import LoadOp, StoreOp
+from mlc.dialects.tile.over import OverAttr
+from mlc.dialects.tile.region import YieldOp
+from mlc.dialects.tile.types import FragType, frag_of
+
+_ACCESSES = ("lhs_at", "rhs_at", "at")
+
+
+def dot_of(kernel: KernelOp) -> DotOp:
+    """The program's product."""
+    found = [op for op in kernel.walk() if isinstance(op, DotOp)]
+    if len(found) != 1:
+        raise MlcError(
+            f"tiles: words cut programs with one product; {kernel.sym_name.data} has {len(found)}"
+        )
+    return found[0]
+
+
+def tile_of(dot: DotOp) -> list[Operation]:
+    """The product and what follows it in its block."""
+    found: list[Operation] = []
+    op: Operation | None = dot
+    while op is not None and not isinstance(op, YieldOp):
+        found.append(op)
+        op = op.next_op
+    return found
+
+
+def axes_of(dot: DotOp) -> str:
+    """The letters of the product's result."""
+    return "".join("".join(axis) for axis in dot.words.result)
+
+
+def size_of(dot: DotOp, axis: str) -> ExpressionsAttr:
+    """The size of the tile along an axis."""
+    axes = axes_of(dot)
+    if axis in axes:
+        return ExpressionsAttr((frag_of(dot.result).dims.data[axes.index(axis)],))
+    if axis not in dot.summed:
+        known = ", ".join((*axes, *dot.summed))
+        raise MlcError(f"tiles: the product has no axis {axis!r}; expected one of {known}")
+    return dot.summed[axis]
+
+
+def left_of(dot: DotOp, axis: str) -> tuple[Dim, SSAValue | None]:
+    """How much of the tile is there along an axis: a size, or what a loop says is left."""
+    (size, *_) = size_of(dot, axis).data
+    loop = loop_of(dot, axis)
+    if loop is None or (left := loop[0].sizes[loop[1]]) is None:
+        return size, None
+    return size, left
+
+
+def loop_of(dot: DotOp, axis: str) -> tuple[ForOp, int] | None:
+    """The innermost loop that has cut an axis, and which of its axes that is."""
+    values = list(dot.positions)
+    words = dot.words.operands
+    for at, word in zip((dot.lhs_at, dot.rhs_at), words, strict=True):
+        if not any(axis in letters for letters in word):
+            continue
+        for dim in at.data:
+            if axis not in letters_in([dim]):
+                continue
+            loops = [_loop(values[k]) for k in positions_in([dim])]
+            inner = [x for x in loops if x is not None]
+            if inner:
+                return max(inner, key=lambda x: _depth(x[0]))
+    return None
+
+
+def _loop(value: SSAValue) -> tuple[ForOp, int] | None:
+    op = value.owner.parent_op() if isinstance(value.owner, Block) else None
+    if not isinstance(op, ForOp) or not isinstance(value, BlockArgument):
+        return None
+    return op, value.index
+
+
+def _depth(op: Operation) -> int:
+    depth, above = 0, op.parent_op()
+    while above is not None:
+        depth, above = depth + 1, above.parent_op()
+    return depth
+
+
+# Cutting ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A loop over a tile's parts along one axis."""
+
+    axis: str
+    step: int
+    deal: Deal | None = None
+    drop: bool = False  # whether the axis goes: its parts have one element
+    sized: bool = False  # whether the loop says what is left although that is known
+    final: bool = False  # whether it says nothing, as nothing cuts the parts again
+
+
+def cut(dot: DotOp, by: Cut) -> tuple[ForOp, DotOp]:
+    """
+    Puts the tile into a loop over its parts along an axis. The parts' size is the step; how much
+    of the last one is there the loop says, where that is not known.
+    """
+    extent, left = left_of(dot, by.axis)
+    ops = tile_of(dot)
+    sized = left is not None or extent.constant is None or extent.constant % by.step != 0
+    sized = (sized or by.sized) and not by.drop and not by.final
+    named = Positions()
+    bound = ExpressionsAttr((extent if left is None else named.of(left),))
+    block = Block(arg_types=[INDEX] * (1 + sized))
+    block.args[0].name_hint = by.axis
+    if sized:
+        block.args[1].name_hint = f"{by.axis}_left"
+    parent = dot.parent
+    assert parent is not None
+    loop = ForOp.of([Loop(bound, by.step, sized)], Region(block), named.values, deal=by.deal)
+    loop.location = dot.location
+    parent.insert_op_before(loop, dot)
+    for op in ops:
+        op.detach()
+        block.add_op(op)
+    block.add_op(YieldOp.of())
+    place = block.args[0]
+    if by.axis in dot.summed:
+        _set_depth(dot, by.axis, block.args[1] if sized else Dim.const(by.step))
+    new = _move(dot, ops, by, place)
+    return loop, new
+
+
+def _set_depth(dot: DotOp, axis: str, size: SSAValue | Dim) -> None:
+    dim = size if isinstance(size, Dim) else position_in(dot, size)
+    over = [(c, ExpressionsAttr((dim,)) if c == axis else x) for c, x in dot.over.data]
+    dot.properties["over"] = OverAttr(tuple(over))
+
+
+def position_in(op: Operation, value: SSAValue) -> Dim:
+    """The expression that is a value, which becomes a position of an op."""
+    named = Positions(_positions(op))
+    before = len(named.values)
+    found = named.of(value)
+    if len(named.values) > before:
+        op.operands = (*op.operands, value)
+        sizes = op.properties.get("operandSegmentSizes")
+        if isinstance(sizes, DenseArrayBase):
+            *others, last = sizes.get_values()
+            op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+                i32, [*map(int, others), int(last) + 1]
+            )
+    return found
+
+
+def _positions(op: Operation) -> Sequence[SSAValue]:
+    assert isinstance(op, DotOp | LoadOp | StoreOp | MapOp)
+    return op.positions
+
+
+def _move(dot: DotOp, ops: Sequence[Operation], by: Cut, place: SSAValue) -> DotOp:
+    """The tile's ops at one part of an axis: subscripts, coordinates and sizes of fragments."""
+    axes = axes_of(dot)
+    number = axes.find(by.axis)
+    inside = [x for op in ops for x in op.walk()]
+    for op in inside:
+        if isinstance(op, DotOp | LoadOp | StoreOp):
+            _move_access(op, by, place)
+        elif isinstance(op, MapOp) and number >= 0:
+            _move_map(op, number, by, place)
+    if number < 0:
+        return dot
+    if by.drop:
+        letters = dot.letters.data.replace(by.axis, "")
+        dot.properties["letters"] = type(dot.letters)(letters)
+    for op in inside:
+        for x in list(op.results):
+            if isinstance(x.type, FragType):
+                Rewriter.replace_value_with_new_type(x, _resized(x.type, number, by))
+    return dot
+
+
+def _resized(kind: FragType, number: int, by: Cut) -> FragType:
+    sizes = list(kind.dims.data)
+    sizes[number : number + 1] = [] if by.drop else [Dim.const(by.step)]
+    return FragType(type(kind.dims)(tuple(sizes)), kind.element, kind.layout)
+
+
+def _move_access(op: DotOp | LoadOp | StoreOp, by: Cut, place: SSAValue) -> None:
+    for name in _ACCESSES:
+        at = op.properties.get(name)
+        if not isinstance(at, ExpressionsAttr) or by.axis not in letters_in(at.data):
+            continue
+        start = position_in(op, place)
+        to = {f".{by.axis}": start if by.drop else start + letter(by.axis)}
+        moved = tuple(renamed(dim, to) for dim in at.data)
+        op.properties[name] = ExpressionsAttr(moved)
+    if by.drop and not isinstance(op, DotOp) and op.axes is not None:
+        op.properties["axes"] = type(op.axes)(op.axes.data.replace(by.axis, ""))
+
+
+def _move_map(op: MapOp, number: int, by: Cut, place: SSAValue) -> None:
+    starts = list(op.starts.data)
+    if not starts:
+        return
+    begin = starts[number].data[0] if starts[number].data else Dim.const(0)
+    moved = begin + position_in(op, place)
+    if by.drop:
+        raise MlcError(f"tiles: axis {by.axis} has coordinates of its own; expected none")
+    starts[number] = ExpressionsAttr((moved,))
+    op.properties["starts"] = ArrayAttr(starts)
+
+
+def simplify(op: DotOp, sizes: Mapping[str, int]) -> None:
+    """Takes out of quotients what divides, where letters are below these sizes."""
+    named = Positions(op.positions)
+    for name in _ACCESSES:
+        at = op.properties.get(name)
+        if isinstance(at, ExpressionsAttr):
+            op.properties[name] = ExpressionsAttr(
+                tuple(_simplified(dim, named, sizes) for dim in at.data)
+            )
+
+
+def _simplified(dim: Dim, named: Positions, sizes: Mapping[str, int]) -> Dim:
+    total = Dim.const(0)
+    for monomial, coefficient in dim.terms:
+        if len(monomial) == 1 and isinstance(monomial[0], FloorDiv):
+            at = monomial[0]
+            whole = _whole(at, named, sizes)
+            if whole is None:
+                total = total + Dim(((monomial, coefficient),))
+            elif coefficient % at.divisor == 0:  # of a remainder
+                total = total + whole * (coefficient // at.divisor)
+            else:
+                total = total + whole // at.divisor * coefficient
+        else:
+            total = total + Dim(((monomial, coefficient),))
+    return total
+
+
+def _whole(at: FloorDiv, named: Positions, sizes: Mapping[str, int]) -> Dim | None:
+    """What of a numerator the divisor divides, where the rest is less than it."""
+    whole, most = Dim.const(0), 0
+    for monomial, coefficient in at.numerator.terms:
+        term = Dim(((monomial, coefficient),))
+        if multiple(term, named) % at.divisor == 0:
+            whole = whole + term
+            continue
+        atom = monomial[0] if len(monomial) == 1 else ""
+        size = sizes.get(atom[1:]) if isinstance(atom, str) else None
+        if size is None or coefficient < 0:
+            return None
+        most += coefficient * (size - 1)
+    return whole if most < at.divisor else None

@@ -1,0 +1,138 @@
+"""
+Pass `mlc-plan-to-tiles`: kernels whose schedule is a list of words become tile programs, in
+canonical form: one tile that is the whole kernel, and no loop. The list goes with them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.plan import KernelOp, ScheduleAttr
+from mlc.dialects.program import entry_function
+from mlc.dialects.shares import TEAM
+from mlc.dialects.tensor.tiles import is_phase
+from mlc.dialects.tile.kernel import CallOp
+from mlc.dialects.tile.kernel import KernelOp as TileKernel
+from mlc.dialects.tile.types import Layout
+from mlc.dialects.tile.words import Grain
+from mlc.passes.tile.apply_words import SCHEDULE, apply_words
+from mlc.passes.tile.canonical import canonical
+
+
+def has_words(module: ModuleOp) -> bool:
+    """Whether a kernel of a plan has a schedule of words."""
+    return any(True for _ in _kernels(module))
+
+
+def _kernels(module: ModuleOp) -> Iterator[tuple[KernelOp, ScheduleAttr]]:
+    for op in entry_function(module).walk():
+        if isinstance(op, KernelOp) and op.schedule is not None and op.schedule.data.words:
+            yield op, op.schedule
+
+
+@dataclass(frozen=True)
+class PlanToTilesPass(ModulePass):
+    """Makes a program of each different kernel that has words, and calls it in its place."""
+
+    name = "mlc-plan-to-tiles"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = entry_function(op)
+        known: dict[str, TileKernel] = {}
+        function.attributes.pop(TEAM, None)  # a program has a team of its own
+        for kernel, schedule in list(_kernels(op)):
+            _check(kernel)
+            layouts: list[Layout] = [_layout(x) for x in kernel.inputs]
+            key = _structure(kernel, layouts)
+            name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+            if name not in known:
+                known[name] = _program(kernel, schedule, name, layouts)
+                op.body.block.insert_op_before(known[name], function)
+            _call(kernel, name)
+
+
+def program_of(kernel: KernelOp) -> TileKernel:
+    """The finished program of a kernel with words, of which nothing is kept."""
+    assert kernel.schedule is not None
+    layouts: list[Layout] = [_layout(x) for x in kernel.inputs]
+    program = _program(kernel, kernel.schedule, kernel.template.data, layouts)
+    apply_words(program)
+    return program
+
+
+def _program(
+    kernel: KernelOp, schedule: ScheduleAttr, name: str, layouts: Sequence[Layout]
+) -> TileKernel:
+    """The canonical form, with the words that are left to apply."""
+    words = schedule.data.words
+    program = canonical(kernel, name, words, layouts)
+    rest = tuple(x for x in words if not isinstance(x, Grain))
+    program.attributes[SCHEDULE] = ScheduleAttr(replace(schedule.data, words=rest))
+    return program
+
+
+def _check(kernel: KernelOp) -> None:
+    """MlcError for a kernel whose place in the program its call would not keep."""
+    if is_phase(kernel):
+        raise MlcError("plan to tiles: a kernel in a tile loop has words; expected numbers there")
+    for buffer in kernel.buffers or ():
+        place, numbers = buffer.data
+        if place == "input" or len(numbers) > 1:
+            raise MlcError(
+                f"plan to tiles: a kernel with words writes to {buffer}; expected one slot of the"
+                " arena, or a result"
+            )
+
+
+def _layout(value: SSAValue) -> Layout:
+    """How an argument of the entry may lie."""
+    if not isinstance(value, BlockArgument):
+        return ""
+    function = value.owner.parent_op()
+    marks = getattr(function, "arg_attrs", None)
+    general = marks is not None and marks.data[value.index].data.get("mlc.layout")
+    return "strided" if general == StringAttr("general") else ""
+
+
+def _structure(kernel: KernelOp, layouts: list[Layout]) -> str:
+    """A text that two kernels share exactly when their programs are the same."""
+    numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(kernel.block.args)}
+    lines = [str(kernel.schedule), str(layouts), str(kernel.shared_inputs)]
+    lines += [str(a.type) for a in kernel.block.args]
+    for op in kernel.block.ops:
+        operands = [numbers[x] for x in op.operands]
+        for result in op.results:
+            numbers[result] = len(numbers)
+        properties = sorted((k, str(v)) for k, v in op.properties.items())
+        lines.append(f"{op.name} {operands} {properties} {[str(r.type) for r in op.results]}")
+    return "\n".join(lines)
+
+
+def _call(kernel: KernelOp, name: str) -> None:
+    kept = {k: kernel.properties[k] for k in ("buffers", "over") if k in kernel.properties}
+    call = CallOp.create(
+        operands=list(kernel.inputs),
+        result_types=[x.type for x in kernel.outs],
+        properties={"callee": SymbolRefAttr(name), **kept},
+    )
+    call.location = kernel.location
+    block = kernel.parent
+    assert block is not None
+    block.insert_op_before(call, kernel)
+    for old, new in zip(kernel.outs, call.outs, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    _forget(kernel)
+
+
+def _forget(op: Operation) -> None:
+    op.detach()
+    op.erase()

@@ -1,0 +1,119 @@
+// Each word of a schedule rewrites the tile program in place; then it is gone.
+// RUN: mlc opt %s -p apply-words --split-input-file --verify-diagnostics | filecheck %s
+
+// block(n, 96), which does not divide: the loop says what is left.
+// CHECK-LABEL: @columns(
+// CHECK-SAME:      !mlc_tile.view<"M"x512xf32>) {
+// CHECK-NEXT:    mlc_tile.for %n in 512 step 96 as %n_left {
+// CHECK-NEXT:      %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, %n + n] over (k 256) : !mlc_tile.frag<"M"x96xf32>
+// CHECK-NEXT:      mlc_tile.store %s, %y[m, %n + n] as "mn"
+// CHECK-NEXT:    }
+mlc_tile.kernel @columns(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[block(n, 96)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// block(k, 64): sums wait in the result, and the last block finishes them.
+// CHECK-LABEL: @depth(
+// CHECK:         mlc_tile.for %k in 256 step 64 {
+// CHECK-NEXT:      %s = mlc_tile.dot "mk,kn->mn" %x[m, %k + k], %w[%k + k, n] over (k 64) : !mlc_tile.frag<"M"x512xf32>
+// CHECK-NEXT:      %0 = mlc_tile.if first(%k) -> (!mlc_tile.frag<"M"x512xf32>) {
+// CHECK-NEXT:        mlc_tile.yield %s : !mlc_tile.frag<"M"x512xf32>
+// CHECK-NEXT:      } else {
+// CHECK-NEXT:        %1 = mlc_tile.load %y[m, n] as "mn" : !mlc_tile.frag<"M"x512xf32>
+// CHECK-NEXT:        %2 = mlc_tile.map(%3 = %s, %4 = %1) -> (!mlc_tile.frag<"M"x512xf32>) {
+// CHECK-NEXT:          %5 = mlc.add %4, %3 : tensor<f32>
+// CHECK:           mlc_tile.if last(%k) {
+// CHECK-NEXT:        %t = mlc_tile.map(%e = %0) -> (!mlc_tile.frag<"M"x512xf32>) {
+// CHECK:             mlc_tile.store %t, %y[m, n] as "mn"
+// CHECK-NEXT:      } else {
+// CHECK-NEXT:        mlc_tile.store %0, %y[m, n] as "mn"
+// CHECK-NEXT:      }
+mlc_tile.kernel @depth(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[block(k, 64)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
+  %t = mlc_tile.map(%e = %s) -> (!mlc_tile.frag<"M"x512xf32>) {
+    %v = mlc.abs %e : tensor<f32>
+    mlc_tile.yield %v : tensor<f32>
+  }
+  mlc_tile.store %t, %y[m, n] as "mn"
+}
+
+// A block as large as the axis cuts nothing; one of a batch of one element drops its axis.
+// CHECK-LABEL: @batches(
+// CHECK:         mlc_tile.for %g in 8 {
+// CHECK-NEXT:      %s = mlc_tile.dot "mk,kn->mn" %x[%g, m, k], %w[%g, k, n] over (k 4) : !mlc_tile.frag<16x16xf32>
+// CHECK-NEXT:      mlc_tile.store %s, %y[%g, m, n] as "mn"
+mlc_tile.kernel @batches(%x: !mlc_tile.view<8x16x4xf32>, %w: !mlc_tile.view<8x4x16xf32>) -> (%y: !mlc_tile.view<8x16x16xf32>) attributes {schedule = #mlc.schedule<[block(g, 1), block(n, 16), block(k, 64)]>} {
+  %s = mlc_tile.dot "gmk,gkn->gmn" %x[g, m, k], %w[g, k, n] over (k 4) : !mlc_tile.frag<8x16x16xf32>
+  mlc_tile.store %s, %y[g, m, n] as "gmn"
+}
+
+// pack: the team's panels of the rhs, each worker's of its rows of the lhs.
+// CHECK-LABEL: @packed(
+// CHECK:         %packed_b = mlc_tile.alloc team : !mlc_tile.view<16x256x32xf32>
+// CHECK:         mlc_tile.barrier
+// CHECK-NEXT:    mlc_tile.copy %w[k, 32*J + n] -> %packed_b "k(Jn) -> Jkn" over (J 16, k 256) deal(team, J)
+// CHECK-NEXT:    mlc_tile.barrier
+// CHECK-NEXT:    mlc_tile.for %m in "M" step 48 as %m_left deal(team) {
+// CHECK-NEXT:      mlc_tile.copy %x[%m + 12*J + m, k] -> %packed_a "k(Jm) -> Jkm" over (J (%m_left + 11) floordiv 12, k 256)
+// CHECK-NEXT:      %s = mlc_tile.dot "mk,kn->mn" %packed_a[m floordiv 12, k, (m) mod 12], %packed_b[n floordiv 32, k, (n) mod 32] over (k 256) : !mlc_tile.frag<48x512xf32>
+mlc_tile.kernel @packed(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, team), block(m, 48, team), pack(a, panels 12)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// register: rows inside columns; panels are found by number. Shares are cut between register tiles,
+// and where there are few rows workers share the columns. via, edge and prefetch mark the product.
+// CHECK-LABEL: @registers(
+// CHECK:         mlc_tile.for %m in "M" step 48 as %m_left deal(team 12 when "M" >= 24*workers) {
+// CHECK-NEXT:      mlc_tile.for %n in 512 step 32 deal(team when "M" < 24*workers) {
+// CHECK-NEXT:        mlc_tile.for %m_1 in %m_left step 12 {
+// CHECK-NEXT:          %s = mlc_tile.dot "mk,kn->mn" %x[%m + %m_1 + m, k], %packed_b[%n floordiv 32, k, n] over (k 256) via fma clamp(m) prefetch(0, 2) : !mlc_tile.frag<12x32xf32>
+// CHECK-NEXT:          %t = mlc_tile.map(%e = %s) at(%i = %m + %m_1, %j = %n) -> (!mlc_tile.frag<12x32xf32>) {
+mlc_tile.kernel @registers(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, team), block(m, 48, team), register(m 12, n 32), via(fma), edge(m, clamp), prefetch(b, 2)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
+  %t = mlc_tile.map(%e = %s) at(%i, %j) -> (!mlc_tile.frag<"M"x512xf32>) {
+    %v = mlc.abs %e : tensor<f32>
+    mlc_tile.yield %v : tensor<f32>
+  }
+  mlc_tile.store %t, %y[m, n] as "mn"
+}
+
+// -----
+
+// CHECK: tiles: block(k, 64): sums wait in the result from the first block on, so there must be one: the size of k is K; expected a number
+mlc_tile.kernel @depth(%x: !mlc_tile.view<8x"K"xf32>, %w: !mlc_tile.view<"K"x8xf32>) -> (%y: !mlc_tile.view<8x8xf32>) attributes {schedule = #mlc.schedule<[block(k, 64)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k "K") : !mlc_tile.frag<8x8xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// -----
+
+// CHECK: tiles: block(k, 4): sums of f32 wait in the one result that has their dtype; narrow writes !mlc_tile.view<8x8xbf16>
+mlc_tile.kernel @narrow(%x: !mlc_tile.view<8x8xbf16>) -> (%y: !mlc_tile.view<8x8xbf16>) attributes {schedule = #mlc.schedule<[block(k, 4)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %x[k, n] over (k 8) : !mlc_tile.frag<8x8xf32>
+  %t = mlc_tile.convert %s : !mlc_tile.frag<8x8xf32> to !mlc_tile.frag<8x8xbf16>
+  mlc_tile.store %t, %y[m, n] as "mn"
+}
+
+// -----
+
+// CHECK: tiles: pack(b, panels 8): the factor has the axes g, k, n; expected n and k alone: block the others first
+mlc_tile.kernel @batch(%x: !mlc_tile.view<2x8x8xf32>) -> (%y: !mlc_tile.view<2x8x8xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 8)]>} {
+  %s = mlc_tile.dot "gmk,gkn->gmn" %x[g, m, k], %x[g, k, n] over (k 8) : !mlc_tile.frag<2x8x8xf32>
+  mlc_tile.store %s, %y[g, m, n] as "gmn"
+}
+
+// -----
+
+// CHECK: tiles: pack(b, panels 8): the size of n is N; expected a number: block it first
+mlc_tile.kernel @wide(%x: !mlc_tile.view<8x8xf32>, %w: !mlc_tile.view<8x"N"xf32>) -> (%y: !mlc_tile.view<8x"N"xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 8)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 8) : !mlc_tile.frag<8x"N"xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// -----
+
+// CHECK: tiles: words cut programs with one product; none has 0
+mlc_tile.kernel @none(%x: !mlc_tile.view<8xf32>) -> () attributes {schedule = #mlc.schedule<[via(fma)]>} {
+}

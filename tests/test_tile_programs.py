@@ -1,0 +1,190 @@
+"""Contractions whose schedule is a list of words: through tile programs, with today's bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.dialects.errors import MlcError
+from mlc.executable import compile_module
+from mlc.pipeline import Options
+from mlc.programs import options_of_module, read_module
+from tests.plans import RUNNABLE, planned
+
+Array = np.ndarray[Any, Any]
+rng = np.random.default_rng(5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product, and the words that cut it as its numbers do."""
+
+    function: Callable[..., Any]
+    shapes: tuple[tuple[int | str, ...], ...]
+    words: str
+    dtype: str = "f32"
+
+
+def normal(*shape: int) -> Array:
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def sizes_of(shape: tuple[int | str, ...]) -> tuple[int, ...]:
+    return tuple(37 if isinstance(d, str) else d for d in shape)
+
+
+def text_of(case: Case) -> str:
+    """The plan, with numbers."""
+    specs = [mlc.TensorSpec(*shape, dtype=case.dtype) for shape in case.shapes]
+    return planned(case.function, *specs, target=RUNNABLE).text("plan")
+
+
+def with_words(text: str, words: str) -> str:
+    """The plan with another schedule for its one contraction."""
+    lines = text.split("\n")
+    begin = next(k for k, line in enumerate(lines) if '"contraction"' in line)
+    end = next(k for k in range(begin, len(lines)) if "schedule = " in lines[k])
+    lines[end] = re.sub(r"#mlc\.schedule<[^>]*>", f"#mlc.schedule<[{words}]>", lines[end], count=1)
+    return "\n".join(lines)
+
+
+def compiled(text: str, folder: Path, threads: int) -> Callable[..., Array]:
+    path = folder / "program.mlir"
+    path.write_text(text)
+    module, signature = read_module(path)
+    target = options_of_module(module, {}).target
+    exe = compile_module(module, signature, Options(target=target, threads=threads))
+    return cast("Callable[..., Array]", exe)
+
+
+BLOCKED = (
+    "block(n, 96), block(k, 64), pack(b, panels 16, team), block(m, 12, team),"
+    " register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
+)
+WHOLE = "pack(b, panels 16, team), block(m, 12, team), register(m 4, n 16), via(fma), grain(2048)"
+IN_PLACE = "block(m, 4, team), register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
+BOTH = (
+    "block(n, 96), block(k, 64), pack(b, panels 16, team), block(m, 12, team),"
+    " pack(a, panels 4), register(m 4, n 16), via(fma), prefetch(b, 2), grain(2048)"
+)
+
+
+def relu_of_sum(x: Any, w: Any, bias: Any) -> Any:
+    return np.maximum(x @ w + bias, 0.0)
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def lhs_turned(a: Any, b: Any) -> Any:
+    return a.T @ b
+
+
+def rhs_turned(a: Any, b: Any) -> Any:
+    return a @ b.T
+
+
+def prologues(a: Any, b: Any) -> Any:
+    return np.abs(a) @ (b * 2.0)
+
+
+def residual(a: Any, b: Any, c: Any) -> Any:
+    return a @ b + c
+
+
+CASES = {
+    "blocked": Case(product, ((60, 130), (130, 112)), BLOCKED),
+    "odd": Case(product, ((61, 131), (131, 109)), BLOCKED),
+    "both packed": Case(product, ((61, 131), (131, 109)), BOTH),
+    "in place": Case(product, ((61, 131), (131, 109)), IN_PLACE),
+    "lhs turned": Case(lhs_turned, ((131, 61), (131, 109)), BLOCKED),
+    "rhs turned": Case(rhs_turned, ((61, 131), (109, 131)), BLOCKED),
+    "bias": Case(relu_of_sum, ((61, 131), (131, 109), (109,)), BLOCKED),
+    "prologues": Case(prologues, ((61, 131), (131, 109)), BLOCKED),
+    "residual": Case(residual, ((61, 131), (131, 109), (61, 109)), BLOCKED),
+    "rows by name": Case(product, (("M", 131), (131, 109)), BLOCKED),
+    "depth by name": Case(product, ((61, "K"), ("K", 109)), WHOLE),
+    "batch": Case(product, ((3, 61, 131), (3, 131, 109)), f"block(g, 1), {BLOCKED}"),
+    "f64": Case(product, ((61, 131), (131, 109)), BLOCKED, dtype="f64"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_words_give_the_product(name: str, threads: int, tmp_path: Path) -> None:
+    """Every route gives NumPy's product, the same for one thread and for two."""
+    case = CASES[name]
+    arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
+    if case.dtype == "f64":
+        arguments = [x.astype(np.float64) for x in arguments]
+    text = with_words(text_of(case), case.words)
+    found = compiled(text, tmp_path, threads)(*arguments)
+    wide = case.function(*(x.astype(np.float64) for x in arguments))
+    np.testing.assert_allclose(found, wide, rtol=2e-4, atol=2e-4)
+    alone = compiled(text, tmp_path, 1)(*arguments)
+    np.testing.assert_array_equal(found, alone)
+
+
+@pytest.mark.parametrize("name", ["blocked", "odd", "bias", "lhs turned", "residual"])
+def test_bits_are_those_of_the_numbers(name: str, tmp_path: Path) -> None:
+    """Words and numbers that cut a product alike give the same bits."""
+    case = CASES[name]
+    numbers = (
+        "lanes = 8, vector_axis = 1, unroll = 1, grain = 2048, tile_m = 4, tile_n = 16,"
+        " block_m = 12, block_n = 96, block_k = 64"
+    )
+    text = text_of(case)
+    arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
+    plain = re.sub(r"#mlc\.schedule<lanes[^>]*tile_m[^>]*>", f"#mlc.schedule<{numbers}>", text)
+    found = [compiled(x, tmp_path, 2)(*arguments) for x in (plain, with_words(text, case.words))]
+    np.testing.assert_array_equal(found[0], found[1])
+
+
+REFUSED = {
+    "block(q, 4), register(m 4, n 16)": "the product has no axis 'q'; expected one of m, n, k",
+    "split(k, 4)": r"split\(k, 4\) is not applied to tile programs; expected block, pack",
+    "pack(b, panels 16, team), block(g, 1)": "the product has no axis 'g'",
+    "edge(k, clamp)": "expected clamp, mask or pack of an axis of the result",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_words_that_cannot_be_applied_say_why(words: str, tmp_path: Path) -> None:
+    """The error names the axis, or the rule."""
+    text = with_words(text_of(CASES["odd"]), words)
+    with pytest.raises(MlcError, match=REFUSED[words]):
+        compiled(text, tmp_path, 1)
+
+
+def test_an_edited_program_keeps_its_result(tmp_path: Path) -> None:
+    """A printed tile program can be changed and run: here without packing, with another tile."""
+    case = CASES["odd"]
+    arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
+    path = tmp_path / "plan.mlir"
+    path.write_text(with_words(text_of(case), IN_PLACE))
+    module, signature = read_module(path)
+    options = options_of_module(module, {"target": RUNNABLE})
+    levels = compile_module(module, signature, options).levels
+    text = levels.text("tiles")
+    assert "mlc_tile.dot" in text
+    edited = text.replace("step 16", "step 24").replace("4x16xf32", "4x24xf32")
+    assert edited != text
+    outputs = [compiled(x, tmp_path, 1)(*arguments) for x in (text, edited)]
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+
+
+def test_memory_of_words_is_that_of_their_scratch(tmp_path: Path) -> None:
+    """What a report says of the arena is what the packed panels need."""
+    path = tmp_path / "plan.mlir"
+    path.write_text(with_words(text_of(CASES["odd"]), BLOCKED))
+    module, signature = read_module(path)
+    exe = compile_module(module, signature, options_of_module(module, {"target": RUNNABLE}))
+    assert exe.memory().arena_bytes == 96 * 64 * 4
