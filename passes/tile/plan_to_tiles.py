@@ -47,9 +47,9 @@ class PlanToTilesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op)
         known: dict[str, TileKernel] = {}
-        function.attributes.pop(TEAM, None)  # a program has a team of its own
         for kernel, schedule in list(_kernels(op)):
             _check(kernel)
+            function.attributes.pop(TEAM, None)  # a program has a team of its own
             layouts: list[Layout] = [_layout(x) for x in kernel.inputs]
             key = _structure(kernel, layouts)
             name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"

@@ -45,11 +45,23 @@ def race_faults(kernel: KernelOp) -> Iterator[Fault]:
     }
     known = sorted((w for w in whens if not any(map(_moves, w.dims))), key=str)[:_MOST_CONDITIONS]
     for holding in itertools.product((True, False), repeat=len(known)):
+        pairs = itertools.combinations(zip(known, holding, strict=True), 2)
+        if any(_is_opposite(x, y) and a == b for (x, a), (y, b) in pairs):
+            continue  # of two such conditions one holds
         walk = _Walk(kernel, dict(zip(known, holding, strict=True)))
         walk.block(kernel.block, None)
         if walk.found is not None:
             yield walk.found
             return
+
+
+def _is_opposite(one: ConditionsAttr, other: ConditionsAttr) -> bool:
+    """Whether one condition holds exactly where the other does not."""
+    if len(one.data) != 1 or len(other.data) != 1:
+        return False
+    (x,), (y,) = one.data, other.data
+    same = (x.left, x.right) == (y.left, y.right)
+    return same and _OPPOSITE.get(x.relation) == y.relation
 
 
 def _moves(dim: object) -> bool:
