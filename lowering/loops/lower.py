@@ -33,7 +33,7 @@ from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.shares import TEAM, WAIT, is_dealt
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -401,7 +401,9 @@ class EntryLowering(TilesLowering):
         name = op.callee.string_value()
         found = self.kernels.get(name)
         if found is None:
-            found = self.kernels[name] = (lower_called(op, self.symbols, target_of(self.module)),)
+            found = self.kernels[name] = (
+                lower_called(op, self.symbols, cpu_of(self.module, "tiles to loops")),
+            )
         return found[0]
 
     def _strides(self, op: KernelOp) -> Strides:

@@ -13,7 +13,7 @@ from mlc.dialects import par, vec
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import numerics_of
-from mlc.dialects.target import CpuTarget, Target
+from mlc.dialects.target import CpuTarget
 from mlc.dialects.tile.bounds import multiple
 from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
@@ -61,11 +61,10 @@ def symbols_of(kernel: KernelOp) -> set[str]:
     return {name for view in views for dim in view.shape for name in dim.symbols()}
 
 
-def lower_called(call: CallOp, all_symbols: Sequence[str], target: Target) -> Kernel:
+def lower_called(call: CallOp, all_symbols: Sequence[str], target: CpuTarget) -> Kernel:
     """The function of the kernel that is called, and what its caller passes."""
     op = called(call)
     assert op is not None
-    assert isinstance(target, CpuTarget)
     shared = call.shared_inputs
 
     def groups(value: SSAValue, view: SSAValue) -> tuple[tuple[int, ...], ...]:
