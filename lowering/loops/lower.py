@@ -402,7 +402,8 @@ class EntryLowering(TilesLowering):
         found = self.kernels.get(name)
         if found is None:
             found = self.kernels[name] = (
-                lower_called(op, self.symbols, cpu_of(self.module, "tiles to loops")),
+            target = cpu_of(self.module, "tiles to loops")
+            found = self.kernels[name] = (lower_called(op, self.symbols, target),)
             )
         return found[0]
 
