@@ -33,7 +33,6 @@ from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.shares import TEAM, WAIT, is_dealt
-from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -398,14 +397,7 @@ class EntryLowering(TilesLowering):
         """The function of a tile program."""
         from mlc.lowering.tiles.kernel import lower_called
 
-        name = op.callee.string_value()
-        found = self.kernels.get(name)
-        if found is None:
-            found = self.kernels[name] = (
-            target = cpu_of(self.module, "tiles to loops")
-            found = self.kernels[name] = (lower_called(op, self.symbols, target),)
-            )
-        return found[0]
+        return lower_called(op, self.symbols, self.module, self.kernels)
 
     def _strides(self, op: KernelOp) -> Strides:
         """Which of the kernel's buffers are not row-major."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import par, vec
@@ -14,6 +14,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tile.bounds import multiple
 from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
@@ -61,10 +62,23 @@ def symbols_of(kernel: KernelOp) -> set[str]:
     return {name for view in views for dim in view.shape for name in dim.symbols()}
 
 
-def lower_called(call: CallOp, all_symbols: Sequence[str], target: CpuTarget) -> Kernel:
-    """The function of the kernel that is called, and what its caller passes."""
-    op = called(call)
-    assert op is not None
+def lower_called(
+    call: CallOp,
+    all_symbols: Sequence[str],
+    module: ModuleOp,
+    known: dict[str, tuple[Kernel, ...]],
+) -> Kernel:
+    """The function of the kernel that is called, and what its caller passes; `known`: by name."""
+    name = call.callee.string_value()
+    if name not in known:
+        op = called(call)
+        assert op is not None
+        target = cpu_of(module, "tiles to loops")
+        known[name] = (_lowered(call, op, all_symbols, target),)
+    return known[name][0]
+
+
+def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: CpuTarget) -> Kernel:
     shared = call.shared_inputs
 
     def groups(value: SSAValue, view: SSAValue) -> tuple[tuple[int, ...], ...]:
@@ -110,11 +124,7 @@ def lower_called(call: CallOp, all_symbols: Sequence[str], target: CpuTarget) ->
         },
         regions=[Region(block)],
     )
-    strides = Strides(
-        tuple(k for k in strided if k < inputs),
-        tuple(k - inputs for k in strided if k >= inputs),
-        tuple(k for k in strided if k < inputs and view_of(arguments[k]).layout.data == "rows"),
-    )
+    strides = _strides(op, strided)
     return Kernel(
         op.sym_name.data,
         function,
@@ -124,6 +134,15 @@ def lower_called(call: CallOp, all_symbols: Sequence[str], target: CpuTarget) ->
         groups(call.outs[0], op.outputs[0]),
         scratch,
         False,
+    )
+
+
+def _strides(op: KernelOp, strided: Sequence[int]) -> Strides:
+    inputs, arguments = len(op.inputs), op.block.args
+    return Strides(
+        tuple(k for k in strided if k < inputs),
+        tuple(k - inputs for k in strided if k >= inputs),
+        tuple(k for k in strided if k < inputs and view_of(arguments[k]).layout.data == "rows"),
     )
 
 
