@@ -148,10 +148,23 @@ def test_bits_are_those_of_the_numbers(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found[0], found[1])
 
 
+@pytest.mark.parametrize(("row", "rest"), [("fma", 2.0**-24), ("mul_add", 0.0)])
+def test_rows_round_as_they_say(row: str, rest: float, tmp_path: Path) -> None:
+    """A product with its rounded self taken away leaves what the row did not round."""
+    a, b = np.zeros((61, 131), np.float32), np.zeros((131, 109), np.float32)
+    x = np.float32(1 + 2.0**-12)
+    a[:, 0], a[:, 1] = -(x * x), x
+    b[0], b[1] = 1, x
+    case = CASES["odd"]
+    text = with_words(text_of(case), IN_PLACE.replace("fma", row))
+    np.testing.assert_array_equal(compiled(text, tmp_path, 1)(a, b), np.full((61, 109), rest))
+
+
 REFUSED = {
     "block(q, 4), register(m 4, n 16)": "the product has no axis 'q'; expected one of m, n, k",
     "split(k, 4)": r"split\(k, 4\) is not applied to tile programs; expected block, pack",
     "pack(b, panels 16, team), block(g, 1)": "the product has no axis 'g'",
+    "register(m 4, n 16), via(dot_bf16)": "dot_bf16",
     "edge(k, clamp)": "expected clamp, mask or pack of an axis of the result",
 }
 

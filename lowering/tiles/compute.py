@@ -22,6 +22,8 @@ from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, ru
 from mlc.lowering.tiles.fragment import Fragment, waits
 from mlc.lowering.tiles.scope import TileScope
 
+ROWS = ("fma", "mul_add")
+"""The intrinsic rows that a product is lowered to."""
 NO_UNROLL: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
 
 
@@ -43,6 +45,11 @@ def _sizes(axes: Sequence[str], kind: FragType) -> dict[str, tuple[Dim, ...]]:
 def lower_dot(s: TileScope, op: DotOp) -> None:
     """Vectors of sums that a loop over the summed letters carries."""
     kind, words = frag_of(op.result), op.words
+    if op.via is not None and op.via.data not in ROWS:
+        raise MlcError(
+            f"tiles to loops: {op.name}: via {op.via.data} is not lowered yet; expected one of "
+            + ", ".join(ROWS)
+        )
     axes = ["".join(axis) for axis in words.result]
     for value in (op.lhs, op.rhs):
         if isinstance(value.type, FragType):
@@ -132,7 +139,10 @@ class _Product:
         return known[key]
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
-        """x * y + z in the dtype of the sums."""
+        """x * y + z in the dtype of the sums, rounded as the row says."""
+        via = self.op.via.data if self.op.via is not None else ""
+        if via == "mul_add" and self.kind.dtype.kind == "float":
+            return e.apply(arith.AddfOp, e.apply(arith.MulfOp, x, y), z)
         if self.kind.dtype.is_inexact:
             return e.fma(x, y, z)
         return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
