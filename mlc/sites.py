@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.library import FAULTS
 
 
@@ -40,6 +41,8 @@ class Site:
             raise IndexError(f"index {value} is out of bounds for an axis of size {extent}{where}")
         if self.kind == "negative power":
             raise ValueError(f"Integers to negative integer powers are not allowed: {value}{where}")
+        if self.kind == ShareOp.SITE:
+            raise ValueError(f"{ShareOp.FAULT}{where}")
         if self.kind == "library":
             raise np.linalg.LinAlgError(f"{FAULTS[value - 1]}{where}")
         monoid = self.kind.removeprefix("empty ")

@@ -16,7 +16,7 @@ KNOWN = re.compile(
     r"partition\(|eigvals\("  # an order that NumPy leaves open; a dtype that depends on the values
     r"|np\.uint16|\*\* |pow"  # floats beyond an integer dtype; infinite complex powers
     r"|where NumPy raises AttributeError|NumPy array or scalar"  # lists and numbers are arrays
-    r"|__array_namespace__|axis=\(\)\)|matrix_power\(m, 0\)|pinv\(e\)|quantile\(x, s\)|prod\(z"
+    r"|__array_namespace__|axis=\(\)\)|matrix_power\(m, 0\)|pinv\(e\)|prod\(z"
 )
 """Where a compiled function differs by its documents, or in a dtype of nothing."""
 PER_EXPRESSION = 2  # families that try each expression of the table in every run

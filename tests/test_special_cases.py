@@ -134,6 +134,20 @@ def test_integers_divide_by_zero_and_shift_by_their_width() -> None:
     np.testing.assert_array_equal(right, np.right_shift(x, n))
 
 
+@pytest.mark.parametrize("q", [-0.1, 1.5, np.nan, [0.5, 2.0]])
+def test_quantiles_outside_their_range_are_an_error(q: Any) -> None:
+    @mlc.compile
+    def both(x: Any, q: Any) -> Any:
+        return np.quantile(x, q) + np.percentile(x, 100 * q)
+
+    x = np.array([3.0, 1.0, 2.0])
+    np.testing.assert_array_equal(both(x, np.zeros_like(q)), 2 * np.ones_like(q))
+    with pytest.raises(ValueError, match=r"range \[0, 1\]"):
+        both(x, np.asarray(q))
+    with pytest.raises(ValueError, match=r"range \[0, 1\]"):
+        both.reference(x, np.asarray(q))
+
+
 def test_integers_to_negative_powers_are_an_error() -> None:
     @mlc.compile
     def power(x: Any, n: Any) -> Any:

@@ -12,11 +12,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import VarConstraint, base, irdl_op_definition, operand_def, prop_def, result_def
 
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import KINDS, NUMBERS, REALS, DType, dtype_of
+from mlc.dialects.dtypes import I64, KINDS, NUMBERS, REALS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, by_kind
-from mlc.dialects.tensor.elementwise import Binary, Elementwise
+from mlc.dialects.tensor.elementwise import Binary, Elementwise, Unary
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import (
     Array,
@@ -288,4 +288,43 @@ class MinOp(Extremum):
     WINS: ClassVar[str] = "lt"
 
 
-COMPARISON: tuple[type[Elementwise], ...] = (MaxOp, MinOp, CompareOp, SelectOp, ConvertOp)
+@irdl_op_definition
+class ShareOp(Unary):
+    """x, which must lie in [0, 1]; anything else, NaN too, is a run-time ValueError."""
+
+    name = "mlc.share"
+    KINDS: ClassVar[tuple[str, ...]] = ("float",)
+    CHECKS: ClassVar[bool] = True
+    SITE: ClassVar[str] = "share"
+    FAULT: ClassVar[str] = "quantiles must be in the range [0, 1], percentiles in [0, 100]"
+
+    def reference(self, *operands: Array) -> Array:
+        (x,) = operands
+        if not ((x >= 0) & (x <= 1)).all():
+            raise ValueError(self.FAULT)
+        return x
+
+    def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
+        (x,) = operands
+        above, below = (
+            b.compare(predicate, x, b.constant(end, self.dtype), self.dtype)
+            for predicate, end in (("ge", 0.0), ("le", 1.0))
+        )
+        nothing = b.constant(0, I64)
+        b.check(b.apply(arith.AndIOp, above, below), self, nothing, nothing)
+        return x
+
+    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
+        return full(b, 0.0, self.dtype, self.shape)
+
+    def linear_operands(self) -> tuple[int, ...]:
+        return (0,)
+
+    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
+        return cotangent
+
+    def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
+        return (full(b, 1.0, self.dtype, self.shape),)
+
+
+COMPARISON: tuple[type[Elementwise], ...] = (MaxOp, MinOp, CompareOp, SelectOp, ConvertOp, ShareOp)

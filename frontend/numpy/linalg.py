@@ -16,7 +16,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.complexes import conjugate, own_conjugate, real
 from mlc.frontend.numpy.contraction import einsum, matmul, tensordot
 from mlc.frontend.numpy.contraction import outer as flat_outer
-from mlc.frontend.numpy.creation import eye
+from mlc.frontend.numpy.creation import eye, zeros
 from mlc.frontend.numpy.elementwise import abs as magnitude
 from mlc.frontend.numpy.elementwise import (
     astype,
@@ -229,7 +229,11 @@ def _less(a: Dim, b: Dim) -> bool:
 @public(np.linalg.pinv)
 def pinv(a: Operand, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tracer:
     """The Moore-Penrose inverse; singular values up to `rcond` times the largest count as 0."""
-    x = matrix("pinv", a, square=hermitian)
+    given = lift(a, "pinv")
+    if given.ndim > 1 and Dim.const(0) in given.dims[-2:]:  # NumPy keeps the dtype of nothing
+        rows, columns = given.shape[-2:]
+        return zeros((*given.shape[:-2], columns, rows), given.dtype)
+    x = matrix("pinv", given, square=hermitian)
     dtype = library_dtype("pinv", (x,))
     if rcond is None:
         rcond = 1e-15 if rtol is None else rtol

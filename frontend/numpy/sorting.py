@@ -9,6 +9,7 @@ import numpy as np
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import F64, I64, DType
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, Sorting, SortOp
 from mlc.frontend.errors import NotSupportedError, located
@@ -366,8 +367,7 @@ def quantile(
         refuse_bool("quantile", x.row, "Convert with .astype(np.int8).")
         x = astype(x, row.numpy)
     in_order = moveaxis(sort(x), -1, 0)
-    share = lift(q)
-    _check_shares(share)
+    share = _share_of(lift(q))
     last = number_of(x.dims[-1] - 1)
     place = astype(share, np.float64) * last
     low = minimum(astype(place, np.int64), last)
@@ -383,11 +383,15 @@ def quantile(
     return _kept_axes(found, a, axes, share.ndim) if keepdims else found
 
 
-def _check_shares(share: Tracer) -> None:
+def _share_of(share: Tracer) -> Tracer:
+    """The share, which must lie in [0, 1]: judged here if it is known, else when it runs."""
     known = None if share.origins else known_array(here(), share.value)
-    if known is not None and not ((known >= 0) & (known <= 1)).all():
-        message = "quantile: quantiles must be in the range [0, 1], percentiles in [0, 100]."
-        raise located(ShapeError, message)
+    if known is None:
+        floats = share if share.row.kind == "float" else astype(share, np.float64)
+        return astype(result(here().emit(ShareOp, floats.value)), share.row.numpy)
+    if not ((known >= 0) & (known <= 1)).all():
+        raise located(ShapeError, f"quantile: {ShareOp.FAULT}.")
+    return share
 
 
 def _between(below: Tracer, above: Tracer, part: Tracer, low: Tracer, method: str) -> Tracer:

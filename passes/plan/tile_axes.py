@@ -258,8 +258,19 @@ def _by_element(op: TensorOp, reads: Reads) -> Moves:
         if axis in reads.counted:
             found.append((BLOCKED,) * len(op.operands))
             continue
-        found.append(tuple(_moved(reads.points.get(k, ()), axis) for k in range(len(op.operands))))
+        found.append(
+            tuple(
+                _moved(points, axis) if (points := reads.points.get(k)) else _beside(op, x, axis)
+                for k, x in enumerate(op.operands)
+            )
+        )
     return tuple(found)
+
+
+def _beside(op: TensorOp, operand: SSAValue, axis: int) -> int | None:
+    """The axis of an operand that is not read, whose shape the op's follows all the same."""
+    size, dims = op.iteration()[axis], shape_of(operand.type)
+    return axis if axis < len(dims) == len(op.shape) and dims[axis] == size else None
 
 
 def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
@@ -273,8 +284,6 @@ def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
             places.add(moving[0])
         else:
             places.add(BLOCKED)
-    if not places:
-        return None
     return places.pop() if len(places) == 1 else BLOCKED
 
 

@@ -214,8 +214,9 @@ def check(batch: Batch, way: Way) -> str:
     wanted = [interpret(batch.module, a, sizes) for a, sizes in pairs]
     signature = signature_of(batch.module)
     module = batch.module.clone()
-    tensor, plan, _ = backend_of(target_of(module)).stages
-    for stage in (tensor, plan):
+    backend = backend_of(target_of(module))
+    plan = backend.stage("plan")
+    for stage in (backend.stage("tensor"), plan):
         for step in stage.steps:
             chosen = registry.load(step.name)()
             if isinstance(chosen, FormKernelsPass) and not way.fused:

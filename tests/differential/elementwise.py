@@ -16,6 +16,7 @@ from mlc.dialects.tensor.comparison import (
     Extremum,
     MaxOp,
     SelectOp,
+    ShareOp,
 )
 from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, ImagOp, MagnitudeOp, RealOp
 from mlc.dialects.tensor.division import FloorDivOp, ModOp, PowOp, RemOp
@@ -250,7 +251,7 @@ def _bound(op: type[TensorOp], known: list[Known]) -> float:
         return 2.0
     if op in INTEGRAL:
         return bounds[0] + 1
-    if op in (NegOp, AbsOp, RealOp, ImagOp, MagnitudeOp):
+    if op in (NegOp, AbsOp, ShareOp, RealOp, ImagOp, MagnitudeOp):
         return bounds[0]
     if op is CbrtOp:
         return bounds[0] + 1
@@ -438,6 +439,14 @@ def exponential(p: Program) -> None:
         applied(p, ExpOp, [tame(p, x) if x.known.bound > 5 else x])
 
 
+def share(p: Program) -> None:
+    """A certain value in [0, 1]."""
+    x = p.any(lambda v: v.dtype.kind == "float" and certain(v))
+    if x is not None:
+        x = tame(p, x, 1)
+        applied(p, ShareOp, [p.add(p.emit(AbsOp, x.value), x.dtype, x.word, x.known)])
+
+
 SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     DivOp: division,
     PowOp: power,
@@ -448,4 +457,5 @@ SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     ComplexOp: combining_parts,
     PhiloxOp: random_bits,
     ExpOp: exponential,
+    ShareOp: share,
 }

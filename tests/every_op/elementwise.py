@@ -16,6 +16,7 @@ from mlc.dialects.tensor.comparison import (
     ConvertOp,
     Extremum,
     SelectOp,
+    ShareOp,
 )
 from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, MagnitudeOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, dense
@@ -75,6 +76,12 @@ def small_and_positive(rng: np.random.Generator, dtype: DType, shape: tuple[int,
     return np.where(rng.random(shape) < 0.1, np.array(dtype.highest, dtype.numpy), found)
 
 
+def shares(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Numbers in [0, 1], both ends and -0.0 among them."""
+    found = np.maximum(rng.uniform(-0.2, 1.2, shape), -0.0).clip(-0.0, 1.0)
+    return found.astype(dtype.numpy)
+
+
 def plain(op: type[TensorOp], **properties: object) -> Build:
     """The op on its operands."""
     return lambda b, x: b(op, *x, declared=None, **properties)
@@ -118,6 +125,8 @@ def elementwise(
                     operands = (Operand(dtype, shape, ordinary),) * 2
                 if op is PowOp and dtype.is_integer:
                     operands = (operands[0], Operand(dtype, shape, small_and_positive))
+                if op is ShareOp:
+                    operands = (Operand(dtype, shape, shares),)
                 if op is ClampOp:
                     operands = (Operand(dtype, shape, anything), *operands)
                 used = operands[: len(op.get_irdl_definition().operands)]

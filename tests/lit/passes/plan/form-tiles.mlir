@@ -94,6 +94,20 @@ func.func @few_rows(%x: tensor<7x16xf32>) -> tensor<7xf32> {
 
 // -----
 
+// What an update covers whole is not read, and cut all the same: both have one shape.
+// ANY-LABEL: @covered
+// ANY: mlc.tiles (%{{.*}} in 7 step 3 as "[[T:T[0-9]+]]")
+// ANY: mlc.dynamic_update {{.*}} : tensor<?xi64, #mlc.dims<"[[T]]">>, tensor<?xi64, #mlc.dims<"[[T]]">>, tensor<i64>
+func.func @covered(%x: tensor<7xi64>, %y: tensor<7xi64>, %i: tensor<i64>) -> tensor<i64> {
+  %n = mlc.dynamic_slice %y[%i] : tensor<7xi64>, tensor<i64> -> tensor<7xi64>
+  %u = mlc.dynamic_update %x, %n[%i] : tensor<7xi64>, tensor<7xi64>, tensor<i64> -> tensor<7xi64>
+  %b = mlc.broadcast "a->ab" %u : tensor<7xi64> -> tensor<7x17xi64>
+  %s = mlc.reduce "sum" "ab->" %b : tensor<7x17xi64> -> tensor<i64>
+  func.return %s : tensor<i64>
+}
+
+// -----
+
 // Nothing is computed in no tile.
 // CHECK-LABEL: @no_rows
 // CHECK-NOT: mlc.tiles
