@@ -31,6 +31,7 @@ from mlc.passes.explain.edges import number_of, number_ops
 from mlc.passes.plan.donate_arguments import DonateArgumentsPass
 from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.plan.form_tiles import DEAR, LIMIT, FormTilesPass
+from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.plan_cost import Rates
 from mlc.passes.plan.recompute import Model
@@ -204,6 +205,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         DonateArgumentsPass(),
         SchedulePass(),
         PlanBuffersPass(),
+        *([] if target.launches_grids else [PlaceBarriersPass()]),
     )
 
 
