@@ -70,6 +70,11 @@ BLOCKED = (
 )
 WHOLE = "pack(b, panels 16, team), block(m, 12, team), register(m 4, n 16), via(fma), grain(2048)"
 IN_PLACE = "block(m, 4, team), register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
+NUMBERS = (
+    "lanes = 8, vector_axis = 1, unroll = 1, grain = 2048, tile_m = 4, tile_n = 16, block_m = 12,"
+    " block_n = 96, block_k = 64"
+)
+"""The numbers that say what BLOCKED says."""
 BOTH = (
     "block(n, 96), block(k, 64), pack(b, panels 16, team), block(m, 12, team),"
     " pack(a, panels 4), register(m 4, n 16), via(fma), prefetch(b, 2), grain(2048)"
@@ -137,13 +142,9 @@ def test_words_give_the_product(name: str, threads: int, tmp_path: Path) -> None
 def test_bits_are_those_of_the_numbers(name: str, tmp_path: Path) -> None:
     """Words and numbers that cut a product alike give the same bits."""
     case = CASES[name]
-    numbers = (
-        "lanes = 8, vector_axis = 1, unroll = 1, grain = 2048, tile_m = 4, tile_n = 16,"
-        " block_m = 12, block_n = 96, block_k = 64"
-    )
     text = text_of(case)
     arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
-    plain = re.sub(r"#mlc\.schedule<lanes[^>]*tile_m[^>]*>", f"#mlc.schedule<{numbers}>", text)
+    plain = re.sub(r"#mlc\.schedule<lanes[^>]*tile_m[^>]*>", f"#mlc.schedule<{NUMBERS}>", text)
     found = [compiled(x, tmp_path, 2)(*arguments) for x in (plain, with_words(text, case.words))]
     np.testing.assert_array_equal(found[0], found[1])
 
@@ -158,6 +159,16 @@ def test_rows_round_as_they_say(row: str, rest: float, tmp_path: Path) -> None:
     case = CASES["odd"]
     text = with_words(text_of(case), IN_PLACE.replace("fma", row))
     np.testing.assert_array_equal(compiled(text, tmp_path, 1)(a, b), np.full((61, 109), rest))
+
+
+def test_blocks_of_nothing_are_packed_all_the_same(tmp_path: Path) -> None:
+    """Numbers of a schedule that pack hold where nothing is summed, and where there is nothing."""
+    for columns, depth in ((109, 0), (0, 131)):
+        shapes = ((61, depth), (depth, columns))
+        text = with_words(text_of(Case(product, shapes, "")), "grain(1)")
+        text = text.replace("#mlc.schedule<[grain(1)]>", f"#mlc.schedule<{NUMBERS}>")
+        found = compiled(text, tmp_path, 2)(*(normal(*shape) for shape in shapes))
+        np.testing.assert_array_equal(found, np.zeros((61, columns)))
 
 
 REFUSED = {

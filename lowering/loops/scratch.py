@@ -27,11 +27,11 @@ def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
         return library_scratch(op)
     if partials := partial_states(op):
         return partials
-    need, contraction = scratch_bytes(op), contraction_of(op)
-    if contraction is None or need == Dim.const(0):
+    contraction = contraction_of(op)
+    if contraction is None or op.schedule is None or not op.schedule.data.block_n:
         return ()
-    dtype = contraction.summand()
-    return (Scratch(memory_type(dtype), need // dtype.bytes, packs_of(op)),)
+    dtype = contraction.summand()  # of no summands the block is empty, and there all the same
+    return (Scratch(memory_type(dtype), scratch_bytes(op) // dtype.bytes, packs_of(op)),)
 
 
 def partial_states(op: KernelOp) -> tuple[Scratch, ...]:
