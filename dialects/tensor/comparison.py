@@ -317,14 +317,8 @@ class ShareOp(Unary):
     def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
         return full(b, 0.0, self.dtype, self.shape)
 
-    def linear_operands(self) -> tuple[int, ...]:
-        return (0,)
-
-    def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
-        return cotangent
-
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
-        return (full(b, 1.0, self.dtype, self.shape),)
+        return (full(b, 1.0, self.dtype, self.shape),)  # not linear: tangents lie anywhere
 
 
 COMPARISON: tuple[type[Elementwise], ...] = (MaxOp, MinOp, CompareOp, SelectOp, ConvertOp, ShareOp)

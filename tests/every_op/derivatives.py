@@ -19,7 +19,13 @@ from tests.every_op.native import Array
 from tests.every_op.values import limits
 
 Mode = Literal["reverse", "forward"]
-RANGES = {"asin": (-0.9, 0.9), "acos": (-0.9, 0.9), "atanh": (-0.9, 0.9), "acosh": (1.1, 2.0)}
+RANGES = {
+    "asin": (-0.9, 0.9),
+    "acos": (-0.9, 0.9),
+    "atanh": (-0.9, 0.9),
+    "acosh": (1.1, 2.0),
+    "share": (0.1, 0.9),
+}
 SYMMETRIC = ("cholesky", "eigh_lower", "eigh_upper", "eigvalsh_lower", "eigvalsh_upper")
 
 
