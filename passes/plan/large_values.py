@@ -25,12 +25,10 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.passes.plan.block_graph import all_readers
 from mlc.passes.plan.compare_indices import CompareIndicesPass, indexings
-from mlc.passes.plan.donate_arguments import DonateArgumentsPass
-from mlc.passes.plan.form_kernels import ABOVE, FormKernelsPass
+from mlc.passes.plan.form_kernels import ABOVE
 from mlc.passes.plan.legality import is_view
-from mlc.passes.plan.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.plan_cost import ASSUMED, stored_bytes
-from mlc.passes.plan.schedule import SchedulePass
+from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report import Intermediate, Plan, plan_of
 
@@ -155,7 +153,7 @@ def _may_inline(module: ModuleOp, limit: float) -> bool:
 
 def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:
     """The plan of a module whose tile loops are formed."""
-    for each in (FormKernelsPass(fusion), DonateArgumentsPass(), SchedulePass(), PlanBuffersPass()):
+    for each in kernel_passes(fusion):
         each.apply(Context(), module)
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     symbols = [name for function in functions for name in symbols_of(function)]

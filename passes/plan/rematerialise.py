@@ -28,14 +28,11 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.explain.edges import number_of, number_ops
-from mlc.passes.plan.donate_arguments import DonateArgumentsPass
-from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.plan.form_tiles import DEAR, LIMIT, FormTilesPass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
-from mlc.passes.plan.plan_buffers import PlanBuffersPass
 from mlc.passes.plan.plan_cost import Rates
 from mlc.passes.plan.recompute import Model
-from mlc.passes.plan.schedule import SchedulePass
+from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import place, remark, unheard
 from mlc.passes.timeline import Memory, memory_of
 
@@ -201,10 +198,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     """The passes of a target's plan, which a test compares with the pipeline's."""
     return (
         *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
-        FormKernelsPass(fusion),
-        DonateArgumentsPass(),
-        SchedulePass(),
-        PlanBuffersPass(),
+        *kernel_passes(fusion),
         *([] if target.launches_grids else [PlaceBarriersPass()]),
     )
 

@@ -1,0 +1,15 @@
+"""The passes of a plan's kernels, for passes that try a plan out to see what it takes."""
+
+from __future__ import annotations
+
+from xdsl.passes import ModulePass
+
+from mlc.passes.plan.donate_arguments import DonateArgumentsPass
+from mlc.passes.plan.form_kernels import FormKernelsPass
+from mlc.passes.plan.plan_buffers import PlanBuffersPass
+from mlc.passes.plan.schedule import SchedulePass
+
+
+def kernel_passes(fusion: str) -> tuple[ModulePass, ...]:
+    """From formed tile loops to kernels with their schedules and places in memory."""
+    return (FormKernelsPass(fusion), DonateArgumentsPass(), SchedulePass(), PlanBuffersPass())
