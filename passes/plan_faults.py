@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects.dims import Dim, DimsAttr, Shape, product
-from mlc.dialects.nest import Nest, nest_of
+from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
+from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.places import Places, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
 from mlc.dialects.program import symbols_of
@@ -22,7 +22,7 @@ from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
-from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
@@ -48,11 +48,26 @@ def plan_faults(function: FuncOp, target: Target) -> Iterator[Fault]:
         for message in _buffer_faults(op, slots, results):
             found = True
             yield op, message
-        if isinstance(op, KernelOp) and (message := schedule_fault(op, target)):
+        if isinstance(op, KernelOp) and (message := space_fault(op) or schedule_fault(op, target)):
             found = True
             yield op, message
     if not found:
         yield from _overlaps(function)
+
+
+# points ------------------------------------------------------------------------------------------
+
+
+def space_fault(op: KernelOp) -> str | None:
+    """Why the kernel's results are not those of one nest: one space, and one fold at its points."""
+    folds = [inner for inner in op.block.ops if isinstance(inner, Reduction)]
+    if folds and (len(folds) > 1 or whole_of(op) is not None):
+        return f"holds {folds[-1].name} beside another nest; expected one nest for each kernel"
+    space = shape_of(op.outs[0].type)
+    for value in (*op.outs, *(x for fold in folds for x in fold.results)):
+        if shape_of(value.type) != space:
+            return f"computes {value.type} beside {op.outs[0].type}; expected one shape"
+    return None
 
 
 # schedules ---------------------------------------------------------------------------------------
@@ -290,20 +305,23 @@ def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
 def _overlaps(function: FuncOp) -> Iterator[Fault]:
     """Kernels that write where something lies that is read then or later."""
     places = Places(function)
+    made: dict[SSAValue, set[tuple[str, int]]] = {x: set() for x in function.body.block.args}
     held: dict[SSAValue, set[tuple[str, int]]] = {}
     for op in function.walk():
         if isinstance(op, KernelOp | TilesOp):
             for value, buffer in _buffers(op) or ():
                 place, numbers = buffer.data
-                if place in ("arena", "private"):
-                    group = places.group(root_of(value))
-                    held.setdefault(group, set()).update((place, k) for k in numbers)
+                slots = {(place, k) for k in numbers if place in ("arena", "private")}
+                held.setdefault(places.group(root_of(value)), set()).update(slots)
+                if isinstance(op, KernelOp):
+                    made[value] = slots
     for op, live in places.live.items():
         for value, buffer in _buffers(op) or ():
             place, numbers = buffer.data
             group = places.group(value)
             for other in (*live, *op.outs):
-                there = held.get(places.group(other), set())
+                # what no kernel makes may lie wherever a value of its group does
+                there = made.get(other, held.get(places.group(other), set()))
                 if places.group(other) is not group and any((place, k) in there for k in numbers):
                     yield op, f"{buffer}: what lies there is read then or later"
                     break

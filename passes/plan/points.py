@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation
 
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.nest import Affine, places_of
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
@@ -51,7 +51,11 @@ class Points:
         self._unknown_numbers: dict[tuple[object, int], int] = {}
 
     def read(self, op: TensorOp, operand: int) -> tuple[int, ...]:
-        """Where an op reads an operand, as functions of its own point."""
+        """
+        Where an op reads an operand, as functions of its own point. What it never reads, such as
+        the value of a padding that only takes elements away, is an operand all the same: somebody
+        must make it, so it counts as read at its first element.
+        """
         is_fold = isinstance(op, Reduction)
         if not is_fold and not isinstance(op, GatherOp) and not moves_only(op):
             return HERE
@@ -62,14 +66,18 @@ class Points:
                 guard = self._guards.setdefault((op, k), len(self._guards)), OWN
                 guards = frozenset((guard,) if k in guarded else ())
                 local = (self._local(op, loop, p)._replace(guards=guards) for p in found.get(k, ()))
-                places = map(self._number, local)
-                self._read[op, k] = tuple(dict.fromkeys(places))
+                places = tuple(dict.fromkeys(map(self._number, local)))
+                self._read[op, k] = places or (self._first(op, k, loop),)
         return self._read[op, operand]
 
     def alone(self, op: Operation, operand: int, rank: int) -> tuple[int, ...]:
         """As `read`, of an op that walks each operand by itself."""
         axes = tuple((((axis, 1),), Dim.const(0)) for axis in range(rank))
         return (self._number(_Point(self._loop(op, operand), axes)),)
+
+    def _first(self, op: TensorOp, operand: int, loop: int) -> int:
+        rank = len(shape_of(op.operands[operand].type))
+        return self._number(_Point(loop, (((), Dim.const(0)),) * rank))
 
     def chained(self, points: Sequence[int], reads: Sequence[int]) -> tuple[int, ...]:
         """What is read at some of the points that are read."""

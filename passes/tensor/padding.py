@@ -40,6 +40,15 @@ def pad_nothing(op: PadOp, b: Rewrite) -> SSAValue | None:
 
 
 @PAD_RULES.on(PadOp)
+def pad_with_nothing(op: PadOp, b: Rewrite) -> SSAValue | None:
+    """pad x, v [<-1>, <0>]  ->  pad x, 0 [<-1>, <0>]: nobody reads v"""
+    widths = (*op.low.data, *op.high.data)
+    if any(map(_grows, widths)) or splat(op.value) is not None:
+        return None
+    return b(PadOp, op.x, full(b, 0, op.dtype, ()), low=op.low, high=op.high)
+
+
+@PAD_RULES.on(PadOp)
 def pad_twice(op: PadOp, b: Rewrite) -> SSAValue | None:
     """
     pad(pad x [<2>, <2>]) [<-1>, <-1>]  ->  pad x [<1>, <1>]

@@ -22,6 +22,7 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.passes import wellformed
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.plan.form_tiles import FormTilesPass
@@ -233,6 +234,8 @@ def check(batch: Batch, way: Way) -> str:
             found = interpret(module, *pairs[run])
             if fault := _fault(batch, found, wanted[run], f"after {step.name}", run):
                 return fault
+    if wrong := [message for _, message in wellformed.faults(module)]:
+        return f"the plan: {wrong[0]}"
     if way.parallel:
         _cut_finely(module)
     threads = 2 if way.parallel else 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mlc
 from mlc.dialects.errors import PlanError
 from mlc.passes import wellformed
 from mlc.pipeline import run_pipeline
@@ -28,12 +29,18 @@ def _columns(x: Any) -> Any:
     return np.sort(x.sum(axis=0))
 
 
+def _carried(x: Any) -> Any:
+    total = np.sort(x * 2)[3:].sum()
+    return mlc.fori_loop(0, 5, lambda _, c: np.cumsum(c[::-1]), x) + total
+
+
 @cache
 def _plan(name: str, target: str) -> str:
     function, shapes = {
         "rows": (_rows, [(64, 64)]),
         "product": (_product, [(256, 256)] * 2),
         "columns": (_columns, [("N", 64)]),
+        "carried": (_carried, [(64,)]),
     }[name]
     return planned(function, *(spec(*shape) for shape in shapes), target=target).text("plan")
 
@@ -42,7 +49,7 @@ def _said(text: str) -> list[str]:
     return [message for _, message in wellformed.faults(parse_text(text, "plan"))]
 
 
-@pytest.mark.parametrize("name", ["rows", "product", "columns"])
+@pytest.mark.parametrize("name", ["rows", "product", "columns", "carried"])
 @pytest.mark.parametrize("target", ["avx2", "avx512", "amx", "neon", "sm_80", "cuda:sm_90a"])
 def test_what_mlc_plans_has_no_fault(name: str, target: str) -> None:
     assert _said(_plan(name, target)) == []
@@ -75,6 +82,42 @@ def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
     text = _plan("rows", "avx2")
     assert old in text
     assert any(expected in message for message in _said(text.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        ("%n, %k", "computes tensor<64xf32> beside tensor<f32>; expected one shape"),
+        ("%k", "computes tensor<f32> beside tensor<64xf32>; expected one shape"),
+        ("%n, %m", "holds mlc.reduce beside another nest; expected one nest for each kernel"),
+        ("%s", "holds mlc.reduce beside another nest; expected one nest for each kernel"),
+    ],
+)
+def test_a_kernel_is_one_nest(results: str, expected: str) -> None:
+    """Its loops go over the points of its results, and one fold at most belongs to each."""
+    kinds = {"%n": "tensor<f32>", "%m": "tensor<f32>"}
+    types = ", ".join(kinds.get(name, "tensor<64xf32>") for name in results.split(", "))
+    ops = {
+        "%n": '%n = mlc.reduce "sum" "a->" %a : tensor<64xf32> -> tensor<f32>',
+        "%m": '%m = mlc.reduce "max" "a->" %a : tensor<64xf32> -> tensor<f32>',
+        "%b": '%b = mlc.broadcast "->a" %n : tensor<f32> -> tensor<64xf32>',
+        "%k": "%k = mlc.mul %b, %a : tensor<64xf32>",
+        "%s": '%s = mlc.sort "ascending" %b : tensor<64xf32> -> tensor<64xf32>',
+    }
+    needed = {"%n": "%n", "%m": "%n %m", "%k": "%n %b %k", "%s": "%n %b %s"}
+    names = dict.fromkeys(" ".join(needed[name] for name in results.split(", ")).split())
+    lines = "\n".join(ops[name] for name in names)
+    count = len(results.split(", "))
+    out = "%r" if count == 1 else f"%r:{count}"
+    text = f"""
+    func.func @f(%x: tensor<64xf32>) {{
+      {out} = mlc.kernel "cell" (%a = %x) : (tensor<64xf32>) -> ({types}) {{
+        {lines}
+        mlc.yield {results} : {types}
+      }}
+      func.return
+    }}"""
+    assert _said(text) == [expected]
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,19 @@ func.func @pad_nothing(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+// What a padding adds nowhere is not computed.
+// CHECK-LABEL: @crop
+// CHECK-NEXT:    %[[ZERO:.*]] = mlc.constant dense<0.000000e+00> : tensor<f32>
+// CHECK-NEXT:    %{{.*}} = mlc.pad %{{.*}}, %[[ZERO]][<-1>, <0>] : tensor<4xf32>, tensor<f32> -> tensor<3xf32>
+// CHECK-NEXT:    func.return
+func.func @crop(%x: tensor<4xf32>) -> tensor<3xf32> {
+  %sum = mlc.reduce "sum" "a->" %x : tensor<4xf32> -> tensor<f32>
+  %fewer = mlc.pad %x, %sum[<-1>, <0>] : tensor<4xf32>, tensor<f32> -> tensor<3xf32>
+  func.return %fewer : tensor<3xf32>
+}
+
+// -----
+
 // Zeros around ones, and zeros in place of elements: two paddings stay two.
 // CHECK-LABEL: @two_paddings
 // CHECK-COUNT-4: mlc.pad
