@@ -81,6 +81,11 @@ def written_labels(x: Any, w: Any, y: Any) -> Any:
     return -z[np.arange(len(y)), y].mean()
 
 
+def one_hot(x: Any, w: Any, y: Any) -> Any:
+    """The cross-entropy with labels as rows of an identity matrix."""
+    return -(np.eye(50_000, dtype=np.float32)[y] * nn.log_softmax(x @ w, axis=1)).sum()
+
+
 def heads(x: Any, w: Any) -> Any:
     """Attention whose heads lie side by side in one product."""
     q, k, v = ((x @ w[i]).reshape(len(x), 4, -1).transpose(1, 0, 2) for i in range(3))
@@ -132,6 +137,7 @@ KINDS: dict[str, tuple[Program, tuple[mlc.TensorSpec, ...], tuple[int, ...]]] = 
     "contrast": (contrast, HEAD[:2], (0, 1)),
     "labels": (labels, CLASSES, (0, 1)),
     "written labels": (written_labels, CLASSES, (0, 1)),
+    "one hot": (one_hot, CLASSES, (0, 1)),
     "heads": (square(heads), (spec(4096, 128), spec(3, 128, 128)), (0, 1)),
     "two layers": (square(two_layers), (spec(N, 64), spec(3, 64, 64)), (1,)),
 }
@@ -238,6 +244,32 @@ def test_positions_of_tiles_are_those_of_rows(name: str, dtype: str) -> None:
     assert sum(isinstance(op, TilesOp) for op in module.walk()) == 2
     (found,) = interpret(module, [x, y], {})
     np.testing.assert_array_equal(found, f(x, y))
+
+
+MADE_UP: dict[str, Program] = {
+    "rows": lambda y, z, x: np.eye(8)[y],
+    "columns": lambda y, z, x: np.eye(4, 8, k=2)[:, y],
+    "diagonal": lambda y, z, x: np.eye(8)[y, y],
+    "pairs": lambda y, z, x: np.where(np.arange(8)[:, None] < np.arange(8), 1.0, 0.0)[
+        y[:, None], z
+    ],
+    "differences": lambda y, z, x: (x[:, None] - x)[y],
+    "one axis": lambda y, z, x: (np.arange(8.0) * 2 - 1)[y],
+    "of a number": lambda y, z, x: (x[None, :] + np.zeros((8, 1)))[y],
+}
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+@pytest.mark.parametrize("dynamic", [None, {"y": {0: "B"}, "z": {0: "C"}, "x": {0: "N"}}])
+def test_what_is_made_up_is_computed_at_the_indices(name: str, dynamic: Any) -> None:
+    f = MADE_UP[name]
+    compiled = mlc.compile(f) if dynamic is None else mlc.compile(f, dynamic=dynamic)
+    y, z, x = np.array([3, -1, 0, 7, -8]), np.array([1, -2]), np.linspace(-1, 1, 8)
+    np.testing.assert_array_equal(compiled(y, z, x), f(y, z, x))
+    for wrong in (8, -9):
+        y[2] = wrong
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for an axis of"):
+            compiled(y, z, x)
 
 
 @pytest.mark.parametrize("f", [labels, written_labels])

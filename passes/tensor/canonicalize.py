@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 
 from mlc.passes.tensor.algebra import ALGEBRA
 from mlc.passes.tensor.fold import fold_rules
+from mlc.passes.tensor.gathers import GATHER_RULES
 from mlc.passes.tensor.padding import PAD_RULES
 from mlc.passes.tensor.rules import Rules
 from mlc.passes.tensor.strength import STRENGTH
@@ -35,4 +36,6 @@ class CanonicalizePass(ModulePass):
 
 @lru_cache
 def _rules(max_elements: int, max_work: int) -> Rules:
-    return Rules(fold_rules(max_elements, max_work), ALGEBRA, STRENGTH, VIEW_RULES, PAD_RULES)
+    return Rules(
+        fold_rules(max_elements, max_work), ALGEBRA, STRENGTH, VIEW_RULES, PAD_RULES, GATHER_RULES
+    )

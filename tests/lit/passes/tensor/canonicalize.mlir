@@ -403,3 +403,31 @@ func.func @fold_repeated() -> (tensor<2x2xf32>, tensor<2x2xf32>) {
   %5 = mlc.mul %4, %2 : tensor<2x2xf32>
   func.return %3, %5 : tensor<2x2xf32>, tensor<2x2xf32>
 }
+
+// The rows of an identity matrix are computed at the indices, which are judged all the same.
+// CHECK-LABEL: @rows_of_an_identity
+// CHECK-DAG:     %[[N:.*]] = mlc.iota 0 : tensor<9xi32>
+// CHECK-DAG:     mlc.gather "0,a->a" %[[N]][%y] : tensor<9xi32>, tensor<4xi64> -> tensor<4xi32>
+// CHECK-DAG:     mlc.iota 1 : tensor<4x9xi32>
+// CHECK:         mlc.compare "eq" {{.*}} : tensor<4x9xi32> -> tensor<4x9xi1>
+// CHECK-NEXT:    mlc.convert
+// CHECK-NEXT:    return
+func.func @rows_of_an_identity(%y: tensor<4xi64>) -> tensor<4x9xf64> {
+  %0 = mlc.iota 0 : tensor<9x9xi32>
+  %1 = mlc.iota 1 : tensor<9x9xi32>
+  %2 = mlc.compare "eq" %0, %1 : tensor<9x9xi32> -> tensor<9x9xi1>
+  %3 = mlc.convert %2 : tensor<9x9xi1> -> tensor<9x9xf64>
+  %4 = mlc.gather "0b,a->ab" %3[%y] : tensor<9x9xf64>, tensor<4xi64> -> tensor<4x9xf64>
+  func.return %4 : tensor<4x9xf64>
+}
+
+// An index that nothing made up is read with would be judged by nobody: the value stays.
+// CHECK-LABEL: @rows_alike
+// CHECK:         mlc.gather "0b,a->ab"
+func.func @rows_alike(%y: tensor<4xi64>) -> tensor<4x9xi32> {
+  %0 = mlc.iota 1 : tensor<9x9xi32>
+  %1 = mlc.constant dense<2> : tensor<9x9xi32>
+  %2 = mlc.add %0, %1 : tensor<9x9xi32>
+  %3 = mlc.gather "0b,a->ab" %2[%y] : tensor<9x9xi32>, tensor<4xi64> -> tensor<4x9xi32>
+  func.return %3 : tensor<4x9xi32>
+}
