@@ -74,6 +74,9 @@ class Schedule:
     block_n: int = 0  # columns of a packed rhs block (L3)
     block_k: int = 0  # summed extent of both blocks (L1)
     threads: int = 0  # GPU: threads of a block, or that share one reduced row
+    turn_axis: int = -1  # along which reads lie that are turned in tiles; -1: none
+    turn_rows: int = 0  # of such a tile, along `turn_axis`
+    turn_columns: int = 0  # along the last axis
     words: Words = ()  # cuts in order, each for the pass that makes it
 
 
@@ -85,9 +88,12 @@ _MOST: dict[str, int] = {
     "tile_m": 1024,
     "tile_n": 4096,
     "threads": 1024,
+    "turn_axis": 63,
+    "turn_rows": 1024,
+    "turn_columns": 1024,
 }
 """Of the fields of a schedule, the largest values; others are below 2**31."""
-_LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1}
+_LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1, "turn_axis": -1}
 """The smallest values; those of others are 0."""
 
 

@@ -25,6 +25,7 @@ from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
+from mlc.dialects.turned import turned_inputs
 from mlc.passes.op_cycles import op_cycles
 
 # Measured: docs/measurements.md, Cost model.
@@ -43,6 +44,7 @@ COLUMN_VECTOR_CYCLES = (1.2, 3.2)  # down few rows, whose columns overlap, and d
 COLUMN_DEPTH = 256
 COLUMN_STEP_CYCLES = 2.0  # one step down the columns: an addition waits for the one before
 STRIDED_CYCLES = 1.2  # an element that is loaded alone
+TURNED_CYCLES = 0.5  # one that is turned in a tile
 CONFLICT_BYTES = 1024
 CONFLICT_CYCLES = 6.0  # as above, where strides by such a power of two share few sets of level 1
 GATHERED_CYCLES = 1.5  # an element at a computed position, checked
@@ -185,6 +187,10 @@ class _Rows:
                 pending += new
         return frozenset(found)
 
+    @cached_property
+    def _turned(self) -> frozenset[int]:
+        return turned_inputs(self.kernel, self.nest)
+
     def _access(self, access: Access, lanes: int) -> float:
         if lanes == 1:
             return 0.5
@@ -197,6 +203,8 @@ class _Rows:
             unit *= extent
         if stride in (0, 1):
             return 0.0
+        if access.argument in self._turned:
+            return TURNED_CYCLES * lanes
         argument = self.kernel.inputs[access.argument]
         bytes_apart = abs(stride) * dtype_of(tensor_of(argument).element_type).bytes
         conflicts = bytes_apart % CONFLICT_BYTES == 0

@@ -24,9 +24,11 @@ from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
+from mlc.dialects.turned import square_side, turned_reads
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
 MOST_VECTORS = 256  # of a register tile
+MOST_TURNED = 2**16  # elements of a tile that is turned: it lies on the stack
 
 Fault = tuple[Operation, str]
 Slots = Mapping[str, Sequence[Shape]]
@@ -83,7 +85,7 @@ def schedule_fault(op: KernelOp, target: Target) -> str | None:
             f"lanes = {schedule.lanes}, unroll = {schedule.unroll}; expected {MOST_ELEMENTS}"
             " elements at most"
         )
-    if message := _axis_fault(schedule, nest):
+    if message := _axis_fault(schedule, nest) or _turn_fault(schedule, nest):
         return message
     if nest is None or nest.reduction is None:
         return None
@@ -101,6 +103,26 @@ def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
     if first <= axis < axes:
         return None
     return f"vector_axis = {axis}; expected -1 or an axis from {first} to {axes - 1}"
+
+
+def _turn_fault(schedule: Schedule, nest: Nest | None) -> str | None:
+    """Reads are turned along the axis that they lie along, in tiles of whole squares."""
+    axis, rows, columns = schedule.turn_axis, schedule.turn_rows, schedule.turn_columns
+    if axis < 0:
+        return None
+    pointwise = nest if nest is not None and nest.reduction is None else None
+    groups = () if pointwise is None else pointwise.groups(frozenset())
+    found = None if pointwise is None else turned_reads(pointwise, groups, ())
+    if found is None or axis not in groups[found[0]]:
+        which = "" if found is None else f" or axis {groups[found[0]][-1]}, along which reads lie"
+        return f"turn_axis = {axis}; expected -1{which}"
+    side = square_side(schedule.lanes)
+    if not rows or not columns or rows % side or columns % side or rows * columns > MOST_TURNED:
+        return (
+            f"turn_rows = {rows}, turn_columns = {columns}; expected multiples of {side},"
+            f" {MOST_TURNED} elements at most"
+        )
+    return None
 
 
 def _cpu_fault(schedule: Schedule, nest: Nest, target: CpuTarget) -> str | None:

@@ -29,6 +29,7 @@ from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
+from mlc.dialects.turned import turned_inputs
 from mlc.passes.cost import Stream, Traffic, bytes_read, written_by
 from mlc.passes.timeline import sizes_at
 
@@ -156,7 +157,7 @@ def _strided(op: KernelOp) -> frozenset[int]:
         moved = [k for k, p in enumerate(access.point) if p.known and p.coefficient(axis)]
         if any(dim != ONE for k in moved for dim in access.shape[k + 1 :]):
             found.add(access.argument)
-    return frozenset(found)
+    return frozenset(found - turned_inputs(op, nest))
 
 
 def _across(op: KernelOp, product: Product) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +16,7 @@ from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.nest import Access, Nest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.turned import turned_reads
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
@@ -27,7 +29,6 @@ ROWS = 8  # of threads: each turns four elements
 SQUARES_ACROSS, SQUARES_ALONG = 8, 32  # of a block: a warp reads 128 bytes of each row
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 MOST_LANES = 8  # of a square: 64 elements are 64 registers at most
-SHORT = 8  # sizes below which a tile would be mostly empty
 
 
 @dataclass(frozen=True)
@@ -228,34 +229,13 @@ def transposed(
 ) -> TransposePhase | SquarePhase | None:
     """The phase for a nest with inputs that lie along another axis than its results."""
     groups = nest.groups(strided)
-    found: list[tuple[int, Access]] = []
-    for access in nest.accesses:
-        across = _across(nest, groups, access, strided)
-        if across is not None:
-            found.append((across, access))
-    if not found:
+    read = Counter(access.argument for access in nest.accesses)
+    often = {argument for argument, count in read.items() if count > 1}
+    found = turned_reads(nest, groups, strided | often)
+    if found is None:
         return None
-    across = found[0][0]
-    turned = tuple(access for k, access in found if k == across)
+    across, turned = found
     side = None if strided else _side(nest, kernel, across, turned)
     if side is not None:
         return SquarePhase(nest, strided, across, turned, side)
     return TransposePhase(nest, strided, across, turned)
-
-
-def _across(
-    nest: Nest, groups: tuple[tuple[int, ...], ...], access: Access, strided: frozenset[int]
-) -> int | None:
-    """The group along which an access runs, if that is not the last, but it moves with the last."""
-    once = sum(other.argument == access.argument for other in nest.accesses) == 1
-    if access.argument in strided or not once or len(groups) < 2 or len(access.point) < 2:
-        return None
-    axes = [affine.is_axis for affine in access.point]
-    pairs = zip(axes, access.shape, strict=True)
-    if not all(axis is not None and size == nest.sizes[axis] for axis, size in pairs):
-        return None  # a part of the input, or places read from memory
-    across = next(k for k, group in enumerate(groups) if axes[-1] in group)
-    if across == len(groups) - 1 or groups[-1][-1] not in axes:
-        return None
-    sizes = [product(nest.sizes[a] for a in groups[k]).constant for k in (across, -1)]
-    return None if any(size is not None and size < SHORT for size in sizes) else across

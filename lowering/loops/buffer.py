@@ -29,6 +29,29 @@ ORIGIN = Position(0)
 
 
 @dataclass(frozen=True)
+class TurnedTile:
+    """A part of a buffer, its last axis and another one changed for each other."""
+
+    memref: SSAValue  # rows along the buffer's last axis, columns along `axis`
+    axis: int  # of the tensor
+    row: Index  # of the buffer, where the tile begins
+    column: Index
+
+    def serves(self, at: Sequence[Position]) -> bool:
+        """Whether the lanes run along `axis`, one after the other."""
+        rest = [p for k, p in enumerate(at) if k != self.axis]
+        return (
+            at[self.axis].step == 1
+            and not any(p.step for p in rest)
+            and all(p.lanes is None for p in at)
+        )
+
+    def indices(self, b: LoopBuilder, at: Sequence[Position]) -> list[Index]:
+        """Of lane 0."""
+        return [b.sub(at[-1].base, self.row), b.sub(at[self.axis].base, self.column)]
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A kernel's input or output in memory."""
 
@@ -37,6 +60,7 @@ class Buffer:
     groups: tuple[tuple[int, ...], ...]  # the tensor axes that each memref axis walks
     sizes: tuple[Index, ...]  # of every tensor axis
     strides: tuple[Index, ...]  # of every memref axis, in elements
+    turned: TurnedTile | None = None  # where it is read along another axis than its last
 
     def indices(self, b: LoopBuilder, at: Sequence[Position]) -> tuple[list[Index], list[int]]:
         """For each memref axis the index of lane 0, and how far it moves from lane to lane."""

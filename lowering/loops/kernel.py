@@ -201,6 +201,7 @@ def lower_cell(s: KernelScope) -> None:
     The innermost runs in vectors, the outermost is shared by the threads.
     """
     from mlc.lowering.loops.frame import Frame, framed_of
+    from mlc.lowering.loops.turn import turns_of
 
     assert s.nest is not None
     if (framed := framed_of(s)) is not None:
@@ -210,6 +211,15 @@ def lower_cell(s: KernelScope) -> None:
     if not axes.groups:
         s.store_results(s.lanes(1), ())
         return
+    if (turns := turns_of(s, axes)) is not None:
+        b.when(turns.fits(), turns.write, lambda: pointwise(s, axes))
+        return
+    pointwise(s, axes)
+
+
+def pointwise(s: KernelScope, axes: Axes) -> None:
+    """One loop per group of axes."""
+    b = s.b
     lanes, unroll = s.schedule.lanes, s.schedule.unroll
     inner = len(axes.groups) - 1
     if lanes > 1 and isinstance(axes.sizes[inner], int) and axes.sizes[inner] == 1:

@@ -31,6 +31,11 @@ def load(e: Lanes, buffer: Buffer, at: Point, where: SSAValue | None) -> SSAValu
     together = _distance(buffer, positions, steps)
     if e.lanes == 1:
         value = _load_one(e, buffer, bases, element, where)
+    elif buffer.turned is not None and buffer.turned.serves(positions):
+        mask = e.masked(where)
+        fill = _zero(e, element) if mask is not None else None
+        place, kind = buffer.turned.indices(e.b, positions), vector_type(element, e.lanes)
+        value = e.b.load_vector(buffer.turned.memref, place, kind, mask, fill)
     elif not any(steps) and all(p.lanes is None for p in positions):
         value = e.spread(_load_one(e, buffer, bases, element, e.any_lane(where)))
     elif together == 1:

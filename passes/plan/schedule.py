@@ -26,6 +26,7 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.passes.gpu.schedule import choose_gpu_schedule
+from mlc.passes.plan.turns import with_turns
 
 GRAIN_SECONDS = 2.5e-5
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
@@ -100,12 +101,13 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if nest.order != "any":
         lanes = min(lanes, LANES)
     if nest.reduction is None:
-        return Schedule(
+        pointwise = Schedule(
             lanes=lanes,
             vector_axis=len(nest.sizes) - 1,
             unroll=2 if nest.weight < 8 else 1,
             grain=grain,
         )
+        return with_turns(pointwise, kernel, nest, target)
     axis = _vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
     if nest.order == "in lanes":

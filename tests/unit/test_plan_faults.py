@@ -34,6 +34,10 @@ def _carried(x: Any) -> Any:
     return mlc.fori_loop(0, 5, lambda _, c: np.cumsum(c[::-1]), x) + total
 
 
+def _turned(x: Any) -> Any:
+    return x.T + 1
+
+
 @cache
 def _plan(name: str, target: str) -> str:
     function, shapes = {
@@ -118,6 +122,20 @@ def test_a_kernel_is_one_nest(results: str, expected: str) -> None:
       func.return
     }}"""
     assert _said(text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("turn_axis = 0", "turn_axis = 1", "expected -1 or axis 0"),
+        ("turn_rows = 64", "turn_rows = 60", "expected multiples of 8"),
+        ("turn_columns = 64", "turn_columns = 4", "multiples of 8, 65536 elements at most"),
+    ],
+)
+def test_an_edited_tile_that_is_turned(old: str, new: str, expected: str) -> None:
+    text = planned(_turned, spec(100, 2000), target="avx2").text("plan")
+    assert old in text
+    assert any(expected in message for message in _said(text.replace(old, new, 1)))
 
 
 @pytest.mark.parametrize(

@@ -74,3 +74,23 @@ func.func @strided(%x: tensor<6x20xf32> {mlc.layout = "general"}) -> tensor<6x20
   %0 = mlc.neg %x : tensor<6x20xf32>
   func.return %0 : tensor<6x20xf32>
 }
+
+// -----
+
+// Squares of eight rows are turned by three steps of eight shuffles, kept in a tile on the stack, and
+// read from there; the last tile of an axis begins before what is computed from it.
+// CHECK-LABEL: func.func @cell_
+// CHECK-SAME:      memref<100x200xf32> {mlc.readonly}
+// CHECK:         %[[TILE:.*]] = memref.reinterpret_cast %{{.*}} : memref<4096xf32> to memref<64x64xf32>
+// CHECK:         arith.minsi
+// CHECK-COUNT-8: vector.load %{{.*}} : memref<100x200xf32>, vector<8xf32>
+// CHECK-COUNT-24: vector.shuffle
+// CHECK-COUNT-8: vector.store %{{.*}}, %[[TILE]]
+// CHECK:         vector.load %[[TILE]]
+// CHECK-NOT:     mlc_vec.gather
+// CHECK:         func.return
+func.func @turned(%x: tensor<100x200xf32>) -> tensor<200x100xf32> {
+  %0 = mlc.transpose "mn->nm" %x : tensor<100x200xf32> -> tensor<200x100xf32>
+  %1 = mlc.neg %0 : tensor<200x100xf32>
+  func.return %1 : tensor<200x100xf32>
+}

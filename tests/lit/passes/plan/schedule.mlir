@@ -103,3 +103,26 @@ func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   } {schedule = #mlc.schedule<lanes = 4>}
   func.return %z : tensor<8x8xf32>
 }
+
+// -----
+
+// What lies along another axis than the results is turned in tiles that half of level 1 holds; an
+// axis shorter than a tile has as many whole squares as it holds. Rows of three stay far apart.
+// CHECK-LABEL: @turned
+// CHECK: turn_axis = 0, turn_rows = 64, turn_columns = 32>
+// CHECK-NOT: turn_axis
+// AVX2-LABEL: @turned
+// AVX2: turn_axis = 0, turn_rows = 64, turn_columns = 40>
+func.func @turned(%x: tensor<40x500xf32>, %w: tensor<3x500xf32>) -> (tensor<500x40xf32>, tensor<500x3xf32>) {
+  %y = mlc.kernel "cell" (%a = %x) : (tensor<40x500xf32>) -> (tensor<500x40xf32>) {
+    %0 = mlc.transpose "mn->nm" %a : tensor<40x500xf32> -> tensor<500x40xf32>
+    %1 = mlc.neg %0 : tensor<500x40xf32>
+    mlc.yield %1 : tensor<500x40xf32>
+  }
+  %z = mlc.kernel "cell" (%a = %w) : (tensor<3x500xf32>) -> (tensor<500x3xf32>) {
+    %0 = mlc.transpose "mn->nm" %a : tensor<3x500xf32> -> tensor<500x3xf32>
+    %1 = mlc.neg %0 : tensor<500x3xf32>
+    mlc.yield %1 : tensor<500x3xf32>
+  }
+  func.return %y, %z : tensor<500x40xf32>, tensor<500x3xf32>
+}
