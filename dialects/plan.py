@@ -39,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
-from mlc.dialects.tile.words import Words, parse_list, spell
+from mlc.dialects.tile.words import Pack, Register, Words, parse_list, shared_by, spell
 
 Template = Literal[
     "cell",
@@ -78,6 +78,24 @@ class Schedule:
     turn_rows: int = 0  # of such a tile, along `turn_axis`
     turn_columns: int = 0  # along the last axis
     words: Words = ()  # cuts in order, each for the pass that makes it
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of a product's register tile; zeros where there is none."""
+        found = next((word for word in self.words if isinstance(word, Register)), None)
+        return (self.tile_m, self.tile_n) if found is None else (found.m, found.n)
+
+    @property
+    def packed(self) -> frozenset[str]:
+        """The factors of a product that are copied into panels."""
+        if self.words:
+            return frozenset(word.operand for word in self.words if isinstance(word, Pack))
+        return frozenset("b" if self.block_n else "")
+
+    @property
+    def shared(self) -> int:
+        """The points of the iteration space for each worker; 0 where workers share nothing."""
+        return (shared_by(self.words) or 0) if self.words else self.grain
 
 
 _NUMBERS = tuple(field.name for field in fields(Schedule) if field.name != "words")

@@ -8,6 +8,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
+from mlc.dialects.tile.kernel import CallOp, called
 
 TEAM = "mlc.team"
 """Function attribute: one team runs the whole body, and waits where ops say so."""
@@ -15,19 +16,33 @@ WAIT = "mlc.wait"
 """Attribute of an op of such a function: workers wait before it, or before a condition is read."""
 
 
-def loads_of(kernel: KernelOp) -> Dim:
+def loads_of(kernel: KernelOp | CallOp) -> Dim:
     """For how many workers there is work enough: the points of the nest by the grain."""
+    if isinstance(kernel, CallOp):
+        program = called(kernel)
+        return Dim.const(1) if program is None else program.loads
+    if not (grain := _grain(kernel)):
+        return Dim.const(1)
     nest, whole = nest_of(kernel), whole_of(kernel)
     shape = shape_of(kernel.outs[0].type)
     if isinstance(whole, ScatterOp):
         shape = (*shape, *shape_of(whole.update.type))
-    grain = kernel.schedule.data.grain if kernel.schedule is not None else 1
-    return product(nest.sizes if nest is not None else shape) // max(grain, 1)
+    return product(nest.sizes if nest is not None else shape) // grain
 
 
-def is_dealt(kernel: KernelOp) -> bool:
+def _grain(kernel: KernelOp) -> int:
+    """The points of the nest for each worker; 0 where its words share nothing."""
+    if kernel.schedule is None:
+        return 1
+    schedule = kernel.schedule.data
+    return schedule.shared if schedule.words else max(schedule.grain, 1)
+
+
+def is_dealt(kernel: KernelOp | CallOp) -> bool:
     """Whether a kernel is a function of (worker, workers); others run on one worker."""
-    if is_phase(kernel) or isinstance(whole_of(kernel), LibraryOp):
+    if isinstance(kernel, KernelOp) and (
+        is_phase(kernel) or isinstance(whole_of(kernel), LibraryOp)
+    ):
         return False
     loads = loads_of(kernel).constant
     return loads is None or loads > 1
@@ -45,6 +60,6 @@ def loads_of_tiles(op: TilesOp) -> Dim:
         for loop in enclosing_tiles(kernel):
             for extent, step in zip(loop.extents, loop.steps, strict=True):
                 work = work * ((extent.substitute(bounds) + (step - 1)) // step)
-        grain = kernel.schedule.data.grain if kernel.schedule is not None else 1
-        total = total + work // max(grain, 1)
+        if grain := _grain(kernel):
+            total = total + work // grain
     return total

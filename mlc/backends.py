@@ -9,11 +9,14 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
+from mlc import registry
 from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
+from mlc.dialects.target.attribute import target_of
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.scratch import scratch_of
 from mlc.native import build_cpu, emit_cpu, load_cpu
@@ -234,6 +237,14 @@ BACKENDS = (
         },
     ),
 )  # fmt: skip
+
+
+def at_tiles(plan: ModuleOp) -> ModuleOp:
+    """A plan at the end of its tiles stage; the plan itself stays."""
+    module = plan.clone()
+    for step in backend_of(target_of(plan)).stage("tiles").steps:
+        registry.load(step.name)().apply(Context(), module)
+    return module
 
 
 def backend_of(target: Target) -> Backend:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan
-from mlc.backends import backend_of
+from mlc.backends import at_tiles, backend_of
 from mlc.dialects import par
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
@@ -64,6 +64,6 @@ def memory_of_plan(
     needed = {op: reserved_bytes(scratch_of(op), sizes_at(op, sizes), threads) for op in kernels}
     reserved = None
     if any(isinstance(op, TilesOp) for op in module.walk()):
-        known = memory_plan_of(lower_plan(module.clone())) if plan is None else plan
+        known = memory_plan_of(lower_plan(at_tiles(module))) if plan is None else plan
         reserved = known.arena_bytes(list(sizes.values()), threads)
     return memory_of(module, sizes, needed, reserved_bytes=reserved, threads=threads)

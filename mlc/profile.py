@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 
 from mlc import registry
-from mlc.backends import backend_of
+from mlc.backends import at_tiles, backend_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import cpu_of, target_of
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
-from mlc.lowering.loops.profile import lower_profiled
+from mlc.lowering.loops.profile import CLOCK, lower_profiled
 from mlc.passes.timeline import outermost_tiles, running_kernels
 from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
@@ -62,9 +62,7 @@ class Profiler:
             raise MlcError("threads share the phases of a tile loop: profile them with threads=1")
         self.plan = plan = program.plan()
         target = cpu_of(plan, "profiling")
-        clocks = _clocks(plan, phases=phases)
-        loops = _profiled_loops(plan, clocks)
-        self.count = len(clocks)
+        loops, self.count = profiled_loops(plan, phases=phases)
         self.clock = KernelClock(self.count)
         name = f"{program.name}.profiled"
         images = [object_of(unit.text, target).image for unit in emit_units(loops, target)]
@@ -111,23 +109,27 @@ def lost_cores() -> int:
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
-def _clocks(plan: ModuleOp, *, phases: bool) -> dict[Operation, int]:
-    """The numbers of what has a clock, in program order."""
-    found: dict[Operation, int] = {}
+def _start_clocks(plan: ModuleOp, *, phases: bool) -> int:
+    """Numbers what has a clock, in program order; gives how many have one."""
+    found: dict[Operation, None] = {}
     for op in running_kernels(plan):
         loop = None if phases else outermost_tiles(op)
-        found.setdefault(op if loop is None else loop, len(found))
-    return found
+        found[op if loop is None else loop] = None
+    for number, op in enumerate(found):
+        op.attributes[CLOCK] = IntegerAttr(number, i64)
+    return len(found)
 
 
-def _profiled_loops(plan: ModuleOp, clocks: Mapping[Operation, int]) -> ModuleOp:
-    """The plan at the end of the loops stage."""
-    loops, context = lower_profiled(plan, clocks), Context()
+def profiled_loops(plan: ModuleOp, *, phases: bool) -> tuple[ModuleOp, int]:
+    """The plan at the end of the loops stage, and how many clocks there are."""
+    marked = plan.clone()
+    count = _start_clocks(marked, phases=phases)
+    loops, context = lower_profiled(at_tiles(marked)), Context()
     lowering, *rest = backend_of(target_of(plan)).stage("loops").steps
     assert lowering.name == "mlc-plan-to-loops"
     for step in rest:
         registry.load(step.name)().apply(context, loops)
-    return loops
+    return loops, count
 
 
 def _refuse(name: str) -> Callable[..., object]:

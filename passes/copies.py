@@ -96,16 +96,17 @@ def is_copy(kernel: KernelOp) -> bool:
 
 
 def _packing(kernel: KernelOp) -> tuple[Operation, Dim] | None:
-    """The contraction whose factor is packed, and the bytes of the packed factor."""
-    schedule = kernel.schedule
-    if schedule is None or not schedule.data.tile_m:
+    """The contraction that packs factors, and the bytes of these."""
+    packed = frozenset[str]() if kernel.schedule is None else kernel.schedule.data.packed
+    if not packed:
         return None
     for op in kernel.block.ops:
         roles = contraction_roles(op) if isinstance(op, Product) else None
         if isinstance(op, Product) and roles is not None:
             sizes = op.sizes()
-            elements = product(sizes[c] for c in roles.batch + roles.n + roles.k)
-            return op, elements * op.summand().bytes
+            letters = {"a": roles.batch + roles.m + roles.k, "b": roles.batch + roles.n + roles.k}
+            elements = (product(sizes[c] for c in letters[x]) for x in sorted(packed))
+            return op, sum(elements, Dim.const(0)) * op.summand().bytes
     return None
 
 

@@ -70,7 +70,7 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     extents = tuple(dim.evaluate(sizes) for dim in nest.sizes)
     if not prod(extents):
         return 0.0
-    if isinstance(nest.reduction, Product) and schedule.tile_m:
+    if isinstance(nest.reduction, Product) and schedule.tile[0]:
         return _tiled(kernel, nest.reduction, schedule, sizes, target)
     return _Rows(kernel, nest, schedule, extents, sizes, target).cycles()
 
@@ -225,17 +225,20 @@ def _tiled(
     batch, m, n, k = (
         prod(known[c] for c in word) for word in (roles.batch, roles.m, roles.n, roles.k)
     )
-    item, lanes = op.summand().bytes, schedule.lanes
+    item, (rows, columns) = op.summand().bytes, schedule.tile
+    lanes = target.lanes(8 * item) if schedule.words else schedule.lanes
     native = max(1.0, lanes * item * 8 / target.vector_bits)
-    vectors = schedule.tile_n // lanes * native
-    tiles = ceil(m / schedule.tile_m) * ceil(n / schedule.tile_n)
-    fmas = schedule.tile_m * vectors / target.fma_ports
-    loads = (schedule.tile_m + vectors) / 2
-    stores = schedule.tile_m * vectors * TILE_STORE_CYCLES[target.num_mask_registers > 0]
+    vectors = columns // lanes * native
+    tiles = ceil(m / rows) * ceil(n / columns)
+    fmas = rows * vectors / target.fma_ports
+    loads = (rows + vectors) / 2
+    stores = rows * vectors * TILE_STORE_CYCLES[target.num_mask_registers > 0]
     step = max(fmas / TILE_EFFICIENCY, loads, 4.0)
     cycles = batch * tiles * (k * step + TILE_START_CYCLES + stores)
-    if schedule.block_n:
-        cycles += batch * ceil(n / schedule.tile_n) * k * vectors * PACK_CYCLES
+    if "b" in schedule.packed:
+        cycles += batch * ceil(n / columns) * k * vectors * PACK_CYCLES
+    if "a" in schedule.packed:
+        cycles += batch * ceil(m / lanes) * k * native * PACK_CYCLES
     for inner in kernel.block.ops:
         if isinstance(inner, TensorOp) and inner is not op:
             count = product(inner.iteration()).evaluate(sizes)

@@ -32,7 +32,7 @@ def predicted_seconds(
 def _called(
     op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: CpuTarget, threads: int
 ) -> float:
-    parallel = op.schedule is not None and op.schedule.data.grain > 0
+    parallel = op.schedule is not None and op.schedule.data.shared > 0
     cycles = kernel_cycles(op, sizes, target)
     alone = kernel_s(traffic, cycles, target)
     if parallel and threads > 1 and alone > SHARED_S:

@@ -95,7 +95,7 @@ class _Touching:
         """The buffers that a kernel reads and writes."""
         sizes, found = sizes_at(op, self.sizes), list[_Touch]()
         strided = _strided(op)
-        tiled = op.schedule is not None and op.schedule.data.tile_m > 0
+        tiled = op.schedule is not None and op.schedule.data.tile[0] > 0
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             if k != op.overwritten:
                 moved = bytes_read(argument).evaluate(sizes)
@@ -162,7 +162,7 @@ def _strided(op: KernelOp) -> frozenset[int]:
 
 def _across(op: KernelOp, product: Product) -> frozenset[int]:
     roles = contraction_roles(product)
-    if roles is None or op.schedule is None or not op.schedule.data.tile_m:
+    if roles is None or op.schedule is None or not op.schedule.data.tile[0]:
         return frozenset()
     words, _, _ = product.words()
     left = 1 if roles.swapped else 0

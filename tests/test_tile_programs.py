@@ -10,11 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from xdsl.dialects import func
 
 import mlc
 from mlc.dialects.errors import MlcError
-from mlc.executable import compile_module
+from mlc.executable import Executable, compile_module
 from mlc.pipeline import Options
+from mlc.profile import profiled_loops
 from mlc.programs import options_of_module, read_module
 from tests.plans import RUNNABLE, planned
 
@@ -55,13 +57,16 @@ def with_words(text: str, words: str) -> str:
     return "\n".join(lines)
 
 
-def compiled(text: str, folder: Path, threads: int) -> Callable[..., Array]:
+def built(text: str, folder: Path, threads: int) -> Executable:
     path = folder / "program.mlir"
     path.write_text(text)
     module, signature = read_module(path)
     target = options_of_module(module, {}).target
-    exe = compile_module(module, signature, Options(target=target, threads=threads))
-    return cast("Callable[..., Array]", exe)
+    return compile_module(module, signature, Options(target=target, threads=threads))
+
+
+def compiled(text: str, folder: Path, threads: int) -> Callable[..., Array]:
+    return cast("Callable[..., Array]", built(text, folder, threads))
 
 
 BLOCKED = (
@@ -203,6 +208,54 @@ def test_an_edited_program_keeps_its_result(tmp_path: Path) -> None:
     assert edited != text
     outputs = [compiled(x, tmp_path, 1)(*arguments) for x in (text, edited)]
     np.testing.assert_array_equal(outputs[0], outputs[1])
+
+
+def two_products(x: Any, w: Any, v: Any) -> Any:
+    h = np.tanh(x @ w) + 1.0
+    return np.exp(h @ v).sum(axis=0), h
+
+
+@pytest.mark.parametrize("words", [BLOCKED, IN_PLACE])
+def test_one_team_runs_programs_and_kernels(words: str, tmp_path: Path) -> None:
+    """Programs take part in the team of the call, and give the same bits for every team."""
+    shapes = ((61, 131), (131, 109), (109, 130))
+    text = text_of(Case(two_products, shapes, ""))
+    text = re.sub(r"#mlc\.schedule<[^>]*tile_m[^>]*>", f"#mlc.schedule<[{words}]>", text)
+    text = re.sub(r"grain = \d+", "grain = 1024", text)
+    levels = built(text, tmp_path, 2).levels
+    tiles = levels.text("tiles")
+    assert (tiles.count("mlc_tile.call"), tiles.count("mlc.wait")) == (2, 2)
+    assert levels.text("loops").count("mlc_par.region") == 1
+    arguments = [normal(*sizes_of(shape)) for shape in shapes]
+    results = [cast("Any", built(text, tmp_path, n)(*arguments)) for n in (1, 2, 3, 16)]
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("words", "regions"),
+    [(IN_PLACE, 1), (IN_PLACE.replace(", team", ""), 0), (f"{IN_PLACE[:-1]}000)", 0)],
+)
+def test_programs_that_nobody_shares_have_no_workers(
+    words: str, regions: int, tmp_path: Path
+) -> None:
+    """Without a word for the team, or with too little work, one worker runs the program."""
+    text = with_words(text_of(CASES["odd"]), words)
+    loops = built(text, tmp_path, 2).levels.text("loops")
+    assert loops.count("mlc_par.region") == regions
+
+
+def test_a_profile_runs_the_programs(tmp_path: Path) -> None:
+    """Clocks stand around the kernels that a call runs, and the report has what they pack."""
+    exe = built(with_words(text_of(CASES["odd"]), BOTH), tmp_path, 1)
+    loops, count = profiled_loops(exe.levels.plan(), phases=False)
+    called = [str(op.callee.string_value()) for op in loops.walk() if isinstance(op, func.CallOp)]
+    assert count == 1
+    assert called[::2] == ["mlc_profile_begin", "mlc_profile_end"]
+    assert f"@{called[1]}(" in exe.levels.text("loops")
+    (packs,) = exe.plan().copies
+    assert packs.bytes == (61 * 131 + 131 * 109) * 4
 
 
 def test_memory_of_words_is_that_of_their_scratch(tmp_path: Path) -> None:

@@ -105,6 +105,19 @@ class KernelOp(IRDLOperation):
         """The arguments that are written."""
         return tuple(self.block.args[len(self.block.args) - self.results_.value.data :])
 
+    @property
+    def loads(self) -> Dim:
+        """For how many workers there is work enough."""
+        if self.work is None or self.grain is None:
+            return Dim.const(1)
+        return self.work.data[0] // self.grain.value.data
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether it is a function of (worker, workers)."""
+        loads = self.loads.constant
+        return loads is None or loads > 1
+
     def verify_(self) -> None:
         count = self.results_.value.data
         if not 0 <= count <= len(self.block.args):

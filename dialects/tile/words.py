@@ -203,6 +203,15 @@ class Grain(Word):
 
 Words = tuple[Word, ...]
 
+
+def shared_by(words: Words) -> int | None:
+    """The points of the iteration space for each worker; None where workers share nothing."""
+    teams = (x for x in words if isinstance(x, Split) or (isinstance(x, Block) and x.team))
+    if next(teams, None) is None:
+        return None
+    return next((max(word.elements, 1) for word in words if isinstance(word, Grain)), None)
+
+
 WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (

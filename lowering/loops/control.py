@@ -203,8 +203,9 @@ class ControlLowering(ABC):
 
     def _loads(self, op: Operation) -> Index:
         """For how many workers an op has work enough."""
-        loads = loads_of_tiles(op) if isinstance(op, TilesOp) else loads_of(cast("KernelOp", op))
-        return self.b.dim(loads)
+        if isinstance(op, TilesOp):
+            return self.b.dim(loads_of_tiles(op))
+        return self.b.dim(loads_of(cast("KernelOp | CallOp", op)))
 
     # ops --------------------------------------------------------------------------------------
 

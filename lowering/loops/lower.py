@@ -177,7 +177,9 @@ class EntryLowering(TilesLowering):
         """Whether workers share what an op does."""
         if isinstance(op, TilesOp):
             return op.spreads
-        return isinstance(op, KernelOp) and op.unwritten is None and is_dealt(op)
+        if isinstance(op, KernelOp) and op.unwritten is not None:
+            return False
+        return isinstance(op, KernelOp | CallOp) and is_dealt(op)
 
     def _is_strided(self, argument: int) -> bool:
         attributes = self.function.arg_attrs
@@ -437,7 +439,7 @@ class EntryLowering(TilesLowering):
             call = partial(self._call, kernel, arguments)
             if kernel.dealt and self.team is not None:
                 call(*self.team)
-            elif kernel.dealt and isinstance(op, KernelOp):
+            elif kernel.dealt:
                 self.b.region(self.context, self._workers(self._loads(op)), call)
             else:
                 self._alone(call)

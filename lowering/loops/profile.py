@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import abi
@@ -16,24 +16,20 @@ from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.function import Kernel
 from mlc.lowering.loops.lower import EntryLowering
 
+CLOCK = "mlc.clock"
+"""Attribute of kernels and tile loops that have a clock: its number."""
 
-def lower_profiled(module: ModuleOp, clocks: Mapping[Operation, int]) -> ModuleOp:
+
+def lower_profiled(module: ModuleOp) -> ModuleOp:
     """
     As `lower_to_loops`; kernels and tile loops that have a clock are enclosed in calls of
     `abi.PROFILE_BEGIN` and `abi.PROFILE_END` with its number. What several threads run at the same
     time must have none. Each kernel has a team of its own.
     """
-    function = entry_function(module)
-    return _ProfiledLowering(module, function, clocks).lower()
+    return _ProfiledLowering(module, entry_function(module)).lower()
 
 
 class _ProfiledLowering(EntryLowering):
-    def __init__(
-        self, module: ModuleOp, function: func.FuncOp, clocks: Mapping[Operation, int]
-    ) -> None:
-        super().__init__(module, function)
-        self.clocks = clocks
-
     def _body(self) -> None:
         self._block(self.function.body.block)
 
@@ -50,8 +46,9 @@ class _ProfiledLowering(EntryLowering):
         self._stamp(abi.PROFILE_END, op)
 
     def _stamp(self, name: str, op: Operation) -> None:
-        if op not in self.clocks:
+        clock = op.attributes.get(CLOCK)
+        if not isinstance(clock, IntegerAttr):
             return
-        number = self.b.index(self.clocks[op])
+        number = self.b.index(clock.value.data)
         properties = {"callee": SymbolRefAttr(name)}
         self.b.add_op(func.CallOp.create(operands=[number], properties=properties))

@@ -45,7 +45,7 @@ def scratch_of(kernel: KernelOp) -> tuple[Scratch, ...]:
         Scratch(
             memory_type(view_of(op.result).dtype),
             product(view_of(op.result).shape),
-            MANY if op.scope.data == "worker" else Dim.const(1),
+            MANY if op.scope.data == "worker" and kernel.is_dealt else Dim.const(1),
         )
         for op in allocs_of(kernel)
     )
@@ -94,7 +94,7 @@ def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: Cpu
     scratch = scratch_of(op)
     types: list[tuple[Attribute, DictionaryAttr]] = [(par.CONTEXT, NOTHING)]
     types += [(INDEX, NOTHING)] * (
-        len(symbols) + sum(len(view_of(arguments[k]).shape) for k in strided)
+        2 * op.is_dealt + len(symbols) + sum(len(view_of(arguments[k]).shape) for k in strided)
     )
     views: list[tuple[Attribute, DictionaryAttr]] = []
     for k, x in enumerate(arguments):
@@ -133,7 +133,7 @@ def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: Cpu
         tuple(groups(x, view) for x, view in zip(call.inputs, op.inputs, strict=True)),
         groups(call.outs[0], op.outputs[0]),
         scratch,
-        False,
+        op.is_dealt,
     )
 
 
@@ -163,6 +163,8 @@ def _scope(
     """What the function's arguments are."""
     given = iter(block.args)
     context = _named(next(given), "ctx")
+    worker: Index = _named(next(given), "worker") if op.is_dealt else 0
+    workers: Index = _named(next(given), "workers") if op.is_dealt else 1
     for symbol in symbols:
         b.symbols[symbol] = _named(next(given), symbol)
     arguments = op.block.args
@@ -174,7 +176,8 @@ def _scope(
     widest = max(
         (_bytes(x.type) for inner in op.walk() for x in inner.results if _bytes(x.type)), default=4
     )
-    s = TileScope(b, context, target.lanes(8 * widest), {})
+    threads = b.min(workers, b.max(b.dim(op.loads), 1)) if op.is_dealt else 1
+    s = TileScope(b, context, target.lanes(8 * widest), {}, worker, threads, workers)
     inputs = len(op.inputs)
     for k, x in enumerate(op.inputs):
         s.memory[x] = _buffer(b, _named(next(given), x.name_hint), view_of(x), strides.get(k))
@@ -209,19 +212,10 @@ def _named(value: SSAValue, name: str | None) -> SSAValue:
 
 
 def _body(s: TileScope, op: KernelOp) -> None:
-    """The kernel, by its team."""
-
-    def run(thread: Index, threads: Index) -> None:
-        s.thread, s.threads = thread, threads
-        for alloc in allocs_of(op):
-            _place(s, alloc)
-        _block(s, op.block)
-
-    if op.work is None or op.grain is None:
-        run(0, 1)
-        return
-    work = s.b.dim(op.work.data[0])
-    team.parallel(s.b, s.context, work, op.grain.value.data, run)
+    """The kernel, by the workers of a team."""
+    for alloc in allocs_of(op):
+        _place(s, alloc)
+    _block(s, op.block)
 
 
 def _place(s: TileScope, op: AllocOp) -> None:
@@ -250,7 +244,7 @@ def _block(s: TileScope, block: Block) -> None:
             case CaseOp():
                 _case(s, op)
             case BarrierOp():
-                team.barrier(s.b, s.context, s.thread, s.threads)
+                team.barrier(s.b, s.context, s.thread, s.threads, s.workers)
             case FillOp():
                 _fill(s, op)
             case CopyOp():

@@ -31,7 +31,8 @@ class TileScope:
     widest: int  # lanes of a vector of the kernel's widest elements
     sites: dict[Operation, int]
     thread: Index = 0
-    threads: Index = 1
+    threads: Index = 1  # that share the kernel's work
+    workers: Index = 1  # of the team, which all wait
     polls: bool = True  # whether trips that workers share ask if the call is cancelled
     memory: dict[SSAValue, Buffer | ElementsOp] = field(
         default_factory=dict[SSAValue, Buffer | ElementsOp]

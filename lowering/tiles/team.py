@@ -1,4 +1,4 @@
-"""Work for several threads: the region, each one's share, and where they wait or stop."""
+"""Work for the workers of a team: each one's share, and where they wait or stop."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from xdsl.ir import SSAValue
 from mlc.dialects import par
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
-
-
-def parallel(
-    b: LoopBuilder, context: SSAValue, work: Index, grain: int, body: Callable[[Index, Index], None]
-) -> None:
-    """`body(thread, threads)` once per thread, on the caller alone where work repays no more."""
-    if isinstance(work, int) and work < 2 * grain:
-        body(0, 1)
-        return
-    available = b.value(par.ThreadsOp.of(context))
-    b.region(context, b.min(available, b.max(b.div(work, grain), 1)), body)
 
 
 def share(
@@ -39,7 +28,11 @@ def unless_cancelled(b: LoopBuilder, context: SSAValue, body: Callable[[], objec
     b.when(b.negated(stop), body)
 
 
-def barrier(b: LoopBuilder, context: SSAValue, thread: Index, threads: Index) -> None:
-    """The threads wait for each other; where the call must stop, all end here."""
-    if threads != 1:
-        b.wait(context, thread, threads)
+def barrier(
+    b: LoopBuilder, context: SSAValue, thread: Index, threads: Index, workers: Index
+) -> None:
+    """
+    All workers wait for each other, where `threads` of them share something; where the call must
+    stop, all end here.
+    """
+    b.when(b.compare("gt", threads, 1), lambda: b.wait(context, thread, workers))

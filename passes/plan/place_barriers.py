@@ -224,7 +224,7 @@ def _ends_alone(op: KernelOp) -> bool:
 def _may_have_scratch(op: KernelOp) -> bool:
     """Whether a kernel may keep something in the memory that serves each kernel in turn."""
     nest = nest_of(op)
-    packs = op.schedule is not None and op.schedule.data.block_n > 0
+    packs = op.schedule is not None and bool(op.schedule.data.packed)
     if nest is None or packs:
         return True
     return nest.reduction is not None and all(n == Dim.const(1) for n in nest.sizes[: nest.rank])

@@ -29,7 +29,7 @@ from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.memory import StoreOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, view_type
-from mlc.dialects.tile.words import Grain, Words
+from mlc.dialects.tile.words import Words, shared_by
 
 
 @dataclass(frozen=True)
@@ -173,10 +173,10 @@ class _Contraction:
         self.block.add_op(dot)
         self.finish(dot.result)
         self.block.add_op(YieldOp.of())
-        grain = next((x.elements for x in words if isinstance(x, Grain)), None)
+        grain = shared_by(words)
         work = None if grain is None else product(self.sizes.values())
         results = len(self.kernel.outs)
-        program = KernelOp.of(name, Region(self.block), results, work, max(grain or 1, 1))
+        program = KernelOp.of(name, Region(self.block), results, work, grain or 1)
         program.location = self.kernel.location
         return program
 

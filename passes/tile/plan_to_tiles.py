@@ -17,7 +17,6 @@ from xdsl.passes import ModulePass
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.program import entry_function
-from mlc.dialects.shares import TEAM
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
@@ -49,7 +48,6 @@ class PlanToTilesPass(ModulePass):
         known: dict[str, TileKernel] = {}
         for kernel, schedule in list(_kernels(op)):
             _check(kernel)
-            function.attributes.pop(TEAM, None)  # a program has a team of its own
             layouts: list[Layout] = [_layout(x) for x in kernel.inputs]
             key = _structure(kernel, layouts)
             name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
@@ -122,6 +120,7 @@ def _call(kernel: KernelOp, name: str) -> None:
         operands=list(kernel.inputs),
         result_types=[x.type for x in kernel.outs],
         properties={"callee": SymbolRefAttr(name), **kept},
+        attributes=dict(kernel.attributes),
     )
     call.location = kernel.location
     block = kernel.parent

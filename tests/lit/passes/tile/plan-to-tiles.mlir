@@ -2,7 +2,7 @@
 // kernel, and no loop. The list goes with it, but for the grain; other kernels stay.
 // RUN: mlc opt %s -p plan-to-tiles --split-input-file --verify-diagnostics | filecheck %s
 
-// CHECK:       mlc_tile.kernel @[[NAME:contraction_[0-9a-f]+]](%x: !mlc_tile.view<"M"x512xf32, strided>, %w: !mlc_tile.view<512x4096xf32>, %bias: !mlc_tile.view<4096xf32>) -> (%y: !mlc_tile.view<"M"x4096xf32>) workers("2097152*M" by 4096) attributes {schedule = #mlc.schedule<[block(n, 3072), register(m 12, n 32)]>} {
+// CHECK:       mlc_tile.kernel @[[NAME:contraction_[0-9a-f]+]](%x: !mlc_tile.view<"M"x512xf32, strided>, %w: !mlc_tile.view<512x4096xf32>, %bias: !mlc_tile.view<4096xf32>) -> (%y: !mlc_tile.view<"M"x4096xf32>) workers("2097152*M" by 4096) attributes {schedule = #mlc.schedule<[block(n, 3072, team), register(m 12, n 32)]>} {
 // CHECK-NEXT:    %0 = mlc_tile.elements at(%1, %2) : !mlc_tile.view<"M"x512xf32> {
 // CHECK-NEXT:      %3 = mlc_tile.read %x[%1, %2] : tensor<f32>
 // CHECK-NEXT:      %p = mlc.abs %3 : tensor<f32>
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<?x512xf32, #mlc.dims<"M", 512>> {mlc.layout = "genera
     %wide = mlc.broadcast "n->mn" %c : tensor<4096xf32> -> tensor<?x4096xf32, #mlc.dims<"M", 4096>>
     %t = mlc.add %s, %wide : tensor<?x4096xf32, #mlc.dims<"M", 4096>>
     mlc.yield %t : tensor<?x4096xf32, #mlc.dims<"M", 4096>>
-  } {schedule = #mlc.schedule<[block(n, 3072), register(m 12, n 32), grain(4096)]>, buffers = [#mlc.buffer<out 0>]}
+  } {schedule = #mlc.schedule<[block(n, 3072, team), register(m 12, n 32), grain(4096)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %y : tensor<?x4096xf32, #mlc.dims<"M", 4096>>
 }
 
