@@ -17,14 +17,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import mlc
 import tests.test_every_op as every_op
 from mlc import nn
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import BF16, F16, F32, F64, DType
 from mlc.dialects.numerics import ATTRIBUTE
 from mlc.dialects.target import named_target
+from mlc.dialects.tensor.comparison import MaxOp, MinOp
+from mlc.dialects.tensor.rounding import FmaxOp, FminOp
+from mlc.dialects.tensor.sort import SortOp
 from mlc.frontend.errors import NotSupportedError
+from mlc.runtime.interpret import interpret
 from mlc.runtime.probe import host_target
 from tests.differential.batch import TILED, WAYS, Batch, guarded
 from tests.every_op import native
@@ -135,6 +141,65 @@ def test_every_sum_has_the_bits_of_the_reference(
 ) -> None:
     faults = strict_faults(family, "odd", monkeypatch)
     assert not faults, "\n".join(faults)
+
+
+def signed(dtype: DType, size: int) -> Array:
+    """Zeros of both signs between numbers, infinities and NaN."""
+    values = [-0.0, np.nan, -np.inf, 1.5, -2.25, 0.0, 0.0, -0.0, -0.0, 3.0, np.inf, 0.0]
+    return np.resize(np.array(values, dtype.numpy), size)
+
+
+def judge_of(module: ModuleOp) -> Callable[..., list[Array]]:
+    """The reference of a module as it is now."""
+    kept = module.clone()
+    return lambda *x: list(interpret(kept, x))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_extremes_have_the_zeros_of_the_reference(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0.0 is larger than -0.0, in every lane, whatever stands on the other side."""
+    only_where_it_runs(target)
+    monkeypatch.setattr(native, "host_target", lambda: named_target(target))
+    ops = (MaxOp, MinOp, FmaxOp, FminOp)
+    for dtype in (F16, BF16, F32, F64):
+        arguments = [native.Argument(dtype, (Dim.symbol("n"),))] * 2
+        module = native.function_module(arguments, lambda b, x: [b(op, *x) for op in ops], ["n"])
+        module.attributes[ATTRIBUTE] = StringAttr("strict")
+        judged, signature = judge_of(module), native.signature_of(module)
+        call = native.compile_plan(native.to_plan(module), signature)
+        x, y = signed(dtype, 12 * 12), np.repeat(signed(dtype, 12), 12)
+        got, want = (tuple(v.astype(np.float64) for v in f) for f in (call(x, y), judged(x, y)))
+        assert alike(got, want)
+        # -0.0 beside -0.0, and beside -inf, -2.25 and NaN
+        assert np.signbit(got[2][got[2] == 0]).sum() == 3 * 3 + 2 * 3 * 3
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+def test_negative_zeros_are_sorted_before_zeros(
+    order: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In rows of any length, with the order that NumPy gives everything else."""
+    only_where_it_runs(target)
+    monkeypatch.setattr(native, "host_target", lambda: named_target(target))
+    for dtype in (F16, BF16, F32, F64):
+        module = native.function_module(
+            [native.Argument(dtype, (Dim.symbol("n"),))],
+            lambda b, x: [b(SortOp, *x, order=order)],
+            ["n"],
+        )
+        judged, signature = judge_of(module), native.signature_of(module)
+        call = native.compile_plan(native.to_plan(module), signature)
+        for size in (5, 17, 40, 300):
+            x = signed(dtype, size)
+            got, want = (f(x)[0].astype(np.float64) for f in (call, judged))
+            in_order = np.sort(x.astype(np.float64))[:: 1 if order == "ascending" else -1]
+            np.testing.assert_array_equal(got, in_order)
+            negative = np.signbit(got[got == 0])
+            assert list(negative) == sorted(negative, reverse=order == "ascending")
+            assert alike(got, want)
 
 
 @pytest.mark.slow

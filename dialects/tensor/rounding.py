@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I16, I32, I64, REALS, DType, dtype_of
-from mlc.dialects.tensor.comparison import CompareOp, SelectOp
+from mlc.dialects.tensor.comparison import CompareOp, Extremum, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, MulOp, Unary
@@ -276,21 +276,23 @@ class SignbitOp(Classify):
 
 
 class Numeric(Binary):
-    """fmax or fmin: the other operand where one is NaN."""
+    """fmax or fmin: `EXTREMUM` of the operands, or of the other one twice where one is NaN."""
 
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
-    NUMPY: ClassVar[np.ufunc]
-    WINS: ClassVar[str]
+    EXTREMUM: ClassVar[type[Extremum]]
 
     def reference(self, *operands: Array) -> Array:
-        return same_array(type(self).NUMPY(*operands), self.dtype)
+        x, y = operands
+        if self.dtype.kind == "float":
+            x, y = np.where(np.isnan(x), y, x), np.where(np.isnan(y), x, y)
+        return same_array(type(self).EXTREMUM.COMBINE(x, y), self.dtype)
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
-        lhs, rhs = operands
-        found = b.select(b.compare(type(self).WINS, lhs, rhs, self.dtype), lhs, rhs)
-        if self.dtype.kind != "float":
-            return found
-        return b.select(b.compare("ne", rhs, rhs, self.dtype), lhs, found)
+        x, y = operands
+        if self.dtype.kind == "float":
+            no_x, no_y = (b.compare("ne", v, v, self.dtype) for v in operands)
+            x, y = b.select(no_x, y, x), b.select(no_y, x, y)
+        return b.apply(type(self).EXTREMUM.OPS[self.dtype.kind], x, y)
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:
         """The derivative goes to the operand that is the result, half of it to each at ties."""
@@ -310,8 +312,7 @@ class FmaxOp(Numeric):
     """The larger; NaN only where both are."""
 
     name = "mlc.fmax"
-    NUMPY: ClassVar[np.ufunc] = np.fmax
-    WINS: ClassVar[str] = "ge"
+    EXTREMUM: ClassVar[type[Extremum]] = MaxOp
 
 
 @irdl_op_definition
@@ -319,8 +320,7 @@ class FminOp(Numeric):
     """The smaller; NaN only where both are."""
 
     name = "mlc.fmin"
-    NUMPY: ClassVar[np.ufunc] = np.fmin
-    WINS: ClassVar[str] = "le"
+    EXTREMUM: ClassVar[type[Extremum]] = MinOp
 
 
 ROUNDING: tuple[type[Elementwise], ...] = (

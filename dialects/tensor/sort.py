@@ -31,7 +31,10 @@ ORDERS = ("ascending", "descending")
 
 
 class Sorting(Whole):
-    """The family: along the last axis, stable. NaN is the largest value; -0 and +0 are equal."""
+    """
+    The family: along the last axis, stable. NaN is the largest value; -0 and +0 are equal where
+    positions are told, and where elements are, -0 comes first.
+    """
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, sort(kind='stable')"
     TEMPLATE: ClassVar[WholeTemplate] = "sort"

@@ -234,12 +234,11 @@ class SortNest:
     def by_counting(self, at: Sequence[Position], offset: Index) -> None:
         """The place of each element is the number of elements that come before it."""
         b, lanes, kind = self.b, self.lanes, self.keys.dtype
-        merged = Keys(self.keys.element, self.keys.backwards, merges_zeros=True)
         buffer = self.s.scratch[0]
 
         def fill(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             e = self.s.lanes(lanes, mask)
-            key = merged.of(e, e.fetch(self.op.operands[0], (*at, Position(i, 1))))
+            key = self.keys.of(e, e.fetch(self.op.operands[0], (*at, Position(i, 1))))
             self.store(e, key, buffer, b.add(offset, i))
             return []
 

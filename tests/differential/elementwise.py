@@ -59,12 +59,12 @@ from mlc.dialects.tensor.shape import TransposeOp
 from mlc.dialects.tensor.trigonometry import AsinhOp, AtanOp, CosOp, SincOp, SinOp
 from tests.differential.programs import Program
 from tests.differential.values import INFINITE, Known, Traced, epsilon, fitted, total
-from tests.numerics.judges import FUNCTIONS
+from tests.numerics.judges import FUNCTIONS, OPEN_ZEROS
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
 FROM_ZERO_SIGN = (DivOp, CopysignOp, SignbitOp, Atan2Op, RsqrtOp, PowOp, BitcastOp, FloorDivOp)
 """Ops that tell 0.0 from -0.0."""
-NO_ZERO_SIGN = (Extremum, Numeric, ClampOp, ModOp, RemOp)
+NO_ZERO_SIGN = (*OPEN_ZEROS, ModOp, RemOp)
 """Ops of whose results the sign of a zero is open."""
 INTEGRAL = (FloorOp, CeilOp, RoundOp, TruncOp, SignOp)
 EVERYWHERE: Mapping[type[TensorOp], float] = {

@@ -14,7 +14,6 @@ from mlc.dialects.tensor.comparison import (
     PREDICATES,
     CompareOp,
     ConvertOp,
-    Extremum,
     SelectOp,
     ShareOp,
 )
@@ -31,7 +30,6 @@ from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
-from mlc.dialects.tensor.rounding import Numeric
 from mlc.dialects.tensor.trigonometry import SincOp
 from mlc.runtime.probe import host_target
 from tests.every_op.cases import Build, Case, Operand
@@ -49,7 +47,7 @@ from tests.every_op.values import (
     ordinary,
     specials,
 )
-from tests.numerics.judges import BY_TABLE, FUNCTIONS, Function
+from tests.numerics.judges import BY_TABLE, FUNCTIONS, OPEN_ZEROS, Function
 
 ELEMENTWISE = tuple(op for op in OPS if issubclass(op, Elementwise))
 BOUNDS = BY_TABLE if host_target().has_lane_tables else {}
@@ -104,8 +102,7 @@ def _tolerance(op: type[TensorOp], dtype: DType) -> Tolerance:
     judged = _judged(op, dtype)
     if judged is not None:
         return judged
-    # IEEE 754-2019 leaves max(0.0, -0.0) open; NumPy's depends on the length of the array
-    return Exact(signed_zero=not issubclass(op, Extremum | Numeric | ClampOp))
+    return Exact(signed_zero=not issubclass(op, OPEN_ZEROS))
 
 
 def elementwise(

@@ -20,12 +20,17 @@ import numpy as np
 
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.target.known import named_target
+from mlc.dialects.tensor.bitwise import ClampOp
+from mlc.dialects.tensor.comparison import Extremum
+from mlc.dialects.tensor.rounding import Numeric
 from mlc.passes.loop.expand_math import ExpandMathPass
 from tests.emitted import bound, compile_module, loops_context, parse_loops
 
 Array = np.ndarray[Any, Any]
 FORMATS: dict[str, type[np.floating[Any]]] = {"f32": np.float32, "f64": np.float64}
 LANES = 8
+OPEN_ZEROS = (Extremum, Numeric, ClampOp)
+"""Ops of whose results numerics "strict" alone fixes the sign of a zero: docs/numerics.md."""
 
 
 @dataclass(frozen=True)
