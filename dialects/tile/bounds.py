@@ -66,9 +66,37 @@ def _is_below(
         return False
     least = [Dim.const(0)] if signs == {-1} else None
     for most in least or _largest(atom, letters, named):
-        if _is_below(renamed(at, {atom: most}), letters, named, size, depth - 1):
+        if _is_below(_exact(renamed(at, {atom: most}), named), letters, named, size, depth - 1):
             return True
     return False
+
+
+def _exact(at: Dim, named: Positions) -> Dim:
+    """An expression without quotients that come out even and are multiplied by their divisor."""
+    total = Dim.const(0)
+    for monomial, coefficient in at.terms:
+        atom = monomial[0] if len(monomial) == 1 else None
+        if isinstance(atom, FloorDiv) and coefficient % atom.divisor == 0:
+            part = _whole_part(atom, named)
+            if part is not None:
+                total = total + part * (coefficient // atom.divisor)
+                continue
+        total = total + Dim(((monomial, coefficient),))
+    return total
+
+
+def _whole_part(at: FloorDiv, named: Positions) -> Dim | None:
+    """What a division rounds down to, times the divisor: where only a number is left over."""
+    whole, rest = Dim.const(0), 0
+    for monomial, coefficient in at.numerator.terms:
+        term = Dim(((monomial, coefficient),))
+        if not monomial:
+            rest += coefficient
+        elif multiple(term, named) % at.divisor:
+            return None
+        else:
+            whole = whole + term
+    return whole + rest // at.divisor * at.divisor
 
 
 def _rank(named: Positions, atom: str) -> tuple[int, int]:

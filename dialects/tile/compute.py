@@ -26,6 +26,7 @@ from xdsl.traits import MemoryReadEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tile.access import parse_access, print_access
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, check_positions, parse_value
@@ -48,6 +49,7 @@ class Product(IRDLOperation):
     via = opt_prop_def(StringAttr)
     prefetch = opt_prop_def(ArrayAttr[IntegerAttr])
     clamp = opt_prop_def(StringAttr)  # letters of the result
+    zero = opt_prop_def(IntegerAttr)  # what stands for 0 in the lhs
     lhs = operand_def(ViewType | FragType)
     rhs = operand_def(ViewType | FragType)
     init = opt_operand_def(FragType | TokenType)
@@ -163,6 +165,12 @@ class Product(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: clamp {self.clamp.data}; expected letters of the result"
             )
+        if self.zero is not None and not (
+            _dtype_of(self.lhs).is_integer and self.tile.dtype.is_integer
+        ):
+            raise VerifyException(
+                f"{self.name}: zero({self.zero.value.data}) of {self.lhs.type}; expected integers"
+            )
         if self.init is not None and self.init.type != self.result.type:
             raise VerifyException(
                 f"{self.name}: sums begin with {self.init.type}; expected {self.result.type}"
@@ -185,6 +193,8 @@ class Product(IRDLOperation):
             printer.print_string(f" via {self.via.data}")
         if self.clamp is not None:
             printer.print_string(f" clamp({', '.join(self.clamp.data)})")
+        if self.zero is not None:
+            printer.print_string(f" zero({self.zero.value.data})")
         if self.prefetch is not None:
             ahead = ", ".join(str(n.value.data) for n in self.prefetch)
             printer.print_string(f" prefetch({ahead})")
@@ -208,6 +218,10 @@ class Product(IRDLOperation):
             clamped = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, parser.parse_identifier
             )
+        zero: int | None = None
+        if parser.parse_optional_keyword("zero"):
+            with parser.in_parens():
+                zero = parser.parse_integer(allow_boolean=False)
         if parser.parse_optional_keyword("prefetch"):
             ahead = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
@@ -220,8 +234,16 @@ class Product(IRDLOperation):
             letters, lhs, rhs, over, values, kind,
             init=init, via=via, prefetch=ahead, clamp="".join(clamped),
         )  # fmt: skip
+        if zero is not None:
+            op.properties["zero"] = IntegerAttr(zero, i64)
         op.attributes |= attributes
         return op
+
+
+def _dtype_of(operand: SSAValue) -> DType:
+    kind = operand.type
+    assert isinstance(kind, ViewType | FragType)
+    return kind.dtype
 
 
 @irdl_op_definition
@@ -231,7 +253,8 @@ class DotOp(Product):
     result's dtype: sums begin with `init`, or with 0. Operands are read where they lie, or are
     fragments. Elements outside a view are 0; along letters after `clamp` they are the last ones
     again. `via` names the intrinsic row that computes it, `prefetch` how many steps ahead each
-    operand is prefetched.
+    operand is prefetched. After `zero(128)` elements of the lhs are that much more than what they
+    stand for: the row of unsigned by signed integers multiplies signed ones so.
 
     ```mlir
     %s = mlc_tile.dot "km,kn->mn" %ap[%r floordiv 12], %bp[%j floordiv 32] over (k 256) via fma

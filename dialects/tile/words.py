@@ -17,6 +17,8 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 _LARGEST = 2**31 - 1
+PACKED = ("f32", "bf16", "f16", "i8", "u8", "i16", "i32")
+"""What elements may become where they are packed."""
 
 
 def _number(*, least: int = 1, most: int = _LARGEST, default: int | None = None) -> Any:
@@ -32,6 +34,11 @@ def _named(*, most: int = 4096, default: int | None = None) -> Any:
 def _one_of(*choices: str) -> Any:
     """One of a few words: ``edge(m, clamp)``."""
     return field(metadata={"choices": choices})
+
+
+def _dtype() -> Any:
+    """The name of a dtype, left out where it is that of what is copied."""
+    return field(default="", metadata={"choices": ("", *PACKED)})
 
 
 def _field(metadata: dict[str, Any], default: int | None) -> Any:
@@ -66,7 +73,8 @@ class Word:
                 )
             if choices is not None and value not in choices:
                 raise VerifyException(
-                    f"schedule: {self}: {f.name} = {value}; expected {' or '.join(choices)}"
+                    f"schedule: {self}: {f.name} = {value}; expected "
+                    + " or ".join(filter(None, choices))
                 )
 
 
@@ -97,12 +105,14 @@ class Pack(Word):
     """
     A copy of the factor's block into panels of so many rows (of `a`) or columns (of `b`), summed
     index by summed index, `group` of them side by side; one for the team, or one for each worker.
+    Elements become `dtype`, which holds their values; of `a` as u8 those of i8 with 128 added.
     """
 
     NAME = "pack"
     operand: str = _one_of("a", "b")
     panels: int = _named()
     group: int = _named(most=16, default=1)
+    dtype: str = _dtype()
     team: bool = False
 
 
@@ -291,6 +301,7 @@ def _form(f: Field[Any]) -> str:
     if _is_flag(f):
         return f"[{f.name}]"
     if choices := f.metadata.get("choices"):
-        return "|".join(choices)
+        shown = "|".join(filter(None, choices))
+        return shown if f.default is MISSING else f"[{shown}]"
     shown = f"{f.name} N" if _is_named(f) else f.name.upper() if f.type == "int" else f.name
     return shown if f.default is MISSING else f"[{shown}]"

@@ -20,10 +20,11 @@ from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, run_elements
 from mlc.lowering.tiles.fragment import Fragment, waits
+from mlc.lowering.tiles.rows import GROUPED, lower_grouped
 from mlc.lowering.tiles.scope import TileScope
 
 ROWS = ("fma", "mul_add")
-"""The intrinsic rows that a product is lowered to."""
+"""The rows that multiply single elements, in vectors."""
 NO_UNROLL: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
 
 
@@ -45,10 +46,10 @@ def _sizes(axes: Sequence[str], kind: FragType) -> dict[str, tuple[Dim, ...]]:
 def lower_dot(s: TileScope, op: DotOp) -> None:
     """Vectors of sums that a loop over the summed letters carries."""
     kind, words = frag_of(op.result), op.words
-    if op.via is not None and op.via.data not in ROWS:
+    if op.via is not None and op.via.data not in (*ROWS, *GROUPED):
         raise MlcError(
             f"tiles to loops: {op.name}: via {op.via.data} is not lowered yet; expected one of "
-            + ", ".join(ROWS)
+            + ", ".join((*ROWS, *GROUPED))
         )
     axes = ["".join(axis) for axis in words.result]
     for value in (op.lhs, op.rhs):
@@ -61,6 +62,9 @@ def lower_dot(s: TileScope, op: DotOp) -> None:
         Access.of(view, at, op.positions, letters, clamp)
         for view, at in zip((op.lhs, op.rhs), op.where(), strict=True)
     )
+    if op.via is not None and op.via.data in GROUPED:
+        s.fragments[op.result] = lower_grouped(s, op, left, right)
+        return
     product = _Product(s, op, left, right, axes, summed)
     s.fragments[op.result] = Fragment.of(kind.shape, product.lanes, product.sums())
 

@@ -14,12 +14,7 @@ from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.team import share
 
 
-def lower_copy(s: TileScope, op: CopyOp) -> None:
-    """The whole copy, or a worker's share of it."""
-    _Copy(s, op).run()
-
-
-class _Copy:
+class Copy:
     """One copy on its way down."""
 
     def __init__(self, s: TileScope, op: CopyOp) -> None:
@@ -59,7 +54,7 @@ class _Copy:
             return
         size = self.s.least(self.op.extents[c].data, self.op.positions)
         low, high = 0, size
-        if self.op.deal is not None and k == 0:
+        if self.op.deal is not None and c == self.op.deal.data:
             low, high = share(b, size, self.s.thread, self.s.threads)
 
         def trip(i: Index) -> None:

@@ -31,8 +31,8 @@ from mlc.lowering.loops.function import NOALIAS, NOTHING, READONLY, Kernel, Scra
 from mlc.lowering.tiles import team
 from mlc.lowering.tiles.access import Access, put
 from mlc.lowering.tiles.compute import lower_fragment
-from mlc.lowering.tiles.copy import lower_copy
 from mlc.lowering.tiles.fragment import Fragment
+from mlc.lowering.tiles.groups import lower_copy
 from mlc.lowering.tiles.scope import TileScope
 
 MANY = Dim.const(1 << 16)

@@ -100,7 +100,8 @@ def _row_fault(op: DotOp, via: str, target: CpuTarget) -> str | None:
     m, n, _ = row.shape
     if rows % m or columns % n:
         return f"a tile of {rows}x{columns} by {via}, which makes {m}x{n} at a time"
-    if not fits_registers(row, rows // m, columns // n, target):
+    shifted = op.zero is not None
+    if not fits_registers(row, rows // m, columns // n, target, shifted=shifted):
         return f"a tile of {rows}x{columns} by {via} does not fit into the registers"
     return _group_fault(op, row)
 

@@ -22,6 +22,7 @@ from mlc.dialects.tile.words import Block, Edge, Pack, Register, Split, Via, Wor
 from mlc.passes.tile.predict import (
     Prediction,
     Problem,
+    is_shifted,
     predict,
     step_cycles,
     usable_rows,
@@ -90,27 +91,40 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
 
 
 def register_tiles(
-    row: Intrinsic, target: CpuTarget, m: int, n: int, *, apart: bool = True
+    row: Intrinsic,
+    target: CpuTarget,
+    m: int,
+    n: int,
+    *,
+    apart: bool = True,
+    shifted: bool = False,
 ) -> tuple[tuple[int, int], ...]:
     """The best (rows, columns) of results in registers, by cycles; what lies outside is counted."""
     found: list[tuple[float, int, tuple[int, int]]] = []
     for rows in range(1, MOST_ROWS + 1):
         for columns in range(1, WIDEST + 1):
-            if not fits_registers(row, rows, columns, target):
+            if not fits_registers(row, rows, columns, target, shifted=shifted):
                 continue
             tile = rows * row.shape[0], columns * row.shape[1]
             computed = ceil(m / tile[0]) * ceil(n / tile[1])
-            cycles = computed * step_cycles(row, rows, columns, target, apart=apart)
+            each = step_cycles(row, rows, columns, target, apart=apart, shifted=shifted)
+            cycles = computed * each
             found.append((cycles, rows * columns, tile))
     return tuple(tile for _, _, tile in sorted(found)[:TILES])
 
 
-def fits_registers(row: Intrinsic, rows: int, columns: int, target: CpuTarget) -> bool:
-    """Whether the sums and one step's operands fit: of a, one at a time where it is repeated."""
+def fits_registers(
+    row: Intrinsic, rows: int, columns: int, target: CpuTarget, *, shifted: bool = False
+) -> bool:
+    """
+    Whether the sums and one step's operands fit: of a, one at a time where it is repeated; where
+    its elements are shifted, sums of what they are too much as well.
+    """
     if row.in_tiles:
         return rows * columns + rows + columns <= TILE_REGISTERS
     lhs = 1 if row.shape[0] == 1 else rows
-    return rows * columns + columns + lhs <= target.num_vector_registers
+    beyond = columns + 1 if shifted else 0
+    return rows * columns + columns + lhs + beyond <= target.num_vector_registers
 
 
 # what each route offers
@@ -142,9 +156,9 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
         rows = _rounded(target.l2_bytes // 4 // (depth * item), tile.m, problem.m)
         if team:
             rows = min(rows, _share(problem.m, tile.m, problem.threads))
-        pack_b = Pack("b", tile.n, row.group, team=team)
+        pack_b = _packed("b", tile.n, row, problem, team=team)
         inner = (Block("m", rows, team=True),) if team else _whole("m", rows, problem.m)
-        pack_a = (Pack("a", tile.m, row.group),) if packed else ()
+        pack_a = (_packed("a", tile.m, row, problem),) if packed else ()
         most = {_l3_bytes(target) // 4 // (depth * item)}  # a block of b in level 3
         if depth < problem.k:  # or with its sums, which come again, in level 2
             most.add(target.l2_bytes // 2 // ((depth + problem.m) * item))
@@ -192,7 +206,11 @@ def _tiles_and_depths(
     """Instruction, register tile, block of the summed axis, and whether a is packed."""
     for row in usable_rows(problem.dtypes, target):
         for packed in (False, True) if _a_in_place(problem, row) else (True,):
-            for m, n in register_tiles(row, target, problem.m, problem.n, apart=not packed):
+            tiles = register_tiles(
+                row, target, problem.m, problem.n,
+                apart=not packed, shifted=is_shifted(row, problem.dtypes[0]),
+            )  # fmt: skip
+            for m, n in tiles:
                 fitting = target.l1d_bytes // (n * _item(row)) // 64 * 64  # a panel in level 1
                 depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
                 for depth in sorted(depths | {min(problem.k, 1024)}):
@@ -209,6 +227,16 @@ def _ending(problem: Problem, row: Intrinsic, tile: Register) -> Words:
     if problem.k % row.shape[2]:
         edges.append(Edge("k", "pack"))
     return (tile, Via(row.name), *edges)
+
+
+def _packed(
+    operand: str, panels: int, row: Intrinsic, problem: Problem, *, team: bool = False
+) -> Pack:
+    """Panels for an instruction, in its dtype."""
+    which = "ab".index(operand)
+    wanted = row.dtypes[which]
+    dtype = "" if wanted == problem.dtypes[which] else wanted
+    return Pack(operand, panels, row.group, dtype, team=team)
 
 
 def _whole(axis: str, step: int, extent: int) -> Words:
@@ -254,6 +282,7 @@ def _in_place(problem: Problem, row: Intrinsic) -> bool:
 
 def _a_in_place(problem: Problem, row: Intrinsic) -> bool:
     """Whether a is read as it lies: element by element, groups side by side, or rows of a tile."""
-    whole = row.in_tiles or row.shape[0] == 1
-    same = problem.a_unit == "k" and problem.dtypes[0] == row.dtypes[0]
-    return row.group == 1 or (whole and same)
+    if problem.dtypes[0] != row.dtypes[0]:
+        return False
+    whole = (row.in_tiles or row.shape[0] == 1) and problem.k % row.group == 0
+    return row.group == 1 or (whole and problem.a_unit == "k")

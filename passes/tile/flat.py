@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
+from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tile.words import Block, Edge, Pack, Register, Via, Word, Words
 from mlc.passes.tile.predict import Problem
@@ -37,8 +38,10 @@ def _refused(problem: Problem, word: Word, packs: bool, cut: Sequence[str]) -> s
             return None
         case Pack(operand="a"):
             return "a is read where it lies"
-        case Pack(group=group):
-            return None if group == 1 else "summed indices lie one by one in a panel"
+        case Pack(group=group) if group > 1:
+            return "summed indices lie one by one in a panel"
+        case Pack():
+            return None
         case Register(n=columns) if not packs and problem.n > columns:
             return f"b is read in place where one tile holds all its columns, and n = {problem.n}"
         case Register():
@@ -81,7 +84,8 @@ def words_of(problem: Problem, schedule: Schedule) -> Words | None:
         )
         if left
     ]  # fmt: skip
-    end: Words = (Register(s.tile_m, s.tile_n), Via("fma"), *edges)
+    row = "mul_add" if named_dtype(problem.dtypes[2]).is_integer else "fma"
+    end: Words = (Register(s.tile_m, s.tile_n), Via(row), *edges)
     rows = ceil(ceil(problem.m / s.tile_m) / problem.threads) * s.tile_m
     if not s.block_n:
         return (Block("m", rows, team=True), *end) if team else end

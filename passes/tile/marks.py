@@ -32,6 +32,8 @@ def prefetch(kernel: KernelOp, word: Prefetch) -> None:
 def edge(kernel: KernelOp, word: Edge) -> None:
     """`clamp`: the last element again; masks and zeros in panels are how the rest is read."""
     dot = dot_of(kernel)
+    if word.how == "pack" and word.axis in dot.summed:
+        return
     if word.axis not in axes_of(dot) or word.how == "narrow":
         raise MlcError(f"tiles: {word}: expected clamp, mask or pack of an axis of the result")
     if word.how == "clamp":

@@ -10,17 +10,21 @@ pack(b, panels 32, team)
     barrier
     dot … %p[n floordiv 32, k, n mod 32] …
 ```
+
+With `group 2`, for an instruction that takes summed elements in pairs, the summed axis is split:
+panels are "(kc)(Jn) -> Jknc", and the product runs over groups k and places c in them.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.compute import DotOp
-from mlc.dialects.tile.control import BarrierOp, ForOp
+from mlc.dialects.tile.control import BarrierOp
 from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,
     Positions,
@@ -33,7 +37,8 @@ from mlc.dialects.tile.memory import AllocOp
 from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.types import view_of, view_type
 from mlc.dialects.tile.words import Pack
-from mlc.passes.tile.cut import dot_of, left_of, size_of
+from mlc.passes.tile.cut import dot_of, left_of
+from mlc.passes.tile.panels import PLACE, deepest, group_depth, in_dtype
 
 
 def pack(kernel: KernelOp, word: Pack) -> None:
@@ -41,57 +46,58 @@ def pack(kernel: KernelOp, word: Pack) -> None:
     dot = dot_of(kernel)
     which = ("a", "b").index(word.operand)
     axis = "mn"[which]
-    if word.group != 1:
-        raise MlcError(f"tiles: {word}: groups are not packed yet; expected no group")
+    summed = group_depth(dot, word)
     view, at = ((dot.lhs, dot.lhs_at), (dot.rhs, dot.rhs_at))[which]
-    if letters_in(at.data) != frozenset((axis, "k")):
+    if letters_in(at.data) != frozenset((axis, *summed)):
         raise MlcError(
             f"tiles: {word}: the factor has the axes {', '.join(sorted(letters_in(at.data)))};"
-            f" expected {axis} and k alone: block the others first"
+            f" expected {axis} and {', '.join(summed)} alone: block the others first"
         )
-    (width, left), (depth, below) = (left_of(dot, c) for c in (axis, "k"))
+    width, left = left_of(dot, axis)
     if width.constant is None:
         raise MlcError(
             f"tiles: {word}: the size of {axis} is {width}; expected a number: block it first"
         )
-    count = -(-width.constant // word.panels)
-    element = view_of(view).element
-    capacity = size_of(dot, "k").data[0] if below is None else _step(dot)
-    alloc = AllocOp.of(
-        "team" if word.team else "worker",
-        view_type(element, (Dim.const(count), capacity, Dim.const(word.panels))),
-    )
+    source = in_dtype(dot, view, word)
+    place = PLACE if PLACE in dot.summed else ""
+    along = summed.removesuffix(place) + axis + place
+    extents = {axis: Dim.const(word.panels), **{c: deepest(dot, c) for c in summed}}
+    shape = (Dim.const(-(-width.constant // word.panels)), *(extents[c] for c in along))
+    kind = view_type(view_of(source).element, shape)
+    alloc = AllocOp.of("team" if word.team else "worker", kind)
+    alloc.result.name_hint = f"packed_{word.operand}"
     named = Positions()
-    inner = {f".{axis}": letter("J") * word.panels + letter(axis)}
-    source = tuple(renamed(dim, inner) for dim in named.moved(at.data, dot.positions))
+    parts = {f".{axis}": letter("J") * word.panels + letter(axis)}
     sizes: Over = (
         ("J", _ceiling(width if left is None else named.of(left), word.panels)),
-        ("k", ExpressionsAttr((depth if below is None else named.of(below),))),
+        *((c, ExpressionsAttr(named.moved(x.data, dot.positions))) for c, x in dot.over.data),
     )
+    from_ = tuple(renamed(dim, parts) for dim in named.moved(at.data, dot.positions))
+    depth = f"{summed[:-2]}({summed[-2:]})" if place else summed
     copy = CopyOp.of(
-        (view, ExpressionsAttr(source)), (alloc.result, ExpressionsAttr(())),
-        f"k(J{axis}) -> Jk{axis}", named.values, over=sizes, deal="J" if word.team else None,
+        (source, ExpressionsAttr(from_)), (alloc.result, ExpressionsAttr(())),
+        f"{depth}(J{axis}) -> J{along}", named.values,
+        over=sizes, deal="J" if word.team else None,
     )  # fmt: skip
     _place(kernel, dot, alloc, copy)
-    name = letter(axis)
-    panel = name // word.panels
-    packed = ExpressionsAttr((panel, letter("k"), name - panel * word.panels))
+    panel = letter(axis) // word.panels
+    inside = letter(axis) - panel * word.panels
+    packed = (panel, *(inside if c == axis else letter(c) for c in along))
     dot.operands = [alloc.result if k == which else x for k, x in enumerate(dot.operands)]
-    dot.properties[("lhs_at", "rhs_at")[which]] = packed
+    dot.properties[("lhs_at", "rhs_at")[which]] = ExpressionsAttr(packed)
+    _forget(view)
 
 
 def _ceiling(width: Dim, panels: int) -> ExpressionsAttr:
     return ExpressionsAttr(((width + (panels - 1)) // panels,))
 
 
-def _step(dot: DotOp) -> Dim:
-    """How deep a block of the summed axis is at most."""
-    name = next(iter(dot.summed["k"].data[0].symbols()))
-    value: SSAValue = dot.positions[int(name[1:])]
-    owner = value.owner
-    loop = owner.parent_op() if not isinstance(owner, Operation) else None
-    assert isinstance(loop, ForOp)
-    return Dim.const(loop.loops[0].step)
+def _forget(view: SSAValue) -> None:
+    """Takes away what was computed where it was read, and is read no more."""
+    op = view.owner
+    if isinstance(op, ElementsOp) and not op.result.uses:
+        op.detach()
+        op.erase()
 
 
 def _place(kernel: KernelOp, dot: DotOp, alloc: AllocOp, copy: CopyOp) -> None:
@@ -106,4 +112,3 @@ def _place(kernel: KernelOp, dot: DotOp, alloc: AllocOp, copy: CopyOp) -> None:
     if copy.deal is not None:
         block.insert_op_before(BarrierOp.create(), copy)
         block.insert_op_after(BarrierOp.create(), copy)
-    alloc.result.name_hint = f"packed_{'ab'[copy.letters.data.endswith('n')]}"

@@ -136,8 +136,13 @@ _WIDER = {"f16": ("f32",), "bf16": ("f32",), "i8": ("i16", "i32"), "u8": ("i16",
 
 def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
     wanted = row.dtypes[operand]
-    moved = row.name == "dot_u8s8" and operand == 0 and dtype == "i8"  # by 128, and corrected
-    return wanted == dtype or wanted in _WIDER.get(dtype, ()) or moved
+    shifted = operand == 0 and is_shifted(row, dtype)
+    return wanted == dtype or wanted in _WIDER.get(dtype, ()) or shifted
+
+
+def is_shifted(row: Intrinsic, lhs: str) -> bool:
+    """Whether signed bytes are packed as unsigned ones, 128 more, and sums lose that again."""
+    return row.dtypes[0] == "u8" and row.dtypes[1] == lhs == "i8"
 
 
 def _one(words: Words, kind: type[_W]) -> _W:
@@ -218,7 +223,8 @@ class _Walk:
         rows, columns = step_shape(self.row, self.tile)
         apart = "a" not in self.packed
         loads = rows + columns + (row_addresses(self.row, rows) if apart else 0)
-        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
+        shifted = is_shifted(self.row, self.problem.dtypes[0])
+        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart, shifted=shifted)
         return steps, rows * columns, cycles, loads
 
     def load_bytes(self) -> float:
@@ -362,14 +368,20 @@ def row_addresses(row: Intrinsic, rows: int) -> int:
 
 
 def step_cycles(
-    row: Intrinsic, rows: int, columns: int, target: CpuTarget, *, apart: bool
+    row: Intrinsic,
+    rows: int,
+    columns: int,
+    target: CpuTarget,
+    *,
+    apart: bool,
+    shifted: bool = False,
 ) -> float:
     """
     Cycles of one step of a register tile: multiplying, loading, or waiting for the sums. `apart`: a
-    is read in place, each row by an address of its own.
+    is read in place, each row by an address of its own. `shifted`: as if there were a row more.
     """
     ports = 1 if row.in_tiles else target.fma_ports
     each = TILE_LOAD_CYCLES if row.in_tiles else 1 / LOADS_PER_CYCLE
     loading = (rows + columns + (row_addresses(row, rows) if apart else 0)) * each
-    multiplying = rows * columns / (row.starts_per_cycle * ports)
+    multiplying = (rows + shifted) * columns / (row.starts_per_cycle * ports)
     return max(multiplying + loading * LOAD_SHARE, loading, float(row.latency_cycles))

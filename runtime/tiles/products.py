@@ -44,6 +44,16 @@ def _in_turn(c: Array, a: Array, b: Array) -> Array:
     return c
 
 
+def shifted(by: Multiply, zero: int) -> Multiply:
+    """As `by`, of elements of a that are `zero` more than what they stand for."""
+
+    def multiply(c: Array, a: Array, b: Array) -> Array:
+        beyond = b.sum(axis=0, dtype=c.dtype) * np.asarray(zero, c.dtype)
+        return by(c, a, b) - beyond
+
+    return multiply
+
+
 def product(
     letters: tuple[str, str, str], summed: str, start: Array, a: Array, b: Array, by: Multiply
 ) -> Array:

@@ -22,7 +22,7 @@ from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
 from mlc.runtime.tiles.elements import elements
 from mlc.runtime.tiles.memory import Access, Computed, Memory, whole
 from mlc.runtime.tiles.places import along, bound_of, compared, value_of
-from mlc.runtime.tiles.products import Multiply, multiplication, product, reduced, scanned
+from mlc.runtime.tiles.products import Multiply, multiplication, product, reduced, scanned, shifted
 from mlc.runtime.tiles.team import Team
 
 Array = NDArray[Any]
@@ -233,7 +233,8 @@ class Registers:
 def _multiplication(op: Product) -> Multiply:
     kinds = (op.lhs.type, op.rhs.type, op.tile)
     a, b, c = (kind.dtype for kind in kinds if isinstance(kind, ViewType | FragType))
-    return multiplication(None if op.via is None else op.via.data, (a, b, c))
+    by = multiplication(None if op.via is None else op.via.data, (a, b, c))
+    return by if op.zero is None else shifted(by, op.zero.value.data)
 
 
 def _letters(axes: Any, shape: Sequence[int]) -> str:

@@ -226,6 +226,13 @@ mlc_tile.kernel @clamp(%x: !mlc_tile.view<4x8xf32>, %y: !mlc_tile.view<8x4xf32>)
 
 // -----
 
+mlc_tile.kernel @zero(%x: !mlc_tile.view<4x8xf32>, %y: !mlc_tile.view<8x4xf32>) -> () {
+  // CHECK: mlc_tile.dot: zero(128) of !mlc_tile.view<4x8xf32>; expected integers
+  %s = mlc_tile.dot "mk,kn->mn" %x, %y over (k 8) zero(128) : !mlc_tile.frag<4x4xf32>
+}
+
+// -----
+
 mlc_tile.kernel @alone(%x: !mlc_tile.view<4x8xf32>, %y: !mlc_tile.view<8xf32>) -> () {
   // CHECK: mlc_tile.dot: letter n stands in the result alone
   %s = mlc_tile.dot "mk,k->mn" %x, %y over (k 8) : !mlc_tile.frag<4x4xf32>

@@ -62,6 +62,41 @@ mlc_tile.kernel @packed(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x
   mlc_tile.store %s, %y[m, n] as "mn"
 }
 
+// pack with groups: an instruction takes four summed bytes at once. What only widens goes, and the
+// lhs is unsigned, 128 more than it stands for.
+// CHECK-LABEL: @bytes(
+// CHECK-NEXT:    %packed_a = mlc_tile.alloc worker : !mlc_tile.view<4x64x12x4xui8>
+// CHECK-NEXT:    %packed_b = mlc_tile.alloc team : !mlc_tile.view<16x64x32x4xi8>
+// CHECK-NEXT:    mlc_tile.barrier
+// CHECK-NEXT:    mlc_tile.copy %w[c + 4*k, 32*J + n] -> %packed_b "(kc)(Jn) -> Jknc" over (J 16, k 64, c 4) deal(team, J)
+// CHECK:         mlc_tile.for %m in "M" step 48 as %m_left deal(team) {
+// CHECK-NEXT:      %[[SHIFTED:.+]] = mlc_tile.elements at(%[[I:.+]], %[[K:.+]]) : !mlc_tile.view<"M"x256xui8> {
+// CHECK-NEXT:        %[[E:.+]] = mlc_tile.read %x[%[[I]], %[[K]]] : tensor<i8>
+// CHECK-NEXT:        %[[LOW:.+]] = mlc.constant dense<-128> : tensor<i8>
+// CHECK-NEXT:        %[[T:.+]] = mlc.add %[[E]], %[[LOW]] : tensor<i8>
+// CHECK-NEXT:        mlc.convert %[[T]] : tensor<i8> -> tensor<ui8>
+// CHECK:           mlc_tile.copy %[[SHIFTED]][%m + 12*J + m, c + 4*k] -> %packed_a "(kc)(Jm) -> Jkmc" over (J (%m_left + 11) floordiv 12, k 64, c 4)
+// CHECK-NEXT:      mlc_tile.dot "mkc,kcn->mn" %packed_a[m floordiv 12, k, (m) mod 12, c], %packed_b[n floordiv 32, k, (n) mod 32, c] over (k 64, c 4) zero(128) : !mlc_tile.frag<48x512xi32>
+mlc_tile.kernel @bytes(%x: !mlc_tile.view<"M"x256xi8>, %w: !mlc_tile.view<256x512xi8>) -> (%y: !mlc_tile.view<"M"x512xi32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, group 4, i8, team), block(m, 48, team), pack(a, panels 12, group 4, u8), edge(k, pack)]>} {
+  %v = mlc_tile.elements at(%k, %n) : !mlc_tile.view<256x512xi32> {
+    %e = mlc_tile.read %w[%k, %n] : tensor<i8>
+    %c = mlc.convert %e : tensor<i8> -> tensor<i32>
+    mlc_tile.yield %c : tensor<i32>
+  }
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %v[k, n] over (k 256) : !mlc_tile.frag<"M"x512xi32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// pack as f32: elements are converted while they are copied.
+// CHECK-LABEL: @widened(
+// CHECK:         %[[WIDE:.+]] = mlc_tile.elements at(%{{.+}}, %{{.+}}) : !mlc_tile.view<256x512xf32> {
+// CHECK:           mlc.convert %{{.+}} : tensor<bf16> -> tensor<f32>
+// CHECK:         mlc_tile.copy %[[WIDE]][k, 32*J + n] -> %packed_b "k(Jn) -> Jkn" over (J 16, k 256)
+mlc_tile.kernel @widened(%x: !mlc_tile.view<48x256xbf16>, %w: !mlc_tile.view<256x512xbf16>) -> (%y: !mlc_tile.view<48x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, f32)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<48x512xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
 // register: rows inside columns; panels are found by number. Shares are cut between register tiles,
 // and where there are few rows workers share the columns. via, edge and prefetch mark the product.
 // CHECK-LABEL: @registers(

@@ -1,0 +1,159 @@
+"""Copies into panels whose summed elements lie in groups side by side: "(kc)(Jn) -> Jknc"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import SSAValue
+
+from mlc.dialects.lanes import element_of, lanes_of, vector_type
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.types import view_of
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.tiles.access import Access, fetch, put
+from mlc.lowering.tiles.copy import Copy
+from mlc.lowering.tiles.scope import TileScope
+
+GROUP = 64
+"""Bytes of the vectors that are cut into groups."""
+
+
+def lower_copy(s: TileScope, op: CopyOp) -> None:
+    """The whole copy, or a worker's share of it."""
+    kind = _kind(op)
+    (Copy(s, op) if kind is None else kind(s, op)).run()
+
+
+def _kind(op: CopyOp) -> type[_Groups] | None:
+    """How panels of groups are filled; None where the copy makes none."""
+    word = op.words.result
+    if len(word) != 4 or any(len(axis) != 1 for axis in word):
+        return None
+    _, depth, along, place = (f".{axis}" for axis in word)
+    group, columns = (op.extents[c[1:]].data[0].constant for c in (place, along))
+    (*_, last), _ = op.where()
+    if group not in (2, 4, 8) or columns is None:
+        return None
+    if ((along,), 1) in last.terms and not {depth, place} & last.symbols():
+        return Interleaved
+    if {((depth,), group), ((place,), 1)} <= set(last.terms) and along not in last.symbols():
+        return Cut
+    return None
+
+
+class _Groups(Copy):
+    """A copy to panels, groups of summed elements, rows or columns, and places in a group."""
+
+    def __init__(self, s: TileScope, op: CopyOp) -> None:
+        super().__init__(s, op)
+        self.panel, self.depth, self.along, self.place = (c for (c,) in op.words.result)
+        self.group, self.width = (
+            op.extents[c].data[0].constant or 1 for c in (self.place, self.along)
+        )
+
+    def place_at(self, at: Mapping[str, Position]) -> dict[str, Position]:
+        """The first element of a group and those behind it."""
+        return {**self.atoms, **at, f".{self.place}": Position(0, 1)}
+
+
+class Interleaved(_Groups):
+    """Of a factor whose rows lie across the groups: vectors of a group's rows, stored in turn."""
+
+    def __init__(self, s: TileScope, op: CopyOp) -> None:
+        super().__init__(s, op)
+        self.order = [self.depth, self.panel, self.along]
+        self.lanes = s.widest
+        while self.width % self.lanes:
+            self.lanes //= 2
+
+    def vector(self, at: dict[str, Position], source: Access, lanes: int) -> None:
+        s, along, place = self.s, f".{self.along}", f".{self.place}"
+        rows = [
+            fetch(s, source, {**self.atoms, **at, place: Position(k)}, lanes, self.fill)
+            for k in range(self.group)
+        ]
+        start = self.place_at({**at, along: Position(at[along].base)})
+        put(s, self.target, start, lanes * self.group, in_turn(s.b, rows))
+
+
+class Cut(_Groups):
+    """Of a factor whose rows lie along the groups: vectors of a row, stored group by group."""
+
+    def __init__(self, s: TileScope, op: CopyOp) -> None:
+        super().__init__(s, op)
+        self.order = [self.panel, self.along, self.depth]
+        self.groups = GROUP // (self.group * view_of(op.target).dtype.bytes)
+
+    def row(self, at: dict[str, Position], source: Access) -> None:
+        """One row: as many groups at once as lie inside, then one by one."""
+        s, b, depth = self.s, self.s.b, f".{self.depth}"
+        count = s.least(self.op.extents[self.depth].data, self.op.positions)
+        axis = len(source.at) - 1
+        first = s.position(source.at[axis], {**self.place_at(at), depth: Position(0)}).base
+        inside: Index = count
+        closed = source
+        if axis in source.open:
+            left = b.max(b.sub(b.dim(view_of(source.view).shape[axis]), first), 0)
+            inside = b.min(count, b.div(left, self.group))
+            closed = replace(source, open=tuple(x for x in source.open if x != axis))
+        many = b.mul(b.div(inside, self.groups), self.groups)
+        b.loop(0, many, self.groups, lambda i: self.several(at, closed, i))
+        b.loop(many, count, 1, lambda i: self.one({**at, depth: Position(i)}, source))
+
+    def several(self, at: dict[str, Position], source: Access, first: Index) -> None:
+        """A vector of groups."""
+        s, depth = self.s, f".{self.depth}"
+        lanes = self.groups * self.group
+        values = fetch(s, source, self.place_at({**at, depth: Position(first)}), lanes, self.fill)
+        for k in range(self.groups):
+            where = self.place_at({**at, depth: Position(s.b.add(first, k))})
+            put(s, self.target, where, self.group, _part(s.b, values, k * self.group, self.group))
+
+    def one(self, at: dict[str, Position], source: Access) -> None:
+        """One group, which may end outside."""
+        atoms = self.place_at(at)
+        value = fetch(self.s, source, atoms, self.group, self.fill)
+        put(self.s, self.target, atoms, self.group, value)
+
+
+def _part(b: LoopBuilder, values: SSAValue, first: int, count: int) -> SSAValue:
+    """Some lanes of a vector."""
+    mask = DenseArrayBase.from_list(i64, list(range(first, first + count)))
+    kind = vector_type(element_of(values.type), count)
+    return b.value(
+        vector.ShuffleOp.create(
+            operands=[values, values], result_types=[kind], properties={"mask": mask}
+        )
+    )
+
+
+def in_turn(b: LoopBuilder, values: Sequence[SSAValue]) -> SSAValue:
+    """The elements of vectors, of each one in turn; of single elements the vector of them."""
+    unit, found = 1, list(values)
+    if lanes_of(found[0].type) is None:
+        found = [b.splat(x, 1) for x in found]
+    while len(found) > 1:
+        found = [_pair(b, x, y, unit) for x, y in zip(found[::2], found[1::2], strict=True)]
+        unit *= 2
+    return found[0]
+
+
+def _pair(b: LoopBuilder, x: SSAValue, y: SSAValue, unit: int) -> SSAValue:
+    """Of two vectors so many elements in turn."""
+    lanes = lanes_of(x.type) or 1
+    order = [
+        start + k + from_
+        for start in range(0, lanes, unit)
+        for from_ in (0, lanes)
+        for k in range(unit)
+    ]
+    mask = DenseArrayBase.from_list(i64, order)
+    kind = vector_type(element_of(x.type), 2 * lanes)
+    return b.value(
+        vector.ShuffleOp.create(operands=[x, y], result_types=[kind], properties={"mask": mask})
+    )

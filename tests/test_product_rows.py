@@ -1,0 +1,183 @@
+"""Products by instructions beside FMA, reached by words: bytes, pairs, what is widened first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.target.intrinsics import rows_of
+from mlc.dialects.target.known import CPUS
+from mlc.levels import Levels
+from mlc.programs import open_program
+from mlc.runtime.interpret import interpret
+from mlc.runtime.probe import host_target
+from tests.plans import RUNNABLE, planned, spec
+from tests.test_tile_programs import compiled, with_words
+
+Array = np.ndarray[Any, Any]
+M, N, K = 37, 50, 135
+
+
+def sums_of_integers(a: Any, b: Any) -> Any:
+    return a.astype(np.int32) @ b.astype(np.int32)
+
+
+def lhs_turned(a: Any, b: Any) -> Any:
+    return sums_of_integers(a.T, b)
+
+
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+@dataclass(frozen=True)
+class Case:
+    """A product of factors of these dtypes, cut by these words for one instruction."""
+
+    dtypes: tuple[str, str]
+    row: str
+    instruction: str
+    target: str
+    words: str
+    function: Callable[..., Any] = sums_of_integers
+    lhs: tuple[int, int] = (M, K)
+
+    def text(self, target: str) -> str:
+        """The plan."""
+        specs = [spec(*self.lhs, dtype=self.dtypes[0]), spec(K, N, dtype=self.dtypes[1])]
+        return with_words(planned(self.function, *specs, target=target).text("plan"), self.words)
+
+    def arrays(self) -> list[Array]:
+        """What it is called with."""
+        rng = np.random.default_rng(7)
+        shapes = (self.lhs, (K, N))
+        return [_draw(rng, s, d) for s, d in zip(shapes, self.dtypes, strict=True)]
+
+    def runnable(self) -> str:
+        """The machine to compile it for here; skips where this one has no such instruction."""
+        host = host_target()
+        known = {row.name: row for row in CPUS} | {"host": host}
+        for name in (RUNNABLE, "host"):
+            if any(row.name == self.row for row in rows_of(known[name])):
+                return name
+        pytest.skip(f"{host.name} has no {self.instruction}")
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    named = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+    if dtype in named:
+        return rng.standard_normal(shape).astype(named[dtype])
+    kind = {"i8": np.int8, "u8": np.uint8, "i16": np.int16}[dtype]
+    ends = np.iinfo(kind)
+    values = rng.integers(ends.min, ends.max + 1, shape).astype(kind)
+    values[0] = ends.min  # the extremes meet
+    return values
+
+
+def words(m: int, n: int, a: str, b: str, row: str, *, blocks: bool = True) -> str:
+    """A blocked product whose panels are for one instruction."""
+    return (
+        f"{'block(k, 64), ' if blocks else ''}pack(b, panels {n}, {b}, team), block(m, {3 * m},"
+        f" team), pack(a, panels {m}, {a}), register(m {m}, n {n}), via({row}), edge(m, clamp),"
+        " edge(k, pack), grain(2048)"
+    )
+
+
+BYTES = words(4, 16, "group 4, u8", "group 4, i8", "dot_u8s8")
+PAIRS = words(4, 16, "group 2, i16", "group 2, i16", "dot_i16")
+MADD = words(4, 16, "group 2, i16", "group 2, i16", "madd_i16")
+SDOT = words(4, 8, "group 4, i8", "group 4, i8", "dot_s8")
+BF16 = words(4, 32, "group 2", "group 2", "dot_bf16", blocks=False)
+WIDE = words(4, 16, "f32", "f32", "fma", blocks=False)
+CASES = {
+    "i8 by vpdpbusd": Case(("i8", "i8"), "dot_u8s8", "vpdpbusd", "amx", BYTES),
+    "u8 by vpdpbusd": Case(("u8", "i8"), "dot_u8s8", "vpdpbusd", "amx", BYTES),
+    "i8 by vpdpwssd": Case(("i8", "i8"), "dot_i16", "vpdpwssd", "amx", PAIRS),
+    "i8 by vpmaddwd": Case(("i8", "i8"), "madd_i16", "vpmaddwd", "avx2", MADD),
+    "turned i8": Case(("i8", "i8"), "madd_i16", "vpmaddwd", "avx2", MADD, lhs_turned, (K, M)),
+    "i16 by vpmaddwd": Case(("i16", "i16"), "madd_i16", "vpmaddwd", "avx2", MADD),
+    "i8 by sdot": Case(("i8", "i8"), "dot_s8", "sdot", "neon", SDOT),
+    "bf16 by vdpbf16ps": Case(("bf16", "bf16"), "dot_bf16", "vdpbf16ps", "amx", BF16, product),
+    "bf16 widened": Case(("bf16", "bf16"), "fma", "vfmadd", "avx2", WIDE, product),
+    "f16 widened": Case(("f16", "f16"), "fma", "vfmadd", "avx2", WIDE, product),
+}
+
+
+def levels_of(text: str, folder: Path, target: str) -> Levels:
+    path = folder / "plan.mlir"
+    path.write_text(text)
+    return open_program(str(path), None, {"target": target}).levels
+
+
+def check(case: Case, found: Array, arrays: list[Array]) -> None:
+    """Integers are exact; of floats the result is rounded once, and sums as f32 are."""
+    if case.function is not product:
+        np.testing.assert_array_equal(found, case.function(*arrays))
+        return
+    exact = product(*(x.astype(np.float64) for x in arrays))
+    assert found.dtype == arrays[0].dtype
+    rounding = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[found.dtype.name]
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=rounding, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_code_gives_the_product(name: str, tmp_path: Path) -> None:
+    """Edges of all axes, extremes of the dtypes; the same bits for one thread and for two."""
+    case = CASES[name]
+    text, arrays = case.text(case.runnable()), case.arrays()
+    one, two = (compiled(text, tmp_path, threads)(*arrays) for threads in (1, 2))
+    check(case, one, arrays)
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_program_means_the_product(name: str, tmp_path: Path) -> None:
+    """Whatever machine it is for: the interpreter runs the instruction's meaning."""
+    case = CASES[name]
+    levels, arrays = levels_of(case.text(case.target), tmp_path, case.target), case.arrays()
+    (found,) = interpret(levels.at("tiles"), arrays, workers=2)
+    check(case, np.asarray(found), arrays)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_assembly_has_the_instruction(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    asm = levels_of(case.text(case.target), tmp_path, case.target).asm()
+    assert re.search(rf"\b{case.instruction}", asm)
+
+
+REFUSED = {
+    "pack(b, panels 16, group 2, i8), pack(a, panels 4, group 4, i8)":
+        "the other factor lies in groups of 2 summed elements; expected group 2",
+    "block(k, 6), pack(b, panels 16, group 4, i8)":
+        "blocks of k have 6 elements; expected a multiple of 4",
+    "pack(b, panels 16, group 4, u8)": "u8 does not hold the values of i8; expected a wider dtype",
+    "register(m 4, n 16), via(dot_u8s8)": "dot_u8s8 for i32, i32, i32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_panels_that_cannot_be_made_say_why(said: str, tmp_path: Path) -> None:
+    case = Case(("i8", "i8"), "dot_u8s8", "vpdpbusd", "amx", said)
+    with pytest.raises(MlcError, match=REFUSED[said]):
+        levels_of(case.text("amx"), tmp_path, "amx").at("loops")
+
+
+def test_sums_of_bytes_have_no_spills(tmp_path: Path) -> None:
+    """The loop of a full register tile keeps all sums in registers."""
+    text = CASES["i8 by vpdpbusd"].text("amx").replace("panels 4", "panels 12")
+    text = text.replace("m 4, n 16", "m 12, n 32").replace("panels 16", "panels 32")
+    lines = levels_of(text, tmp_path, "amx").asm().split("\n")
+    at = [k for k, line in enumerate(lines) if "vpdpbusd" in line]
+    assert len(at) == 24 + 2
+    loop = lines[at[0] : at[-1]]
+    assert not [line for line in loop if "%rsp" in line]
+    assert sum("vpbroadcastd" in line for line in loop) >= 11
