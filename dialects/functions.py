@@ -1,5 +1,5 @@
 """
-Dialect `mlc_math`: functions of floats that upstream's `math` lacks. Scalars and vectors alike;
+Dialect `mlc_math`: functions that upstream's `math` lacks, on scalars and vectors alike;
 the pass mlc-expand-math replaces every one of them, as it does upstream's, by arithmetic and, where
 the target has instructions for them (`MathUnit`), the eight ops at the end.
 """
@@ -90,6 +90,23 @@ class RemainderOp(BinaryFunction):
     """x - trunc(x / y) y, exactly: C's fmod."""
 
     name = "mlc_math.fmod"
+
+
+@irdl_op_definition
+class IntegerPowerOp(IRDLOperation):
+    """x to the power y on integers of one type, wrapping around; y counts as unsigned."""
+
+    name = "mlc_math.ipow"
+    T: ClassVar = VarConstraint("T", AnyAttr())
+    x = operand_def(T)
+    y = operand_def(T)
+    result = result_def(T)
+    traits = traits_def(Pure())
+    assembly_format = "$x `,` $y attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        if not isinstance(element_of(self.result.type), IntegerType):
+            raise VerifyException(f"{self.name} takes integers, got {self.result.type}")
 
 
 @irdl_op_definition
@@ -200,6 +217,7 @@ MlcMath = Dialect(
     "mlc_math",
     [
         *(ErfcOp, LgammaOp, SigmoidOp, HypotOp, RemainderOp, NextAfterOp),
+        IntegerPowerOp,
         *(ScaleOp, ExponentOp, SignificandOp, ReciprocalEstimateOp, RootEstimateOp),
         *(Exp2EstimateOp, SaturateOp, LookupOp),
     ],

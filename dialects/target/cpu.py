@@ -157,6 +157,16 @@ class CpuTarget:
         return self.vector_bits == 512 and self.triple.startswith("x86_64")
 
     @property
+    def least_masked_bytes(self) -> int:
+        """
+        Bytes of the smallest elements of which one instruction loads a part of a vector; LLVM loads
+        smaller ones one by one. Source: Intel SDM (AVX-512BW, VMASKMOV); NEON has no masks.
+        """
+        if self.num_mask_registers:
+            return 1
+        return 4 if self.triple.startswith("x86_64") else 16
+
+    @property
     def math_unit(self) -> MathUnit:
         """What it has for functions."""
         return MathUnit.LANE_TABLES if self.has_lane_tables else MathUnit.NONE

@@ -182,20 +182,10 @@ class PowOp(Binary):
             return b.apply(math.PowFOp, *operands)
         base, exponent = operands
         dtype = self.dtype
-        zero, one = b.constant(0, dtype), b.constant(1, dtype)
         if dtype.kind == "int":
-            wide = b.convert(exponent, dtype, I64)
-            ok = b.compare("ge", exponent, zero, dtype)
-            b.check(ok, self, wide, b.constant(0, I64))
-        product = one
-        for k in range(8 * dtype.bytes):
-            # by squaring, from the exponent's last bit on
-            moved = b.apply(arith.ShRUIOp, exponent, b.constant(k, dtype)) if k else exponent
-            bit = b.apply(arith.AndIOp, moved, one)
-            held = b.compare("ne", bit, zero, dtype)
-            product = b.select(held, b.apply(arith.MuliOp, product, base), product)
-            base = b.apply(arith.MuliOp, base, base)
-        return product
+            zero, wide = b.constant(0, dtype), b.convert(exponent, dtype, I64)
+            b.check(b.compare("ge", exponent, zero, dtype), self, wide, b.constant(0, I64))
+        return b.apply(functions.IntegerPowerOp, base, exponent)
 
     def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
         return full(b, 0, self.dtype, self.shape) if operand == 1 else None

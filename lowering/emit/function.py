@@ -90,6 +90,8 @@ class ModuleText:
     attributes: str
     """Attributes of every function defined here, as LLVM spells them."""
     vector_bits: int
+    least_masked_bytes: int = 1
+    """Of the smallest elements that one instruction loads by a mask."""
     functions: list[list[str]] = field(default_factory=list[list[str]])
     declarations: dict[str, str] = field(default_factory=dict[str, str])
     constants: dict[str, str] = field(default_factory=dict[str, str])

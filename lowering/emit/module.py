@@ -61,6 +61,11 @@ class Machine(Protocol):
         """Width of the widest vector."""
         ...
 
+    @property
+    def least_masked_bytes(self) -> int:
+        """Bytes of the smallest elements that are loaded by a mask."""
+        ...
+
 
 def _call(e: FunctionText, op: func.CallOp) -> None:
     callee = cast("SymbolRefAttr", op.properties["callee"]).root_reference.data
@@ -206,7 +211,13 @@ def module_text(name: str, target: Machine, *, frees_memory: bool) -> ModuleText
         "prefer-vector-width": str(target.vector_bits),
     }
     words += [f'"{key}"="{value}"' for key, value in pairs.items() if value]
-    return ModuleText(name, target.triple, " ".join(words), target.vector_bits)
+    return ModuleText(
+        name,
+        target.triple,
+        " ".join(words),
+        target.vector_bits,
+        least_masked_bytes=target.least_masked_bytes,
+    )
 
 
 def write_function(

@@ -98,13 +98,57 @@ def _maskedload(e: FunctionText, op: vector.MaskedLoadOp) -> None:
     result = op.results[0]
     spelled = e.type(result.type)
     mask_type, lanes = mask_of(e, mask, result.type, in_memory=True)
-    loaded = e.put(
+    align = f"align {alignment(op, buffer)}"
+    where = f"{e.type(buffer.type)} {e.address(buffer, indices, inside=False)}"
+    start, _, pointer = where.rpartition(" ")
+    masked = (
         f"call {spelled} @llvm.masked.load.{suffix(result.type)}.{space_suffix(buffer)}("
-        f"{e.type(buffer.type)} align {alignment(op, buffer)} "
-        f"{e.address(buffer, indices, inside=False)}, "
-        f"{mask_type} {lanes}, {spelled} {to_memory(e, e[passthru], result.type)})"
+        f"{start} {align} {pointer}, {mask_type} {lanes}, {spelled} "
+        f"{to_memory(e, e[passthru], result.type)})"
     )
+    item, count = item_bytes(buffer.type.element_type), lanes_of(result.type) or 1
+    if item >= e.module.least_masked_bytes or count == 1:
+        loaded = e.put(masked)
+    else:
+        whole = f"load {spelled}, {where}, {align}"
+        chosen = f"{spelled} {to_memory(e, e[passthru], result.type)}"
+        loaded = _within_a_page(e, (mask_type, lanes), pointer, item * count, whole, chosen, masked)
     e[result] = from_memory(e, loaded, result.type)
+
+
+PAGE_BYTES = 4096  # of the smallest pages. Source: Intel SDM, Arm ARM
+
+
+def _within_a_page(
+    e: FunctionText,
+    mask: tuple[str, str],
+    pointer: str,
+    size: int,
+    whole: str,
+    others: str,
+    masked: str,
+) -> str:
+    """
+    A vector loaded by a mask where no instruction does so: whole, if its first lane is wanted and
+    it ends on the page where it begins, so that all of it may be read.
+    """
+    mask_type, lanes = mask
+    kind = whole.split(",")[0].removeprefix("load ")
+    address = e.put(f"ptrtoint ptr {pointer} to i64")
+    place = e.put(f"and i64 {address}, {PAGE_BYTES - 1}")
+    inside = e.put(f"icmp ule i64 {place}, {PAGE_BYTES - size}")
+    first = e.put(f"extractelement {mask_type} {lanes}, i64 0")
+    at_once, by_lane, done = e.labels("whole", "lanes", "loaded")
+    e.branch(e.put(f"and i1 {inside}, {first}"), at_once, by_lane)
+    e.open(at_once)
+    found = e.put(f"freeze {kind} {e.put(whole)}")
+    found = e.put(f"select {mask_type} {lanes}, {kind} {found}, {others}")
+    e.jump(done)
+    e.open(by_lane)
+    slow = e.put(masked)
+    e.jump(done)
+    e.open(done)
+    return e.put(f"phi {kind} [ {found}, %{at_once} ], [ {slow}, %{by_lane} ]")
 
 
 def _maskedstore(e: FunctionText, op: vector.MaskedStoreOp) -> None:

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects import par, vec
+from mlc.dialects import functions, par, vec
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, F32, I64, U8, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
@@ -39,6 +39,7 @@ _NO_FLAGS = (
     *(arith.MaxSIOp, arith.MinSIOp, arith.MaxUIOp, arith.MinUIOp),
     *(arith.OrIOp, arith.AndIOp, arith.XOrIOp, arith.ShRSIOp, arith.ShRUIOp),
     *(arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.AbsIOp),
+    functions.IntegerPowerOp,
 )
 _SIGNED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}

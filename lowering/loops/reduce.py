@@ -13,6 +13,7 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects import par
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
@@ -24,6 +25,7 @@ from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
+from mlc.lowering.loops.truth import ends_early, in_bytes, settled, walk_until_settled
 
 
 class ReductionNest:
@@ -35,8 +37,8 @@ class ReductionNest:
         self.s = s
         self.b = s.b
         self.op: Reduction = s.nest.reduction
-        self.monoid: Monoid = self.op.combiner()
         self.dtype: DType = self.op.summand()
+        self.monoid: Monoid = in_bytes(self.op.combiner(), self.dtype)
         self.states: tuple[DType, ...] = self.monoid.state(self.dtype)
         self.axes: Axes = axes_of(s.b, s.nest, s.strided)
         self.kept = [k for k, group in enumerate(self.axes.groups) if group[0] < s.nest.rank]
@@ -159,9 +161,14 @@ class ReductionNest:
             e = self.s.lanes(self.lanes, mask)
             return self.step(e, [here[g] for g in range(len(self.axes.groups))], c)
 
-        return vector_loop(
-            self.s, low, high, body, lanes=self.lanes, unroll=self.copies, inits=list(inits)
-        )
+        def part(start: Index, end: Index, c: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return vector_loop(
+                self.s, start, end, body, lanes=self.lanes, unroll=self.copies, inits=list(c)
+            )
+
+        if ends_early(self):
+            return walk_until_settled(self, low, high, inits, part)
+        return part(low, high, inits)
 
     def state_of(
         self, fixed: dict[int, Position], order: Sequence[int], low: Index, high: Index
@@ -229,35 +236,38 @@ class ReductionNest:
         searches = repays_search(self)
         partials = s.scratch or [b.cell(memory_type(dtype), BLOCKS) for dtype in self.states]
 
-        def one(k: Index) -> None:
+        def state_of(k: Index) -> State:
             low = b.mul(k, block)
             end = b.min(b.add(low, block), size)
             if searches:
                 # of all blocks only the one that holds the value is searched
                 (value,) = values_of(self).reduce_range(fixed, order, low, end)
-                state = (value, s.lanes(1).position(Position(k)))
-            else:
-                state = self.reduce_range(fixed, order, low, end)
+                return value, s.lanes(1).position(Position(k))
+            return self.reduce_range(fixed, order, low, end)
+
+        def leave(k: Index, state: State) -> None:
             for value, buffer, dtype in zip(state, partials, self.states, strict=True):
                 b.store(self.to_memory(value, dtype), buffer, [k])
 
+        def unless_settled(k: Index, *last: SSAValue) -> Sequence[SSAValue]:
+            ends = b.value(par.CancelledOp.of(s.context))
+            ends = s.lanes(1).apply(arith.OrIOp, ends, settled(self, last, 1))
+            state = b.pick_all(ends, lambda: last, lambda: state_of(k))
+            leave(k, state)
+            return state
+
         def share(thread: Index, threads: Index) -> None:
             low, high = s.share(count, thread, threads)
-            b.loop(low, high, 1, lambda k: s.unless_cancelled(partial(one, k)))
+            if ends_early(self):
+                b.loop(low, high, 1, unless_settled, self.identity(1, 1))
+                return
+            b.loop(low, high, 1, lambda k: s.unless_cancelled(lambda: leave(k, state_of(k))))
 
         s.parallel(total, share)
         s.barrier()
 
-        def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            e = s.lanes(1)
-            found = tuple(
-                self.from_memory(b.load(buffer, [k]), dtype)
-                for buffer, dtype in zip(partials, self.states, strict=True)
-            )
-            return self.monoid.combine(e, self.dtype, carried, found)
-
         def end() -> None:
-            state = b.loop(0, count, 1, fold, self.identity(1, 1))
+            state = self.folded_blocks(partials, count)
             if searches:
                 value, number = state
                 low = b.mul(as_index(b, number), block)
@@ -266,6 +276,18 @@ class ReductionNest:
             self.finish(s.lanes(1), at, state)
 
         s.alone(end)
+
+    def folded_blocks(self, partials: Sequence[SSAValue], count: Index) -> State:
+        """The states that blocks have left in memory, combined in order."""
+
+        def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            found = tuple(
+                self.from_memory(self.b.load(buffer, [k]), dtype)
+                for buffer, dtype in zip(partials, self.states, strict=True)
+            )
+            return self.monoid.combine(self.s.lanes(1), self.dtype, carried, found)
+
+        return self.b.loop(0, count, 1, fold, self.identity(1, 1))
 
     def to_memory(self, value: SSAValue, dtype: DType) -> SSAValue:
         """A value of a state as it is stored: bool is a byte."""

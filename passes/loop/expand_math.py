@@ -37,6 +37,7 @@ from mlc.passes.loop import (
     stepping,
     trigonometric,
 )
+from mlc.passes.loop.integer_power import expand_power
 from mlc.passes.loop.lane_builder import COMPUTED, Constants, LaneBuilder
 
 LaneFunction = Callable[..., SSAValue]
@@ -130,9 +131,12 @@ def expand(
     """Replaces every op of `FUNCTIONS` in the function, in place."""
     chosen = {**CHOSEN[unit], **BY_NUMERICS[numerics]}
     found = [op for op in function.walk() if type(op) in FUNCTIONS]
-    if not found:
+    powers = [op for op in function.walk() if isinstance(op, functions.IntegerPowerOp)]
+    if not found and not powers:
         return
     constants = Constants(function.body.block)
+    for op in powers:
+        expand_power(op, constants)
     for op in found:
         result = op.results[0]
         if not isinstance(element_of(result.type), COMPUTED):

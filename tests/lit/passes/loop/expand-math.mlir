@@ -32,3 +32,16 @@ func.func @instruction(%x: f64) -> f64 {
   %y = math.sqrt %x : f64
   func.return %y : f64
 }
+
+// Powers of integers take as many steps as the largest exponent of the lanes has bits.
+// CHECK-LABEL: func.func @power
+// CHECK:         %[[P:[^ ]*]], %{{.*}} = scf.while (%{{.*}} = %{{.*}}, %{{.*}} = %x, %[[Y:.*]] = %y) :
+// CHECK-NEXT:      %[[LEFT:.*]] = mlc_vec.cmpi ne, %[[Y]]
+// CHECK-NEXT:      vector.reduction <or>, %[[LEFT]]
+// CHECK:           arith.muli %{{.*}} : vector<8xi64>
+// CHECK:           arith.shrui %{{.*}} : vector<8xi64>
+// CHECK:         func.return %[[P]]
+func.func @power(%x: vector<8xi64>, %y: vector<8xi64>) -> vector<8xi64> {
+  %z = mlc_math.ipow %x, %y : vector<8xi64>
+  func.return %z : vector<8xi64>
+}
