@@ -30,6 +30,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -40,6 +41,9 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
+
+from mlc.dialects.gpu_async import ASYNC, TensorMapType
+from mlc.dialects.gpu_products import PRODUCTS
 
 INDEX = IndexType()
 KERNEL_ATTRIBUTE = "mlc_gpu.kernel"
@@ -242,7 +246,7 @@ class ShuffleOp(IRDLOperation):
 class LaunchOp(IRDLOperation):
     """
     Starts a kernel on a grid of blocks; the entry goes on without waiting. Nothing is started when
-    the grid is empty. Launches run one after the other.
+    the grid is empty. Launches run one after the other. `shared`: bytes of dynamic shared memory.
 
     ```mlir
     mlc_gpu.launch @cell grid (%g, %c1, %c1) block (%c256, %c1, %c1) args (%x) : memref<?xf32>
@@ -251,6 +255,7 @@ class LaunchOp(IRDLOperation):
 
     name = "mlc_gpu.launch"
     callee = prop_def(SymbolRefAttr)
+    shared_bytes = opt_prop_def(IntegerAttr[I64])
     grid = var_operand_def(IndexType)
     block = var_operand_def(IndexType)
     arguments = var_operand_def()
@@ -262,10 +267,12 @@ class LaunchOp(IRDLOperation):
         grid: Sequence[SSAValue],
         block: Sequence[SSAValue],
         arguments: Sequence[SSAValue],
+        shared_bytes: int = 0,
     ) -> LaunchOp:
-        return LaunchOp(
-            operands=[grid, block, arguments], properties={"callee": SymbolRefAttr(callee)}
-        )
+        properties: dict[str, Attribute] = {"callee": SymbolRefAttr(callee)}
+        if shared_bytes:
+            properties["shared_bytes"] = IntegerAttr(shared_bytes, i64)
+        return LaunchOp(operands=[grid, block, arguments], properties=properties)
 
     def verify_(self) -> None:
         if len(self.grid) != 3 or len(self.block) != 3:
@@ -285,6 +292,8 @@ class LaunchOp(IRDLOperation):
             printer.print_string(f" {word} (")
             printer.print_list(values, printer.print_ssa_value)
             printer.print_string(")")
+        if self.shared_bytes is not None:
+            printer.print_string(f" shared {self.shared_bytes.value.data}")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_list(self.arguments, lambda x: printer.print_attribute(x.type))
@@ -302,6 +311,9 @@ class LaunchOp(IRDLOperation):
             )
 
         grid, block, arguments = values("grid"), values("block"), values("args")
+        shared = 0
+        if parser.parse_optional_keyword("shared"):
+            shared = parser.parse_integer(allow_boolean=False)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
@@ -311,6 +323,7 @@ class LaunchOp(IRDLOperation):
             parser.resolve_operands(grid, threes, parser.pos),  # pyright: ignore[reportArgumentType]
             parser.resolve_operands(block, threes, parser.pos),  # pyright: ignore[reportArgumentType]
             parser.resolve_operands(arguments, types, parser.pos),  # pyright: ignore[reportArgumentType]
+            shared,
         )
         op.attributes |= attributes
         return op
@@ -349,6 +362,8 @@ MlcGpu = Dialect(
         ShuffleOp,
         LaunchOp,
         WriteIndexOp,
+        *ASYNC,
+        *PRODUCTS,
     ],
-    [AxisAttr, ShuffleKindAttr],
+    [AxisAttr, ShuffleKindAttr, TensorMapType],
 )

@@ -42,13 +42,33 @@ class Reserve:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """
+    A kernel's argument that tells the copy engine of a matrix, in boxes of so many rows and
+    columns: in a plan the registers of its numbers, in a call the numbers. `stride`: elements from
+    row to row.
+    """
+
+    address: Register
+    rows: Register
+    columns: Register
+    stride: Register
+    dtype: str
+    box: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class Launch:
-    """Starts a kernel; every argument is passed as 64 bits. An empty grid starts nothing."""
+    """
+    Starts a kernel; every argument is passed as 64 bits, or as a tensor map. An empty grid starts
+    nothing. `shared_bytes`: dynamic shared memory of a block.
+    """
 
     kernel: str
     grid: tuple[Register, Register, Register]
     block: tuple[Register, Register, Register]
-    arguments: tuple[Register, ...]
+    arguments: tuple[Register | TensorMap, ...]
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)

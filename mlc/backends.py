@@ -215,7 +215,14 @@ BACKENDS = (
                 leaves=TENSOR_LEAVES,
             ),
             Stage("plan", KERNELS, leaves=PLAN_LEAVES),
-            Stage("tiles", (), leaves=PLAN_LEAVES),
+            Stage(
+                "tiles",
+                (
+                    Step("mlc-place-slots", "rings and slots of all programs are known"),
+                    Step("mlc-insert-fences", "what is stored where, and copied, stays from here"),
+                ),
+                leaves=(*PLAN_LEAVES, "mlc_tile."),
+            ),
             Stage(
                 "loops",
                 (

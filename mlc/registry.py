@@ -37,6 +37,8 @@ PASSES = {
     "mlc-place-barriers": "mlc.passes.plan.place_barriers:PlaceBarriersPass",
     "mlc-plan-to-tiles": "mlc.passes.tile.plan_to_tiles:PlanToTilesPass",
     "mlc-apply-words": "mlc.passes.tile.apply_words:ApplyWordsPass",
+    "mlc-place-slots": "mlc.passes.tile.place_slots:PlaceSlotsPass",
+    "mlc-insert-fences": "mlc.passes.tile.insert_fences:InsertFencesPass",
     "mlc-check-tiles": "mlc.passes.tile.check_tiles:CheckTilesPass",
     "mlc-plan-to-loops": "mlc.lowering.plan_to_loops:PlanToLoopsPass",
     "mlc-expand-math": "mlc.passes.loop.expand_math:ExpandMathPass",

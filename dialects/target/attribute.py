@@ -97,6 +97,14 @@ def cpu_of(module: ModuleOp, asking: str) -> CpuTarget:
     raise MlcError(f"{asking} is for CPUs: found a module for the GPU {target.name}; see --target")
 
 
+def gpu_of(module: ModuleOp, asking: str) -> GpuTarget:
+    """The module's target, which must be a GPU; MlcError says who is asking for one."""
+    target = target_of(module)
+    if isinstance(target, GpuTarget):
+        return target
+    raise MlcError(f"{asking} is for GPUs: found a module for the CPU {target.name}; see --target")
+
+
 def target_of(module: ModuleOp) -> Target:
     """The module's target; the portable AVX2 machine where none is stated."""
     attribute = module.attributes.get(ATTRIBUTE)

@@ -11,6 +11,7 @@ from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.element import ElementsOp, MapOp
 from mlc.dialects.tile.expression import Positions, letter, renamed
+from mlc.dialects.tile.pipeline import RolesOp, WorkOp
 from mlc.dialects.tile.types import frag_of, view_of
 
 Bounds = Mapping[str, Sequence[Dim]]
@@ -130,6 +131,12 @@ def _largest(atom: str, letters: Mapping[str, Sequence[Dim]], named: Positions) 
     op = owner.parent_op() if isinstance(owner, Block) else None
     if isinstance(op, ElementsOp) and isinstance(value, BlockArgument):
         return [view_of(op.result).shape[value.index] - 1]
+    if isinstance(op, RolesOp) and isinstance(owner, Block):
+        return [Dim.const(op.copies(_region_of(op, owner)) - 1)]
+    if isinstance(op, WorkOp) and isinstance(value, BlockArgument):
+        step = op.steps.data[value.index].value.data
+        extents = op.extents.data[value.index].data
+        return [n - math.gcd(step, multiple(n, named)) for n in extents]
     if not isinstance(op, ForOp) or not isinstance(value, BlockArgument):
         return []
     for axis, (index, size, loop) in enumerate(zip(op.indices, op.sizes, op.loops, strict=True)):
@@ -141,6 +148,10 @@ def _largest(atom: str, letters: Mapping[str, Sequence[Dim]], named: Positions) 
             beyond = [n - named.of(op.indices[axis]) for n in extents]
             return [Dim.const(loop.step), *beyond]
     return []
+
+
+def _region_of(op: RolesOp, block: Block) -> int:
+    return next(k for k, body in enumerate(op.bodies) if body.block is block)
 
 
 def multiple(dim: Dim, named: Positions) -> int:
@@ -159,6 +170,8 @@ def multiple_of(value: SSAValue) -> int:
     """A number that divides a position of a loop, or the size of its trip."""
     owner = value.owner
     op = owner.parent_op() if isinstance(owner, Block) else None
+    if isinstance(op, WorkOp) and isinstance(value, BlockArgument):
+        return op.steps.data[value.index].value.data
     if not isinstance(op, ForOp):
         return 1
     unit = op.deal.data.unit if op.deal is not None else None

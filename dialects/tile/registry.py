@@ -9,6 +9,7 @@ from mlc.dialects.tile.control import CONTROL, DealAttr
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ELEMENTS
 from mlc.dialects.tile.expression import ConditionsAttr, ExpressionsAttr
+from mlc.dialects.tile.fences import FENCES
 from mlc.dialects.tile.kernel import KERNELS
 from mlc.dialects.tile.layout import LayoutAttr
 from mlc.dialects.tile.memory import MEMORY
@@ -19,7 +20,7 @@ from mlc.dialects.tile.types import FragType, TokenType, ViewType
 
 MlcTile = Dialect(
     "mlc_tile",
-    [*KERNELS, *CONTROL, *MEMORY, CopyOp, *COMPUTE, *ELEMENTS, *NESTS, *PIPELINE],
+    [*KERNELS, *CONTROL, *MEMORY, CopyOp, *COMPUTE, *ELEMENTS, *NESTS, *PIPELINE, *FENCES],
     [
         ViewType,
         FragType,

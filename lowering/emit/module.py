@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.gpu_async import TensorMapType
 from mlc.dialects.par import BarrierOp, ContextType
 from mlc.lowering.emit import (
     arith,
@@ -36,6 +37,8 @@ from mlc.lowering.emit.function import FunctionText, ModuleText, Rules
 from mlc.lowering.emit.types import EmitError, symbol
 
 ENTRY_ATTRIBUTE = "mlc.entry"
+BY_VALUE = 'byval([128 x i8]) align 64 "nvvm.grid_constant"'
+"""Of a tensor map, which a kernel reads where its parameters lie. SOURCE: LLVM, NVPTX usage"""
 
 
 class Machine(Protocol):
@@ -232,10 +235,12 @@ def write_function(
         types = e.flatten_types(argument.type)
         parts = [f"%a{k}" if part == 0 else f"%a{k}.{part}" for part in range(len(types))]
         attributes = _parameter_attributes(function, k, waits=waits)
+        if isinstance(argument.type, TensorMapType):
+            attributes = BY_VALUE
         for part, (spelled, text) in enumerate(zip(types, parts, strict=True)):
             words = f"{attributes} " if part == 0 and attributes else ""
             parameters.append(f"{spelled} {words}{text}")
-        if attributes:
+        if attributes and attributes != BY_VALUE:
             e.pointer_attributes[parts[0]] = attributes
         e.bind(argument, iter(parts))
     e.run(function.body.block)

@@ -24,6 +24,7 @@ from xdsl.ir import Attribute
 
 from mlc.dialects.dot import TileType
 from mlc.dialects.errors import CompilerBug
+from mlc.dialects.gpu_async import TensorMapType
 from mlc.dialects.lanes import element_of
 from mlc.dialects.par import ContextType
 
@@ -75,7 +76,7 @@ def llvm_type(value_type: Attribute) -> str:
         return f"<2 x {llvm_type(part)}>"
     if isinstance(value_type, MemRefType):
         return pointer_type(cast("MemRefType[Attribute]", value_type))
-    if isinstance(value_type, ContextType):
+    if isinstance(value_type, ContextType | TensorMapType):
         return "ptr"
     if isinstance(value_type, TileType):
         return "x86_amx"

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import BFloat16Type, IntegerAttr, IntegerType, MemRef
 from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import functions, gpu, par
+from mlc.dialects.gpu_async import RegistersOp
 from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.dialects.launch import GpuKernel, GpuProgram
 from mlc.dialects.target import GpuTarget
@@ -19,6 +20,7 @@ from mlc.lowering.emit import math as emit_math
 from mlc.lowering.emit import par as emit_par
 from mlc.lowering.emit.function import FunctionText, ModuleText, Rule, Rules
 from mlc.lowering.emit.types import is_float, item_bytes, symbol
+from mlc.lowering.gpu import emit_async
 from mlc.lowering.gpu.entry import launch_plan
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -46,6 +48,8 @@ def emit_gpu_kernel(kernel: func.FuncOp, target: GpuTarget) -> str:
     """The LLVM module with one kernel; its parameters are 64 bits each (see `write_function`)."""
     threads = cast("IntegerAttr[IntegerType]", kernel.attributes[gpu.KERNEL_ATTRIBUTE]).value.data
     words = ["nounwind", f'"target-cpu"="{target.sm}"', f'"nvvm.maxntid"="{threads}"']
+    if any(isinstance(op, RegistersOp) for op in kernel.walk()):
+        words.append('"nvvm.minctasm"="1"')  # else ptxas ignores setmaxnreg
     module = ModuleText(kernel.sym_name.data, TRIPLE, " ".join(words), vector_bits=128)
     write_function(kernel, module, GPU_RULES, linkage="define ptx_kernel")
     return module.text()
@@ -161,6 +165,7 @@ for _table in (
     vector.RULES,
     complex_parts.RULES,
     scf.RULES,
+    emit_async.RULES,
 ):
     GPU_RULES.update(_table)
 GPU_RULES[par.FailOp] = emit_par.RULES[par.FailOp]

@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import gpu, launch, par
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.gpu_async import TensorMapOp
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, Register, Step
 from mlc.lowering.emit.function import as_memref, dynamic_dims
 from mlc.lowering.emit.types import EmitError
@@ -71,6 +73,7 @@ class _Planner:
         self.registers = FIRST_SIZE
         self.numbers: dict[SSAValue, Register] = {}
         self.buffers: dict[SSAValue, _Buffer] = {}
+        self.maps: dict[SSAValue, launch.TensorMap] = {}
         self.known: dict[int, Register] = {}
         self.constants: dict[str, Register] = {}
         self.steps: list[Step] = []
@@ -223,17 +226,31 @@ class _Planner:
         grid, block = ([self.numbers[x] for x in xs] for xs in (op.grid, op.block))
         arguments = [part for x in op.arguments for part in self._flattened(x)]
         name = op.callee.root_reference.data
+        shared = op.shared_bytes
         self.steps.append(
             launch.Launch(
                 name,
                 (grid[0], grid[1], grid[2]),
                 (block[0], block[1], block[2]),
                 tuple(arguments),
+                0 if shared is None else shared.value.data,
             )
         )
 
-    def _flattened(self, value: SSAValue) -> Sequence[Register]:
+    def tensor_map(self, op: TensorMapOp) -> None:
+        """mlc_gpu.map"""
+        kind = as_memref(op.buffer.type)
+        assert kind is not None
+        buffer = self.buffers[op.buffer]
+        (rows, columns), (stride, _) = buffer.sizes, buffer.strides
+        dtype = dtype_of(kind.element_type).name
+        found = launch.TensorMap(buffer.pointer, rows, columns, stride, dtype, op.box)
+        self.maps[op.result] = found
+
+    def _flattened(self, value: SSAValue) -> Sequence[Register | launch.TensorMap]:
         """A kernel's argument as parameters: see `FunctionText.flatten_types`."""
+        if value in self.maps:
+            return (self.maps[value],)
         if isinstance(value.type, par.ContextType):
             return (ERROR_WORD,)
         buffer_type = as_memref(value.type)
@@ -339,6 +356,7 @@ _RULES: dict[type[Operation], Callable[[_Planner, Operation], None]] = {
     par.FailOp: _Planner.fail,
     par.LibraryOp: cast("Callable[[_Planner, Operation], None]", _Planner.library),
     gpu.LaunchOp: cast("Callable[[_Planner, Operation], None]", _Planner.launch),
+    TensorMapOp: cast("Callable[[_Planner, Operation], None]", _Planner.tensor_map),
     gpu.WriteIndexOp: _Planner.write_index,
     scf.IfOp: _Planner.branch,
     scf.ForOp: _Planner.loop,

@@ -18,10 +18,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.errors import PlanError
+from mlc.dialects.gpu_async import TensorMapOp
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import entry_function
 from mlc.dialects.roles import contraction_roles
+from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.scan import ScanOp
@@ -29,7 +31,7 @@ from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tensor.tiles import TilesOp
-from mlc.dialects.tile.kernel import CallOp
+from mlc.dialects.tile.kernel import CallOp, called
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
 from mlc.lowering.gpu.columns import column_work
@@ -54,6 +56,9 @@ from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel
 from mlc.lowering.loops.library import call_library, library_scratch
 from mlc.lowering.loops.lower import EntryLowering
 from mlc.lowering.loops.update import update_of
+from mlc.lowering.tiles.gpu.control import items_of
+from mlc.lowering.tiles.gpu.kernel import BlockKernel, lower_block_kernel
+from mlc.lowering.tiles.scope import TileScope
 
 
 def lower_to_gpu(module: ModuleOp) -> ModuleOp:
@@ -119,6 +124,7 @@ class _GpuEntry(EntryLowering):
         super().__init__(module, function)
         self.phases: dict[str, Phase] = {}
         self.site_numbers: dict[str, dict[Operation, int]] = {}
+        self.blocks: dict[str, BlockKernel] = {}
 
     def _tiles(self, op: TilesOp) -> None:
         raise PlanError("plan to loops: GPUs run no tile loops: leave mlc-form-tiles out")
@@ -151,10 +157,21 @@ class _GpuEntry(EntryLowering):
         self.site_numbers[found[0].name] = sites
         return tuple(found)
 
+    def _called(self, op: CallOp) -> Kernel:
+        name = op.callee.string_value()
+        if name not in self.blocks:
+            program = called(op)
+            assert program is not None
+            self.blocks[name] = lower_block_kernel(op, program, self.symbols)
+            self.kernels[name] = (self.blocks[name].kernel,)
+        return self.blocks[name].kernel
+
     def _run(
         self, kernels: Sequence[Kernel], op: KernelOp | CallOp, arguments: Sequence[SSAValue]
     ) -> None:
-        assert isinstance(op, KernelOp)
+        if isinstance(op, CallOp):
+            self._start_blocks(self.blocks[kernels[0].name], arguments)
+            return
         for kernel in kernels:
             self._start(kernel, arguments)
         whole = whole_of(op)
@@ -162,6 +179,24 @@ class _GpuEntry(EntryLowering):
             memory = arguments[-len(whole.inputs) - 1 :]  # the scratch, and the result
             site = self.site_numbers[kernels[0].name][whole]
             call_library(self.b, self.context, whole, site, memory)
+
+    def _start_blocks(self, found: BlockKernel, arguments: Sequence[SSAValue]) -> None:
+        """Starts a tile program: a block for each item, or for each multiprocessor."""
+        b, target = self.b, gpu_of(self.module, "tiles to GPU")
+        items = b.product(items_of(TileScope(b, self.context, 1, {}), found.work))
+        one = b.index(1)
+        grid = [b.index(b.min(items, target.sm_count)), one, one]
+        first = 1 + len(found.kernel.symbols)
+        maps = [b.value(TensorMapOp.of(arguments[first + k], box)) for k, box in found.maps]
+        b.add_op(
+            gpu.LaunchOp.of(
+                found.kernel.name,
+                grid,
+                [b.index(found.threads), one, one],
+                [*arguments, *maps],
+                found.shared_bytes,
+            )
+        )
 
     def _start(self, kernel: Kernel, arguments: Sequence[SSAValue]) -> None:
         """Starts one function of a kernel, as often as its phase asks for."""

@@ -99,7 +99,7 @@ def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: Cpu
     views: list[tuple[Attribute, DictionaryAttr]] = []
     for k, x in enumerate(arguments):
         marks = READONLY if k < inputs else NOALIAS if shared[k - inputs] < 0 else NOTHING
-        views.append((_memref(view_of(x)), marks))
+        views.append((memref_of(view_of(x)), marks))
     types += views[:inputs]
     for buffer in scratch:
         count = buffer.count.constant if buffer.copies == Dim.const(1) else None
@@ -124,7 +124,7 @@ def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: Cpu
         },
         regions=[Region(block)],
     )
-    strides = _strides(op, strided)
+    strides = strides_of(op, strided)
     return Kernel(
         op.sym_name.data,
         function,
@@ -137,7 +137,8 @@ def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: Cpu
     )
 
 
-def _strides(op: KernelOp, strided: Sequence[int]) -> Strides:
+def strides_of(op: KernelOp, strided: Sequence[int]) -> Strides:
+    """Of the arguments that are not row-major, which are inputs."""
     inputs, arguments = len(op.inputs), op.block.args
     return Strides(
         tuple(k for k in strided if k < inputs),
@@ -146,7 +147,8 @@ def _strides(op: KernelOp, strided: Sequence[int]) -> Strides:
     )
 
 
-def _memref(view: ViewType) -> Attribute:
+def memref_of(view: ViewType) -> Attribute:
+    """What an argument is."""
     sizes = tuple(-1 if d.constant is None else d.constant for d in view.shape)
     layout = view.layout.data
     return buffer_type(memory_type(view.dtype), sizes, bool(layout), layout == "rows")
@@ -162,11 +164,11 @@ def _scope(
 ) -> TileScope:
     """What the function's arguments are."""
     given = iter(block.args)
-    context = _named(next(given), "ctx")
-    worker: Index = _named(next(given), "worker") if op.is_dealt else 0
-    workers: Index = _named(next(given), "workers") if op.is_dealt else 1
+    context = named(next(given), "ctx")
+    worker: Index = named(next(given), "worker") if op.is_dealt else 0
+    workers: Index = named(next(given), "workers") if op.is_dealt else 1
     for symbol in symbols:
-        b.symbols[symbol] = _named(next(given), symbol)
+        b.symbols[symbol] = named(next(given), symbol)
     arguments = op.block.args
     strides: dict[int, tuple[Index, ...]] = {}
     for k in strided:
@@ -180,12 +182,12 @@ def _scope(
     s = TileScope(b, context, target.lanes(8 * widest), {}, worker, threads, workers)
     inputs = len(op.inputs)
     for k, x in enumerate(op.inputs):
-        s.memory[x] = _buffer(b, _named(next(given), x.name_hint), view_of(x), strides.get(k))
+        s.memory[x] = buffer_in(b, named(next(given), x.name_hint), view_of(x), strides.get(k))
     for alloc in allocs_of(op):
-        s.memory[alloc.result] = _buffer(b, _named(next(given), "scratch"), view_of(alloc.result))
+        s.memory[alloc.result] = buffer_in(b, named(next(given), "scratch"), view_of(alloc.result))
     for k, x in enumerate(op.outputs):
-        memref = _named(next(given), x.name_hint or "out")
-        s.memory[x] = _buffer(b, memref, view_of(x), strides.get(inputs + k))
+        memref = named(next(given), x.name_hint or "out")
+        s.memory[x] = buffer_in(b, memref, view_of(x), strides.get(inputs + k))
     return s
 
 
@@ -193,9 +195,10 @@ def _bytes(kind: Attribute) -> int:
     return kind.dtype.bytes if isinstance(kind, FragType) else 0
 
 
-def _buffer(
+def buffer_in(
     b: LoopBuilder, memref: SSAValue, view: ViewType, strides: tuple[Index, ...] | None = None
 ) -> Buffer:
+    """A view in memory; strides where it is not row-major."""
     shape: Shape = view.shape
     if strides is None:
         strides = tuple(b.dim(product(shape[k + 1 :])) for k in range(len(shape)))
@@ -203,7 +206,8 @@ def _buffer(
     return Buffer(memref, view.dtype, tuple((k,) for k in range(len(shape))), sizes, strides)
 
 
-def _named(value: SSAValue, name: str | None) -> SSAValue:
+def named(value: SSAValue, name: str | None) -> SSAValue:
+    """A value with a name for whoever reads."""
     value.name_hint = name
     return value
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from mlc.dialects.launch import TensorMap
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import GPUS
 from mlc.runtime.cuda.native import DriverError, Function, NativeDriver
@@ -156,11 +157,12 @@ class Device:
         function: Function,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        arguments: Sequence[int],
+        arguments: Sequence[int | TensorMap],
+        shared_bytes: int = 0,
     ) -> None:
         """Starts a kernel on the default stream."""
         try:
-            self.native.launch(function, grid, block, arguments)
+            self.native.launch(function, grid, block, arguments, shared_bytes)
         except DriverError as error:
             raise GpuError(f"the driver could not start kernel {function.name}: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from mlc.dialects import launch
@@ -21,7 +22,8 @@ class Machine(Protocol):
         kernel: str,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        arguments: Sequence[int],
+        arguments: Sequence[int | launch.TensorMap],
+        shared_bytes: int = 0,
     ) -> None:
         """Starts a kernel."""
         ...
@@ -117,8 +119,18 @@ def _launch(step: launch.Launch, registers: list[int], machine: Machine) -> None
     if x <= 0 or y <= 0 or z <= 0:
         return
     tx, ty, tz = (registers[r] for r in step.block)
-    arguments = [registers[r] for r in step.arguments]
-    machine.launch(step.kernel, (x, y, z), (tx, ty, tz), arguments)
+    arguments = [
+        _filled(x, registers) if isinstance(x, launch.TensorMap) else registers[x]
+        for x in step.arguments
+    ]
+    machine.launch(step.kernel, (x, y, z), (tx, ty, tz), arguments, step.shared_bytes)
+
+
+def _filled(found: launch.TensorMap, registers: Sequence[int]) -> launch.TensorMap:
+    """A map with numbers for registers."""
+    rows, columns, stride = (registers[r] for r in (found.rows, found.columns, found.stride))
+    address = registers[found.address]
+    return replace(found, address=address, rows=rows, columns=columns, stride=stride)
 
 
 def _while(step: launch.While, registers: list[int], machine: Machine) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mlc.dialects import abi
 from mlc.dialects.dtypes import DType, named_dtype
-from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan
+from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, TensorMap
 from mlc.dialects.signature import ArgSpec, EntrySignature, solve, solved
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.runtime.cuda.dlpack import (
@@ -361,13 +361,18 @@ class LoadedProgram:
         kernel: str,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        arguments: Sequence[int],
+        arguments: Sequence[int | TensorMap],
+        shared_bytes: int = 0,
     ) -> None:
         """Starts a kernel."""
         function = self._functions[kernel]
-        self._device.launch(function, grid, block, arguments)
+        self._device.launch(function, grid, block, arguments, shared_bytes)
         if self._recorder is not None:
-            self._recorder.launch(Launched(function.handle, grid, block, tuple(arguments)))
+            launched = Launched(function.handle, grid, block, tuple(arguments), shared_bytes)
+            self._recorder.launch(launched)
+            maps = [x for x in arguments if isinstance(x, TensorMap)]
+            if not all(self._device.native.begins_with_address(x) for x in maps):
+                self._recorder.repeatable = False
 
     def _depends_on_data(self) -> None:
         """What the host does now may differ at the next call."""

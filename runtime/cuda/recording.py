@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.dtypes import DType
+from mlc.dialects.launch import TensorMap
 from mlc.runtime.cuda.dlpack import CUDA, DeviceArray, dtype_word, row_major
 from mlc.runtime.cuda.driver import Block, GpuError
+from mlc.runtime.cuda.native import parameters
 from mlc.runtime.layout import PYTHON, function_address
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ MOST_LAUNCHES = 4096
 _API = b"dlpack_exchange_api"
 _TO_PY_OBJECT, _TENSOR_FROM_PY_OBJECT, _WORK_STREAM = 32, 40, 48  # offsets in DLPackExchangeAPI
 _MANAGED_WORDS = 10  # DLManagedTensorVersioned, in words of 64 bits
+_LAUNCH_WORDS = 9  # of replay.ll
 _DATA = 4  # place of the address in it
 
 
@@ -71,7 +74,8 @@ class Launched:
     function: int
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    arguments: tuple[int, ...]
+    arguments: tuple[int | TensorMap, ...]
+    shared_bytes: int = 0
 
 
 @dataclass
@@ -177,7 +181,7 @@ class Recording:
             [
                 *(len(arguments), self._arguments(arguments)),
                 *(len(patches) // 3, ctypes.addressof(self._words(patches))),
-                *(len(launches) // 8, ctypes.addressof(self._words(launches))),
+                *(len(launches) // _LAUNCH_WORDS, ctypes.addressof(self._words(launches))),
                 *(ctypes.addressof(self._addresses), device.context),
                 *(driver.launch_kernel, driver.push_context, driver.pop_context),
                 *(_word(api + _WORK_STREAM), 0),
@@ -206,16 +210,18 @@ class Recording:
     def _tables(
         self, launched: Sequence[Launched], bases: Sequence[int]
     ) -> tuple[list[int], list[int]]:
+        driver = self._device.native
         patches: list[int] = []
         launches: list[int] = []
         for one in launched:
-            values = self._words([int(x) for x in one.arguments])
-            at = ctypes.addressof(values)
-            places = self._words([at + 8 * k for k in range(len(one.arguments))])
+            values, places = parameters(one.arguments, driver.encode)
+            self._keep += [values, places]
             for k, x in enumerate(one.arguments):
-                if isinstance(x, Address):
-                    patches += [at + 8 * k, x.place, int(x) - bases[x.place]]
+                address = x.address if isinstance(x, TensorMap) else x
+                if isinstance(address, Address):
+                    patches += [places[k] or 0, address.place, int(address) - bases[address.place]]
             launches += [one.function, *one.grid, *one.block, ctypes.addressof(places)]
+            launches += [one.shared_bytes]
         return patches, launches
 
     def _template(self, result: Made) -> bytes:

@@ -6,7 +6,7 @@
 ; an argument: 0 its type, 1 dltensor_from_py_object_no_sync, 2 rank and dtype, 3 device,
 ;        4 sizes, 5 strides, 6 whether they are row-major
 ; a patch: 0 where an address goes, 1 which, 2 what is added
-; a launch: 0 function, 1-3 grid, 4-6 block, 7 parameters
+; a launch: 0 function, 1-3 grid, 4-6 block, 7 parameters, 8 bytes of shared memory
 ;
 ; SOURCE: dlpack.h, version 1.3 (DLTensor, DLPackExchangeAPI); CUDA driver API, cuLaunchKernel.
 
@@ -177,7 +177,7 @@ launch:
   %all = icmp eq i64 %n, %launches
   br i1 %all, label %leave, label %launch.one
 launch.one:
-  %spec = getelementptr [8 x i64], ptr %launch.table, i64 %n
+  %spec = getelementptr [9 x i64], ptr %launch.table, i64 %n
   %function = load ptr, ptr %spec
   %gx.at = getelementptr i64, ptr %spec, i64 1
   %gx = load i32, ptr %gx.at
@@ -193,7 +193,9 @@ launch.one:
   %bz = load i32, ptr %bz.at
   %parameters.at = getelementptr i64, ptr %spec, i64 7
   %parameters = load ptr, ptr %parameters.at
-  %status = call i32 %cuLaunchKernel(ptr %function, i32 %gx, i32 %gy, i32 %gz, i32 %bx, i32 %by, i32 %bz, i32 0, ptr null, ptr %parameters, ptr null)
+  %shared.at = getelementptr i64, ptr %spec, i64 8
+  %shared = load i32, ptr %shared.at
+  %status = call i32 %cuLaunchKernel(ptr %function, i32 %gx, i32 %gy, i32 %gz, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr null, ptr %parameters, ptr null)
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %leave, label %launched
 launched:

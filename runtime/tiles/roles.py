@@ -10,6 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
+from mlc.dialects.tile.fences import DrainOp, FenceOp
 from mlc.dialects.tile.pipeline import (
     ChannelOp,
     ChannelType,
@@ -90,6 +91,8 @@ class Block(Worker):
                     token.done()
                 self.flying = self.flying[len(self.flying) - pending :] if pending else []
                 found = [] if op.value is None else [self.values[op.token].done()]
+            case FenceOp() | DrainOp():
+                yield None  # copies are done at once
             case WorkOp():
                 yield from self.work(op)
             case RolesOp():

@@ -66,6 +66,7 @@ class FakeDevice:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         arguments: Sequence[int],
+        shared_bytes: int = 0,
     ) -> None:
         self.launches.append((function.name, grid, block, tuple(arguments)))
 

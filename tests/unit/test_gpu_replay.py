@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from mlc.dialects.dtypes import F32, F64, DType
+from mlc.dialects.launch import TensorMap
 from mlc.runtime.cuda.dlpack import DeviceArray, dtype_word, row_major
 from mlc.runtime.cuda.driver import GpuError
+from mlc.runtime.cuda.native import MAP_ALIGNMENT
 from mlc.runtime.cuda.recording import (
     Launched,
     Made,
@@ -102,11 +104,13 @@ class Driver:
     )
     contexts: list[int] = field(default_factory=list[int])
     keep: list[object] = field(default_factory=list[object])
+    shared_bytes: int = 0
 
     def functions(self) -> SimpleNamespace:
         def launch(*x: Any) -> int:
             arguments = ctypes.cast(x[9], ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)))
             self.launches.append((x[0], x[1:7], tuple(arguments[k][0] for k in range(3))))
+            self.shared_bytes = x[7]
             return self.status
 
         def push(context: int) -> int:
@@ -126,7 +130,14 @@ class Driver:
         self.keep = [kind(function) for function, kind in kinds]
         names = ("launch_kernel", "push_context", "pop_context")
         addresses = map(function_address, self.keep)
-        return SimpleNamespace(**dict(zip(names, addresses, strict=True)))
+        known = dict(zip(names, addresses, strict=True))
+        return SimpleNamespace(**known, encode=_encode)
+
+
+def _encode(x: TensorMap, at: int) -> None:
+    """128 bytes, the address first."""
+    assert at % MAP_ALIGNMENT == 0
+    (ctypes.c_uint64 * 16).from_address(at)[:] = (int(x.address), *[7] * 15)
 
 
 def _array(x: Shared) -> DeviceArray:
@@ -135,15 +146,22 @@ def _array(x: Shared) -> DeviceArray:
     )
 
 
-def _recording(driver: Driver, x: Shared, y: Shared, alias_of: int | None = None) -> Recording:
-    """f(x, y): a kernel with a number, 64 bytes behind y, and the result."""
+def _recording(
+    driver: Driver, x: Shared, y: Shared, alias_of: int | None = None, shared_bytes: int = 0
+) -> Recording:
+    """
+    f(x, y): a kernel with a number, 64 bytes behind y, and the result; with shared memory y is
+    described to it.
+    """
     device: Any = FakeDevice()
     device.native, device.context = driver.functions(), 77
     recorder = Recorder()
     bases = [x.pointer, y.pointer, 4096 if alias_of is None else (x, y)[alias_of].pointer]
     places = [recorder.address(value, k) for k, value in enumerate(bases)]
-    arguments = (1000, places[1] + 64, places[2])
-    recorder.launch(Launched(5, (1, 2, 3), (4, 5, 6), arguments))
+    behind = places[1] + 64
+    described = TensorMap(behind, 2, 3, 3, "f32", (1, 32)) if shared_bytes else behind
+    arguments = (1000, described, places[2])
+    recorder.launch(Launched(5, (1, 2, 3), (4, 5, 6), arguments, shared_bytes))
     assert recorder.repeatable
     result = Made(F32, (2, 3), 24, alias_of)
     return Recording(device, recorder, [_array(x), _array(y)], bases, [result])
@@ -164,6 +182,14 @@ def test_the_same_launch_with_other_addresses() -> None:
     assert result.pointer % 256 == 0
     assert driver.launches == [(5, (1, 2, 3, 4, 5, 6), (1000, 131072 + 64, result.pointer))]
     assert driver.contexts == [77, 0]
+
+
+def test_a_described_matrix_elsewhere() -> None:
+    driver = Driver()
+    call = _recording(driver, Shared(1024, (2, 3)), Shared(2048, (7,)), shared_bytes=49152)
+    result = made(call, Shared(65536, (2, 3)), Shared(131072, (7,)))
+    assert driver.launches[0][2] == (1000, 131072 + 64, result.pointer)
+    assert driver.shared_bytes == 49152
 
 
 def test_what_is_not_as_recorded_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

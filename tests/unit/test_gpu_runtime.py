@@ -195,7 +195,9 @@ class _Notes:
     def reserve(self, size_bytes: int) -> int:
         return 4096 + size_bytes
 
-    def launch(self, kernel: str, grid: Any, block: Any, arguments: Sequence[int]) -> None:
+    def launch(
+        self, kernel: str, grid: Any, block: Any, arguments: Sequence[int], shared_bytes: int
+    ) -> None:
         self.launches.append(tuple(arguments))
 
     def read_number(self, address: int, size_bytes: int) -> int:

@@ -55,3 +55,14 @@ mlc_tile.kernel @layouts(%x: !mlc_tile.view<64x256xf32>) -> () {
   %2 = mlc_tile.load %x : !mlc_tile.frag<16x8xf32, #mlc_tile.layout<register [[0, 1], [8, 0]], lane [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>>
   %3 = mlc_tile.load %x : !mlc_tile.frag<2x4xf32, #mlc_tile.layout<lane [[0, 2]], register [[0, 1], [1, 2]]>>
 }
+
+// What orders stores to slots with the copies that take them.
+// CHECK-LABEL: mlc_tile.kernel @ordered
+// CHECK:      mlc_tile.drain 1
+// CHECK-NEXT: mlc_tile.fence
+mlc_tile.kernel @ordered(%x: !mlc_tile.view<64x256xf32>) -> () {
+  mlc_tile.roles consumer(1, regs 232) %group {
+    mlc_tile.drain 1
+    mlc_tile.fence
+  }
+}

@@ -1,0 +1,227 @@
+"""
+Ops of `mlc_gpu` for products that groups of four warps start and wait for, and for their sums.
+
+SOURCE: PTX ISA 8.0, wgmma, stmatrix
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    UnitAttr,
+    VectorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.gpu_async import COUNT, number
+from mlc.dialects.lanes import element_of
+
+STEP_DEPTH = 16
+"""Summed elements of one instruction on factors of 16 bits. SOURCE: PTX ISA, wgmma"""
+
+
+@irdl_op_definition
+class StoreMatrixOp(IRDLOperation):
+    """
+    Writes four matrices of 8 rows of 16 bytes that lie over the warp as sums do: thread t says
+    where row t of them goes.
+
+    ```mlir
+    mlc_gpu.store_matrix %at, %x, %y, %z, %w
+        : vector<2xbf16>, vector<2xbf16>, vector<2xbf16>, vector<2xbf16>
+    ```
+    """
+
+    name = "mlc_gpu.store_matrix"
+    at = operand_def(i32)
+    x = operand_def(VectorType)
+    y = operand_def(VectorType)
+    z = operand_def(VectorType)
+    w = operand_def(VectorType)
+    assembly_format = (
+        "$at `,` $x `,` $y `,` $z `,` $w attr-dict"
+        " `:` type($x) `,` type($y) `,` type($z) `,` type($w)"
+    )
+
+    @staticmethod
+    def of(at: SSAValue, parts: tuple[SSAValue, ...]) -> StoreMatrixOp:
+        return StoreMatrixOp.create(operands=[at, *parts])
+
+    @property
+    def parts(self) -> tuple[SSAValue, ...]:
+        """One of each matrix."""
+        return (self.x, self.y, self.z, self.w)
+
+    def verify_(self) -> None:
+        kinds = {x.type for x in self.parts}
+        (kind, *more) = kinds
+        if more or not _is_pair(kind):
+            found = ", ".join(sorted(map(str, kinds)))
+            raise VerifyException(f"{self.name}: {found}; expected pairs of bf16 or f16")
+
+
+def _is_pair(kind: Attribute) -> bool:
+    return (
+        isinstance(kind, VectorType)
+        and kind.get_shape() == (2,)
+        and isinstance(element_of(cast("Attribute", kind)), BFloat16Type | Float16Type)
+    )
+
+
+@irdl_op_definition
+class DescriptorOp(IRDLOperation):
+    """
+    A factor of a product in shared memory, in rows of 128 bytes that are swizzled: 8 rows follow 8
+    others after `stride` bytes; where the summed axis moves slowest, so many columns follow others
+    after `leading` bytes.
+
+    ```mlir
+    %d = mlc_gpu.descriptor %slot leading 8192 stride 1024 : i64
+    ```
+    """
+
+    name = "mlc_gpu.descriptor"
+    leading = prop_def(COUNT)
+    stride = prop_def(COUNT)
+    slot = operand_def(i32)
+    result = result_def(i64)
+    traits = traits_def(Pure())
+    assembly_format = "$slot `leading` $leading `stride` $stride attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(slot: SSAValue, leading: int, stride: int) -> DescriptorOp:
+        return DescriptorOp.create(
+            operands=[slot],
+            result_types=[i64],
+            properties={"leading": number(leading), "stride": number(stride)},
+        )
+
+    def verify_(self) -> None:
+        for what, x in (("leading", self.leading), ("stride", self.stride)):
+            if x.value.data % 16 or not 0 <= x.value.data < 1 << 18:
+                raise VerifyException(
+                    f"{self.name}: {what} {x.value.data}; expected a multiple of 16 below 2^18"
+                )
+
+
+@irdl_op_definition
+class WgmmaOp(IRDLOperation):
+    """
+    A group of four warps starts a product of 64 rows and so many columns, in steps of 16 along the
+    summed axis; each thread has its part of the sums. Until they are waited for, nobody may touch
+    them. After `by` stand bytes from step to step; `lhs_turned`, `rhs_turned`: factors whose
+    summed axis moves slowest.
+
+    ```mlir
+    %y = mlc_gpu.wgmma %a by 32, %b by 32, %x columns 256 steps 4 of bf16
+        : vector<128xf32> -> vector<128xf32>
+    ```
+    """
+
+    name = "mlc_gpu.wgmma"
+    columns = prop_def(COUNT)
+    steps = prop_def(COUNT)
+    lhs_step = prop_def(COUNT)
+    rhs_step = prop_def(COUNT)
+    element = prop_def(BFloat16Type | Float16Type)
+    lhs_turned = opt_prop_def(UnitAttr)
+    rhs_turned = opt_prop_def(UnitAttr)
+    lhs = operand_def(i64)
+    rhs = operand_def(i64)
+    sums = operand_def(VectorType)
+    result = result_def(VectorType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$lhs `by` $lhs_step `,` $rhs `by` $rhs_step `,` $sums `columns` $columns `steps` $steps"
+        " `of` $element attr-dict `:` type($sums) `->` type($result)"
+    )
+
+    @staticmethod
+    def of(
+        lhs: SSAValue,
+        rhs: SSAValue,
+        sums: SSAValue,
+        *,
+        columns: int,
+        steps: int,
+        steps_by: tuple[int, int],
+        element: Attribute,
+        turned: tuple[bool, bool],
+    ) -> WgmmaOp:
+        flags = {
+            name: UnitAttr()
+            for name, holds in zip(("lhs_turned", "rhs_turned"), turned, strict=True)
+            if holds
+        }
+        return WgmmaOp.create(
+            operands=[lhs, rhs, sums],
+            result_types=[sums.type],
+            properties={
+                "columns": number(columns),
+                "steps": number(steps),
+                "lhs_step": number(steps_by[0]),
+                "rhs_step": number(steps_by[1]),
+                "element": element,
+                **flags,
+            },
+        )
+
+    def verify_(self) -> None:
+        columns, kind = self.columns.value.data, self.result.type
+        if columns % 8 or not 8 <= columns <= 256:
+            raise VerifyException(
+                f"{self.name}: {columns} columns; expected a multiple of 8 from 8 to 256"
+            )
+        if kind != VectorType(Float32Type(), [columns // 2]) or self.sums.type != kind:
+            raise VerifyException(
+                f"{self.name}: {self.sums.type} to {kind}; expected vector<{columns // 2}xf32>"
+            )
+        by = self.lhs_step.value.data, self.rhs_step.value.data
+        if any(n % 16 for n in by) or self.steps.value.data < 1:
+            raise VerifyException(
+                f"{self.name}: {self.steps.value.data} steps by {by}; expected multiples of 16"
+            )
+
+
+@irdl_op_definition
+class WgmmaWaitOp(IRDLOperation):
+    """
+    Waits until all but the last so many products of this group are done, and gives the sums on.
+
+    ```mlir
+    %y = mlc_gpu.wgmma_wait %x, 0 : vector<128xf32> -> vector<128xf32>
+    ```
+    """
+
+    name = "mlc_gpu.wgmma_wait"
+    pending = prop_def(COUNT)
+    sums = operand_def(VectorType)
+    result = result_def(VectorType)
+    assembly_format = "$sums `,` $pending attr-dict `:` type($sums) `->` type($result)"
+
+    @staticmethod
+    def of(sums: SSAValue, pending: int) -> WgmmaWaitOp:
+        return WgmmaWaitOp.create(
+            operands=[sums], result_types=[sums.type], properties={"pending": number(pending)}
+        )
+
+
+PRODUCTS = (StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)

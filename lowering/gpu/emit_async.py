@@ -1,0 +1,212 @@
+"""
+Barriers, bulk copies and products of groups as LLVM IR: an instruction of PTX each, in inline
+assembly where its operands are registers that a product writes later.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects.builtin import BFloat16Type, VectorType
+from xdsl.ir import Attribute, SSAValue
+
+from mlc.dialects import gpu_async as ga
+from mlc.dialects import gpu_products as gp
+from mlc.lowering.emit.function import FunctionText, Rules
+from mlc.lowering.emit.types import symbol
+
+RULES = Rules()
+SHARED = "dynamic_shared"
+"""The symbol of the block's dynamic shared memory."""
+
+
+def _asm(
+    e: FunctionText, body: str, constraints: str = "", arguments: str = "", *, memory: bool = True
+) -> None:
+    clobbers = "~{memory}" if memory else ""
+    words = ",".join(filter(None, (constraints, clobbers)))
+    e.do(f'call void asm sideeffect "{body}", "{words}"({arguments})')
+
+
+def _dynamic_shared(e: FunctionText, op: ga.DynamicSharedOp) -> None:
+    e.module.constants.setdefault(
+        SHARED, f"{symbol(SHARED)} = external addrspace(3) global [0 x i8], align 1024"
+    )
+    e.define(op.result, f"ptrtoint ptr addrspace(3) {symbol(SHARED)} to i32")
+
+
+def _elect(e: FunctionText, op: ga.ElectOp) -> None:
+    body = "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 $0, 1, 0, p; }"
+    word = e.put(f'call i32 asm sideeffect "{body}", "=r"()')
+    e.define(op.result, f"icmp ne i32 {word}, 0")
+
+
+def _uniform(e: FunctionText, op: ga.UniformOp) -> None:
+    value = e[op.value]
+    e.define(
+        op.result, f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {value}, i32 0, i32 31)"
+    )
+
+
+def _registers(e: FunctionText, op: ga.RegistersOp) -> None:
+    way = "inc" if op.more is not None else "dec"
+    _asm(e, f"setmaxnreg.{way}.sync.aligned.u32 {op.count.value.data};")
+
+
+def _barrier_init(e: FunctionText, op: ga.BarrierInitOp) -> None:
+    body = f"mbarrier.init.shared::cta.b64 [$0], {op.count.value.data};"
+    _asm(e, body, "r", f"i32 {e[op.barrier]}")
+
+
+def _barrier_fence(e: FunctionText, op: ga.BarrierFenceOp) -> None:
+    _asm(e, "fence.mbarrier_init.release.cluster;")
+
+
+def _barrier_expect(e: FunctionText, op: ga.BarrierExpectOp) -> None:
+    count = op.size_bytes.value.data
+    body = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {count};"
+    _asm(e, body, "r", f"i32 {e[op.barrier]}")
+
+
+def _barrier_arrive(e: FunctionText, op: ga.BarrierArriveOp) -> None:
+    body = "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];"
+    _asm(e, body, "r,b", f"i32 {e[op.barrier]}, i1 {e[op.condition]}")
+
+
+def _barrier_wait(e: FunctionText, op: ga.BarrierWaitOp) -> None:
+    body = (
+        "{ .reg .pred P; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1;"
+        " @!P bra AGAIN; }"
+    )
+    _asm(e, body, "r,r", f"i32 {e[op.barrier]}, i32 {e[op.parity]}")
+
+
+def _warp_barrier(e: FunctionText, op: ga.WarpBarrierOp) -> None:
+    _asm(e, "bar.warp.sync 0xffffffff;")
+
+
+def _prefetch_map(e: FunctionText, op: ga.PrefetchMapOp) -> None:
+    _asm(e, "prefetch.tensormap [$0];", "l", f"ptr {e[op.map]}")
+
+
+def _bulk_load(e: FunctionText, op: ga.BulkLoadOp) -> None:
+    body = (
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [$0], [$1, {$2, $3}], [$4];"
+    )
+    arguments = (
+        f"i32 {e[op.slot]}, ptr {e[op.map]}, i32 {e[op.column]}, i32 {e[op.row]},"
+        f" i32 {e[op.barrier]}"
+    )
+    _asm(e, body, "r,l,r,r,r", arguments)
+
+
+def _bulk_store(e: FunctionText, op: ga.BulkStoreOp) -> None:
+    body = (
+        "{ @$4 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [$0, {$1, $2}], [$3];"
+        " @$4 cp.async.bulk.commit_group; }"
+    )
+    arguments = (
+        f"ptr {e[op.map]}, i32 {e[op.column]}, i32 {e[op.row]}, i32 {e[op.slot]},"
+        f" i1 {e[op.condition]}"
+    )
+    _asm(e, body, "l,r,r,r,b", arguments)
+
+
+def _bulk_wait(e: FunctionText, op: ga.BulkWaitOp) -> None:
+    _asm(e, f"cp.async.bulk.wait_group.read {op.pending.value.data};")
+
+
+def _async_fence(e: FunctionText, op: ga.AsyncFenceOp) -> None:
+    _asm(e, "fence.proxy.async.shared::cta;")
+
+
+def _store_matrix(e: FunctionText, op: gp.StoreMatrixOp) -> None:
+    words = [e.put(f"bitcast {e.type(x.type)} {e[x]} to i32") for x in op.parts]
+    body = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};"
+    arguments = ", ".join(f"i32 {x}" for x in (e[op.at], *words))
+    _asm(e, body, "r,r,r,r,r", arguments)
+
+
+# Products ---------------------------------------------------------------------------------------
+
+_SWIZZLED = 1 << 62  # rows of 128 bytes, swizzled. SOURCE: PTX ISA, matrix descriptor
+
+
+def _descriptor(e: FunctionText, op: gp.DescriptorOp) -> None:
+    word = e.put(f"lshr i32 {e[op.slot]}, 4")
+    word = e.put(f"and i32 {word}, 16383")
+    wide = e.put(f"zext i32 {word} to i64")
+    leading, stride = (x.value.data >> 4 for x in (op.leading, op.stride))
+    e.define(op.result, f"or i64 {wide}, {_SWIZZLED | stride << 32 | max(leading, 1) << 16}")
+
+
+def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
+    """All steps in one text, so that nothing comes between the fence and them."""
+    sums = _parts(e, op.sums)
+    count, columns = len(sums), op.columns.value.data
+    kind = "bf16" if isinstance(op.element, BFloat16Type) else "f16"
+    turned = [int(x is not None) for x in (op.lhs_turned, op.rhs_turned)]
+    registers = ",".join(f"${k}" for k in range(count))
+    body, factors = r"wgmma.fence.sync.aligned;\0A", list[str]()
+    for step in range(op.steps.value.data):
+        for factor, by in ((op.lhs, op.lhs_step), (op.rhs, op.rhs_step)):
+            offset = step * (by.value.data >> 4)
+            factors.append(e.put(f"add i64 {e[factor]}, {offset}") if offset else e[factor])
+        first = 2 * count + 2 * step
+        body += (
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k{gp.STEP_DEPTH}.f32.{kind}.{kind}"
+            f" {{{registers}}}, ${first}, ${first + 1}, 1, 1, 1, {turned[0]}, {turned[1]};\\0A"
+        )
+    body += "wgmma.commit_group.sync.aligned;"
+    _tied(e, op.result, body, sums, factors)
+
+
+def _wgmma_wait(e: FunctionText, op: gp.WgmmaWaitOp) -> None:
+    body = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
+    _tied(e, op.result, body, _parts(e, op.sums), [])
+
+
+def _parts(e: FunctionText, sums: SSAValue) -> list[str]:
+    kind = e.type(sums.type)
+    (count,) = cast("VectorType[Attribute]", sums.type).get_shape()
+    return [e.put(f"extractelement {kind} {e[sums]}, i32 {k}") for k in range(count)]
+
+
+def _tied(
+    e: FunctionText, result: SSAValue, body: str, sums: list[str], factors: list[str]
+) -> None:
+    """A text that reads and writes the registers of sums, and reads descriptors."""
+    count = len(sums)
+    kinds = f"{{{', '.join(['float'] * count)}}}"
+    constraints = ",".join(
+        (*["=f"] * count, *map(str, range(count)), *["l"] * len(factors), "~{memory}")
+    )
+    arguments = ", ".join((*(f"float {x}" for x in sums), *(f"i64 {x}" for x in factors)))
+    made = e.put(f'call {kinds} asm sideeffect "{body}", "{constraints}"({arguments})')
+    vector, spelled = "poison", e.type(result.type)
+    for k in range(count):
+        part = e.put(f"extractvalue {kinds} {made}, {k}")
+        vector = e.put(f"insertelement {spelled} {vector}, float {part}, i32 {k}")
+    e[result] = vector
+
+
+RULES.on(ga.DynamicSharedOp, _dynamic_shared)
+RULES.on(ga.ElectOp, _elect)
+RULES.on(ga.UniformOp, _uniform)
+RULES.on(ga.RegistersOp, _registers)
+RULES.on(ga.BarrierInitOp, _barrier_init)
+RULES.on(ga.BarrierFenceOp, _barrier_fence)
+RULES.on(ga.BarrierExpectOp, _barrier_expect)
+RULES.on(ga.BarrierArriveOp, _barrier_arrive)
+RULES.on(ga.BarrierWaitOp, _barrier_wait)
+RULES.on(ga.WarpBarrierOp, _warp_barrier)
+RULES.on(ga.PrefetchMapOp, _prefetch_map)
+RULES.on(ga.BulkLoadOp, _bulk_load)
+RULES.on(ga.BulkStoreOp, _bulk_store)
+RULES.on(ga.BulkWaitOp, _bulk_wait)
+RULES.on(ga.AsyncFenceOp, _async_fence)
+RULES.on(gp.StoreMatrixOp, _store_matrix)
+RULES.on(gp.DescriptorOp, _descriptor)
+RULES.on(gp.WgmmaOp, _wgmma)
+RULES.on(gp.WgmmaWaitOp, _wgmma_wait)

@@ -1,0 +1,255 @@
+"""Roles, work and loops of a tile program as branches and loops of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_async import (
+    AsyncFenceOp,
+    BulkWaitOp,
+    ElectOp,
+    RegistersOp,
+    WarpBarrierOp,
+)
+from mlc.dialects.tile.compute import ConvertOp, ExtractOp
+from mlc.dialects.tile.control import ForOp
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.fences import DrainOp, FenceOp
+from mlc.dialects.tile.memory import AllocOp, StoreOp
+from mlc.dialects.tile.pipeline import (
+    ROLES,
+    ChannelOp,
+    DotStartOp,
+    GetOp,
+    PutOp,
+    ReadyOp,
+    ReleaseOp,
+    RolesOp,
+    WaitOp,
+    WorkOp,
+)
+from mlc.dialects.tile.region import YieldOp, yielded
+from mlc.dialects.tile.types import TokenType
+from mlc.lowering.gpu.builder import GpuBuilder
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.tiles.gpu.copy import lower_copy
+from mlc.lowering.tiles.gpu.fragment import (
+    lower_convert,
+    lower_dot_start,
+    lower_extract,
+    lower_map,
+    lower_ready,
+    lower_store,
+    lower_wait,
+)
+from mlc.lowering.tiles.gpu.ring import Turn
+from mlc.lowering.tiles.gpu.scope import BlockScope
+from mlc.lowering.tiles.scope import TileScope
+
+GROUP = 4
+"""Warps of a group."""
+_ONCE: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
+
+
+def groups_of(op: RolesOp, number: int) -> int:
+    """Groups of warps that a role takes: registers are given to whole groups."""
+    count = op.counts.data[number].value.data
+    return count if ROLES[op.kinds.data[number].data] == "groups" else -(-count // GROUP)
+
+
+def lower_roles(k: BlockScope, op: RolesOp) -> None:
+    """Each group of warps takes its role."""
+    total = sum(groups_of(op, number) for number in range(len(op.bodies)))
+    regs = [x.value.data for x in op.registers]
+    even = sum(groups_of(op, n) * r for n, r in enumerate(regs)) // total
+
+    def arm(number: int, first: int) -> None:
+        if number == len(op.bodies):
+            return
+        count = groups_of(op, number)
+        body = partial(_role, k, op, number, first, more=regs[number] > even)
+        last = number == len(op.bodies) - 1
+        if last:
+            body()
+            return
+        mine = k.b.compare("lt", k.words.index(k.threads.group), first + count)
+        k.b.when(mine, body, partial(arm, number + 1, first + count))
+
+    arm(0, 0)
+
+
+def _role(k: BlockScope, op: RolesOp, number: int, first: int, *, more: bool) -> None:
+    """One role: of a producer's warps one thread copies."""
+    b, block = k.b, op.bodies[number].block
+    b.add_op(RegistersOp.of(op.registers.data[number].value.data, more=more))
+    k.turns = {x: Turn.begin(ring, x, block) for x, ring in k.rings.items()}
+    if ROLES[op.kinds.data[number].data] == "groups":
+        own = k.words.add(k.threads.group, -first)
+        k.s.indices[block.args[0]] = k.words.index(own)
+        lower_block(k, block)
+        return
+    if op.counts.data[number].value.data != 1 or op.kinds.data[number].data != "producer":
+        raise MlcError(
+            f"tiles to GPU: {op.kinds.data[number].data} of {op.counts.data[number].value.data}"
+            " warps; expected a producer of one"
+        )
+    k.s.indices[block.args[0]] = 0
+
+    def elected() -> None:
+        b.when(b.value(ElectOp.of()), partial(lower_block, k, block))
+
+    b.when(k.words.equal(k.threads.warp, 0), elected)
+
+
+def lower_block(k: BlockScope, block: Block) -> None:
+    """The ops of a region, but for its end."""
+    for op in block.ops:
+        if not isinstance(op, YieldOp):
+            _lower(k, op)
+
+
+def _lower(k: BlockScope, op: Operation) -> None:
+    b, words = k.b, k.words
+    match op:
+        case PutOp():
+            k.slots.update(zip(op.slots, k.turns[op.channel].put(words), strict=True))
+        case GetOp():
+            k.slots.update(zip(op.slots, k.turns[op.channel].get(words), strict=True))
+        case ReleaseOp():
+            behind = 0 if op.behind is None else op.behind.value.data
+            k.turns[op.channel].release(behind, k.threads.leads, words)
+        case FenceOp():
+            b.add_op(AsyncFenceOp.create())
+            b.add_op(WarpBarrierOp.create())
+        case DrainOp():
+            b.add_op(BulkWaitOp.of(op.pending.value.data))
+            b.add_op(WarpBarrierOp.create())
+        case WorkOp():
+            _work(k, op)
+        case ForOp():
+            _for(k, op)
+        case _:
+            rule = _RULES.get(type(op))
+            if rule is None:
+                raise MlcError(f"tiles to GPU: {op.name} is not lowered in a role")
+            rule(k, op)
+
+
+# Loops ------------------------------------------------------------------------------------------
+
+
+def _loop(
+    k: BlockScope,
+    bounds: tuple[Index, Index, Index],
+    inside: Block,
+    inits: Sequence[SSAValue],
+    body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+) -> Sequence[SSAValue]:
+    """A loop that carries where the role stands in the rings that it turns inside."""
+    words = k.words
+    turns = [k.turns[channel] for channel in _channels(inside)]
+    states = [turn.carried(words) for turn in turns]
+    count = sum(map(len, states))
+
+    def resume(values: Sequence[SSAValue]) -> None:
+        start = 0
+        for turn, state in zip(turns, states, strict=True):
+            turn.resume(values[start : start + len(state)])
+            start += len(state)
+
+    def trip(i: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+        resume(carried[:count])
+        results = body(i, carried[count:])
+        return [*(x for turn in turns for x in turn.carried(words)), *results]
+
+    begin = [x for state in states for x in state]
+    found = k.b.loop(*bounds, trip, [*begin, *inits], _ONCE)
+    resume(found[:count])
+    return found[count:]
+
+
+def _channels(block: Block) -> list[SSAValue]:
+    """The channels that a region puts to, gets from or releases, each once."""
+    used = (x.channel for x in block.walk() if isinstance(x, PutOp | GetOp | ReleaseOp))
+    return list(dict.fromkeys(used))
+
+
+def _for(k: BlockScope, op: ForOp) -> None:
+    (loop, *more), block = op.loops, op.body.block
+    if more or op.deal is not None or loop.sized:
+        raise MlcError(f"tiles to GPU: {op.name}: expected one axis, neither dealt nor sized")
+    if not all(isinstance(x.type, TokenType) for x in op.inits):
+        raise MlcError(f"tiles to GPU: {op.name}: expected to carry tokens alone")
+    extent = k.s.least(loop.extent.data, op.positions)
+
+    def body(i: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        k.s.indices[op.indices[0]] = i
+        k.tokens.update(zip(op.carried, carried, strict=True))
+        lower_block(k, block)
+        return [k.tokens[x] for x in yielded(block)]
+
+    inits = [k.tokens[x] for x in op.inits]
+    found = _loop(k, (0, extent, loop.step), block, inits, body)
+    k.tokens.update(zip(op.outs, found, strict=True))
+
+
+def items_of(s: TileScope, op: WorkOp) -> list[Index]:
+    """Tiles along each axis."""
+    pairs: Iterable[tuple[Index, int]] = (
+        (s.least(extent.data, ()), step.value.data)
+        for extent, step in zip(op.extents, op.steps, strict=True)
+    )
+    return [s.b.ceil_div(size, step) for size, step in pairs]
+
+
+def _work(k: BlockScope, op: WorkOp) -> None:
+    """This block's items: each after as many as there are blocks."""
+    b, block = k.b, op.body.block
+    assert isinstance(b, GpuBuilder)
+    counts = items_of(k.s, op)
+
+    def body(item: Index, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        found = _tile_of(b, item, counts, op.raster.value.data)
+        for x, number, step in zip(block.args, found, op.steps, strict=True):
+            k.s.indices[x] = b.mul(number, step.value.data)
+        lower_block(k, block)
+        return []
+
+    _loop(k, (b.block_number(), b.product(counts), b.grid_size()), block, [], body)
+
+
+def _tile_of(b: GpuBuilder, item: Index, counts: Sequence[Index], raster: int) -> list[Index]:
+    """The tile of an item: groups of so many rows, in which columns are walked together."""
+    rows, rest = counts[0], b.product(counts[1:])
+    per = b.mul(rest, raster)
+    group = b.div(item, per)
+    left = b.sub(item, b.mul(group, per))
+    first = b.mul(group, raster)
+    high = b.min(b.sub(rows, first), raster)
+    across = b.div(left, high)
+    row = b.add(first, b.sub(left, b.mul(across, high)))
+    return [row, *(b.split(across, counts[1:]) if len(counts) > 1 else ())]
+
+
+def _nothing(k: BlockScope, op: Operation) -> None:
+    """What stands before the roles has its place."""
+
+
+_RULES: dict[type[Operation], Callable[..., None]] = {
+    CopyOp: lower_copy,
+    DotStartOp: lower_dot_start,
+    ReadyOp: lower_ready,
+    WaitOp: lower_wait,
+    MapOp: lower_map,
+    ConvertOp: lower_convert,
+    ExtractOp: lower_extract,
+    StoreOp: lower_store,
+    ChannelOp: _nothing,
+    AllocOp: _nothing,
+}

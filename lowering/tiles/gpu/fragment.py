@@ -1,0 +1,222 @@
+"""Tiles of sums over a group's threads: products, maps, and where their elements go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import F32
+from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_products import (
+    STEP_DEPTH,
+    DescriptorOp,
+    StoreMatrixOp,
+    WgmmaOp,
+    WgmmaWaitOp,
+)
+from mlc.dialects.tile.compute import ConvertOp, ExtractOp
+from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.layout import LayoutAttr, wgmma_acc
+from mlc.dialects.tile.memory import StoreOp, axes_of
+from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp, WaitOp
+from mlc.dialects.tile.slots import ROW_BYTES
+from mlc.dialects.tile.types import FragType, frag_of, view_of
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.buffer import Position
+from mlc.lowering.tiles.access import Access, put, run_elements
+from mlc.lowering.tiles.gpu.scope import (
+    PAIR,
+    BlockScope,
+    joined,
+    matrix_of,
+    slot_at,
+    split,
+)
+
+GROUP_ROWS = 64
+_TURNED = {("m", "k"): False, ("k", "m"): True, ("n", "k"): False, ("k", "n"): True}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of a pair, by its number: 8 columns hold a pair of a row and one of the eighth row below."""
+
+    row: int
+    column: int
+
+
+def places(kind: FragType) -> list[Place]:
+    """Where a thread's pairs lie, from its first one on; MlcError for another layout than sums'."""
+    rows, columns = kind.shape if len(kind.shape) == 2 else (0, 0)
+    of_sums = rows == GROUP_ROWS and columns >= 8 and not columns & (columns - 1)
+    layout = kind.layout
+    if not of_sums or (isinstance(layout, LayoutAttr) and layout.data != wgmma_acc(columns)):
+        raise MlcError(
+            f"tiles to GPU: {kind}; expected {GROUP_ROWS} rows and a power of two of columns, laid"
+            " out as sums of products"
+        )
+    return [Place(8 * (p % 2), p // 2 * 8) for p in range(columns // 4)]
+
+
+def first_place(k: BlockScope) -> tuple[Index, Index]:
+    """Row and column of a thread's first pair."""
+    words, threads = k.words, k.threads
+    row = words.add(words.mul(threads.warp, 16), words.shifted(threads.lane, 2))
+    column = words.mul(words.both(threads.lane, 3), PAIR)
+    return words.index(row), words.index(column)
+
+
+# Products ---------------------------------------------------------------------------------------
+
+
+def lower_dot_start(k: BlockScope, op: DotStartOp) -> None:
+    """One text of steps of 16 along the summed axis."""
+    if op.tile.dtype is not F32 or len(op.summed) != 1 or op.words.result != ("m", "n"):
+        raise MlcError(f"tiles to GPU: {op.letters.data!r} of {op.tile}; expected sums mn of f32")
+    (depth,) = (bound.data for bound in op.summed.values())
+    size = depth[0].constant
+    places(op.tile)
+    if size is None or size % STEP_DEPTH or len(depth) > 1:
+        raise MlcError(
+            f"tiles to GPU: a product over {depth[0]}; expected a multiple of {STEP_DEPTH}"
+        )
+    factors = [
+        _factor(k, op, number, view, dims)
+        for number, (view, dims) in enumerate(zip((op.lhs, op.rhs), op.where(), strict=True))
+    ]
+    if op.init is None:
+        raise MlcError(f"tiles to GPU: {op.name}: expected sums that it begins with")
+    (lhs, lhs_step, lhs_turned), (rhs, rhs_step, rhs_turned) = factors
+    product = WgmmaOp.of(
+        lhs,
+        rhs,
+        k.tokens[op.init],
+        columns=op.tile.shape[1],
+        steps=size // STEP_DEPTH,
+        steps_by=(lhs_step, rhs_step),
+        element=view_of(op.lhs).element,
+        turned=(lhs_turned, rhs_turned),
+    )
+    k.tokens[op.result] = k.b.value(product)
+
+
+def _factor(
+    k: BlockScope, op: DotStartOp, number: int, view: SSAValue, dims: Sequence[Dim]
+) -> tuple[SSAValue, int, bool]:
+    """A factor's descriptor, bytes from step to step, and whether its rows are summed over."""
+    rows, columns = matrix_of(view_of(view), "a factor")
+    word = tuple("".join(axis) for axis in op.words.operands[number])
+    turned = _TURNED.get((word[-2], word[-1])) if len(word) == 2 else None
+    per_row = ROW_BYTES // view_of(view).dtype.bytes
+    if turned is None or (not turned and columns != per_row):
+        raise MlcError(
+            f"tiles to GPU: factor {''.join(word)} in {view_of(view)}; expected two letters, and"
+            f" {per_row} elements along the summed one where it is the last"
+        )
+    slot = slot_at(k, view, k.begin(dims, op.positions))
+    leading = rows * ROW_BYTES if turned else 0
+    step = STEP_DEPTH * (ROW_BYTES if turned else view_of(view).dtype.bytes)
+    made = DescriptorOp.of(k.words.value(slot.address), leading, 8 * ROW_BYTES)
+    return k.b.value(made), step, turned
+
+
+def lower_ready(k: BlockScope, op: ReadyOp) -> None:
+    """A tile as sums."""
+    k.tokens[op.result] = joined(k.b, k.pairs[op.value])
+
+
+def lower_wait(k: BlockScope, op: WaitOp) -> None:
+    """Sums that are there, for all later uses of the token too."""
+    done = k.b.value(WgmmaWaitOp.of(k.tokens[op.token], op.pending.value.data))
+    k.tokens[op.token] = done
+    if op.value is not None:
+        places(frag_of(op.value))
+        k.pairs[op.value] = split(k.b, done)
+
+
+# Elements ---------------------------------------------------------------------------------------
+
+
+def lower_map(k: BlockScope, op: MapOp) -> None:
+    """The region on each pair."""
+    s, found = k.s, list[list[SSAValue]]()
+    starts = [s.index(d[0], op.positions) if (d := x.data) else 0 for x in op.starts]
+    arguments, count = op.body.block.args, len(op.inputs)
+    row, column = first_place(k)
+    if starts:
+        row, column = s.b.add(row, starts[0]), s.b.add(column, starts[1])
+    for number, place in enumerate(places(frag_of(op.outs[0]))):
+        at = (Position(s.b.add(row, place.row)), Position(s.b.add(column, place.column), 1))
+        values = [k.pairs[x][number] for x in op.inputs]
+        coordinates: dict[SSAValue, Position] = dict(zip(arguments[count:], at, strict=False))
+        bound: dict[SSAValue, SSAValue] = dict(zip(arguments, values, strict=False))
+        found.append(run_elements(s, s.element_builder(PAIR), op, bound, coordinates))
+    for number, out in enumerate(op.outs):
+        k.pairs[out] = [values[number] for values in found]
+
+
+def lower_convert(k: BlockScope, op: ConvertOp) -> None:
+    """Another dtype."""
+    source, kind = frag_of(op.value), frag_of(op.result)
+    places(kind)
+    e = k.s.element_builder(PAIR)
+    k.pairs[op.result] = [e.convert(x, source.dtype, kind.dtype) for x in k.pairs[op.value]]
+
+
+def lower_extract(k: BlockScope, op: ExtractOp) -> None:
+    """Some columns of all rows."""
+    whole = places(frag_of(op.value))
+    (top, bottom), (start, stop) = op.parts
+    if (top, bottom) != (0, GROUP_ROWS) or start % 8 or stop % 8:
+        raise MlcError(f"tiles to GPU: {op.name}: expected all rows, and multiples of 8 columns")
+    places(frag_of(op.result))
+    k.pairs[op.result] = [
+        x for place, x in zip(whole, k.pairs[op.value], strict=True) if start <= place.column < stop
+    ]
+
+
+def lower_store(k: BlockScope, op: StoreOp) -> None:
+    """To a slot by matrices of 8 rows, to memory pair by pair."""
+    if view_of(op.view).is_slot:
+        _store_to_slot(k, op)
+        return
+    if op.where_ is not None:
+        raise MlcError(f"tiles to GPU: {op.name}: conditions are not lowered; expected none")
+    kind, axes = frag_of(op.value), axes_of(op.axes, frag_of(op.value))
+    sizes = {c: (Dim.const(n),) for c, n in zip(axes, kind.shape, strict=True)}
+    access = Access.of(op.view, op.where(), op.positions, sizes)
+    row, column = first_place(k)
+    atoms, b = k.s.atoms(op.positions), k.b
+    for place, value in zip(places(kind), k.pairs[op.value], strict=True):
+        at = (Position(b.add(row, place.row)), Position(b.add(column, place.column), 1))
+        letters = {f".{c}": x for c, x in zip(axes, at, strict=True)}
+        put(k.s, access, {**atoms, **letters}, PAIR, value)
+
+
+def _store_to_slot(k: BlockScope, op: StoreOp) -> None:
+    """
+    The rows of each warp, four matrices of 8 x 8 at a time: thread t says where row t % 16 of the
+    block of 16 columns goes, or of the 8 columns behind it.
+    """
+    kind, words = frag_of(op.value), k.words
+    if kind.dtype.bytes != 2:
+        raise MlcError(f"tiles to GPU: {kind} to a slot; expected elements of 16 bits")
+    places(kind)
+    slot = slot_at(k, op.view, k.begin(op.where(), op.positions))
+    rows, columns = matrix_of(slot.view, "a store to")
+    if (rows, columns) != (GROUP_ROWS, ROW_BYTES // 2) or kind.shape != (rows, columns):
+        raise MlcError(f"tiles to GPU: {kind} to {slot.view}; expected 64 x 64 elements each")
+    lane, warp = k.threads.lane, k.threads.warp
+    eighth = words.both(lane, 7)
+    row = words.add(eighth, words.both(lane, 8))
+    chunk = words.shifted(words.differ(eighth, words.shifted(lane, 4)), -4)
+    base = words.add(slot.address, words.mul(warp, 16 * ROW_BYTES))
+    base = words.add(base, words.add(words.mul(row, ROW_BYTES), chunk))
+    pairs = k.pairs[op.value]
+    for number in range(0, len(pairs), 4):
+        at = words.differ(base, number // 4 << 5)
+        parts = tuple(pairs[number : number + 4])
+        k.b.add_op(StoreMatrixOp.of(words.value(at), parts))

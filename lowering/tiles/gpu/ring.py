@@ -1,0 +1,184 @@
+"""Rings as barriers: which place a role has next, and which places it has to give back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_async import (
+    BarrierArriveOp,
+    BarrierExpectOp,
+    BarrierInitOp,
+    BarrierWaitOp,
+)
+from mlc.dialects.tile.pipeline import ChannelOp, GetOp, PutOp, ReleaseOp, RolesOp
+from mlc.dialects.tile.slots import (
+    BARRIERS,
+    OFFSET,
+    RING_BARRIERS_BYTES,
+    kind_of,
+    number_of,
+    place_bytes,
+    slot_bytes,
+    tile_bytes,
+)
+from mlc.dialects.tile.types import ViewType
+from mlc.lowering.tiles.gpu.words import Word, Words
+
+_FREE = RING_BARRIERS_BYTES // 2
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tile of shared memory; `full`: the barrier that counts what is copied to it."""
+
+    address: Word
+    view: ViewType
+    full: SSAValue | None = None
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A channel: places from an address on, a pair of barriers for each from another one on."""
+
+    depth: int
+    place: int
+    slots: tuple[ViewType, ...]
+    at: Word
+    barriers: Word
+    readers: int
+
+    @staticmethod
+    def of(op: ChannelOp, shared: Word, words: Words) -> Ring:
+        """The ring of a channel in the block's memory."""
+        kind = kind_of(op)
+        offset, barriers = number_of(op, OFFSET), number_of(op, BARRIERS)
+        if offset is None or barriers is None:
+            raise MlcError("tiles to GPU: a channel has no place: run mlc-place-slots first")
+        at, ends = (words.add(shared, n) for n in (offset, barriers))
+        slots = kind.slots.data
+        return Ring(kind.depth.data, place_bytes(kind), slots, at, ends, _readers(op))
+
+    def init(self, words: Words) -> None:
+        """Makes the barriers."""
+        for number in range(self.depth):
+            full = words.add(self.barriers, number * RING_BARRIERS_BYTES)
+            for barrier, count in ((full, 1), (words.add(full, _FREE), self.readers)):
+                words.b.add_op(BarrierInitOp.of(words.value(barrier), count))
+
+    def full(self, number: Word, words: Words) -> Word:
+        """The barrier of a place that counts what is copied there."""
+        return words.add(self.barriers, words.mul(number, RING_BARRIERS_BYTES))
+
+    def slots_of(self, number: Word, full: Word, words: Words) -> list[Slot]:
+        """The slots of a place."""
+        at = words.add(self.at, words.mul(number, self.place))
+        found: list[Slot] = []
+        for view in self.slots:
+            found.append(Slot(at, view, words.value(full)))
+            at = words.add(at, slot_bytes(view))
+        return found
+
+    @property
+    def expected(self) -> int:
+        """Bytes that fill a place."""
+        return sum(tile_bytes(slot) for slot in self.slots)
+
+
+def _readers(op: ChannelOp) -> int:
+    """Groups that get every place."""
+    found = 0
+    for roles in {x.operation.parent_op() for x in op.result.uses}:
+        above = roles
+        while above is not None and not isinstance(above, RolesOp):
+            above = above.parent_op()
+        if above is None:
+            raise MlcError("tiles to GPU: a channel is used outside of roles")
+        for number, body in enumerate(above.bodies):
+            if any(isinstance(x, GetOp) and x.channel is op.result for x in body.walk()):
+                found = max(found, above.copies(number))
+    return max(found, 1)
+
+
+@dataclass
+class Turn:
+    """
+    Where a role stands in a ring: the next place, the parity of its phase, and the barriers of the
+    places that it has not given back, the first ones first; 0 where there is none.
+    """
+
+    ring: Ring
+    number: Word
+    parity: Word
+    behind: int  # places that it keeps from trip to trip
+    held: list[Word] = field(default_factory=list[Word])
+
+    @staticmethod
+    def begin(ring: Ring, channel: SSAValue, role: Block) -> Turn:
+        """At the role's start: all places are free, none is full."""
+        puts = any(isinstance(x, PutOp) and x.channel is channel for x in role.walk())
+        behind = (
+            x.behind.value.data
+            for x in role.walk()
+            if isinstance(x, ReleaseOp) and x.channel is channel and x.behind is not None
+        )
+        return Turn(ring, 0, int(puts), max(behind, default=0))
+
+    def carried(self, words: Words) -> list[SSAValue]:
+        """What a loop carries."""
+        if len(self.held) > self.behind:
+            raise MlcError(
+                f"tiles to GPU: {len(self.held)} places are kept from trip to trip; expected"
+                f" {self.behind}, as the role's releases say"
+            )
+        held = [0] * (self.behind - len(self.held)) + self.held
+        return [words.value(x) for x in (self.number, self.parity, *held)]
+
+    def resume(self, values: Sequence[SSAValue]) -> None:
+        """What a loop has carried here."""
+        self.number, self.parity, *held = values
+        self.held = list(held)
+
+    def _next(self, words: Words) -> None:
+        last = words.equal(self.number, self.ring.depth - 1)
+        turned = words.differ(self.parity, 1)
+        self.parity = words.choose(last, turned, self.parity)
+        self.number = words.choose(last, 0, words.add(self.number, 1))
+
+    def put(self, words: Words) -> list[Slot]:
+        """The next place, once it is free: one thread fills it."""
+        full = self.ring.full(self.number, words)
+        free = words.value(words.add(full, _FREE))
+        words.b.add_op(BarrierWaitOp.of(free, words.value(self.parity)))
+        words.b.add_op(BarrierExpectOp.of(words.value(full), self.ring.expected))
+        found = self.ring.slots_of(self.number, full, words)
+        self._next(words)
+        return found
+
+    def get(self, words: Words) -> list[Slot]:
+        """The next place, once it is full."""
+        full = self.ring.full(self.number, words)
+        words.b.add_op(BarrierWaitOp.of(words.value(full), words.value(self.parity)))
+        self.held.append(words.add(full, _FREE))
+        found = self.ring.slots_of(self.number, full, words)
+        self._next(words)
+        return found
+
+    def release(self, behind: int, leads: SSAValue, words: Words) -> None:
+        """Gives back all but the last places; of a group one thread, `leads`, says so."""
+        count = max(len(self.held) - behind, 0)
+        given, self.held = self.held[:count], self.held[count:]
+        for barrier in given:
+            value = words.value(barrier)
+            condition = leads
+            if not self._is_there(value):
+                condition = words.both_hold(leads, words.differs(value, 0))
+            words.b.add_op(BarrierArriveOp.of(value, condition))
+
+    @staticmethod
+    def _is_there(value: SSAValue) -> bool:
+        """Whether it is known to be a barrier: no loop has carried it."""
+        return not isinstance(value.owner, Block) and value.owner.name != "scf.for"

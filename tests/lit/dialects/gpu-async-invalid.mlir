@@ -1,0 +1,58 @@
+// RUN: mlc opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// Rows of a box are 128 bytes.
+func.func @wide(%x: memref<?x4096xbf16>) {
+  // CHECK: mlc_gpu.map: rows of 128 elements of bf16; expected 128 bytes
+  %m = mlc_gpu.map %x box 64 x 128 : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
+  func.return
+}
+
+// -----
+
+func.func @long(%x: memref<?x4096xf32>) {
+  // CHECK: mlc_gpu.map: 512 rows; expected 1 to 256
+  %m = mlc_gpu.map %x box 512 x 32 : memref<?x4096xf32> -> !mlc_gpu.tensor_map
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_gpu.registers: 100 registers; expected a multiple of 8 from 24 to 256
+mlc_gpu.registers 100
+
+// -----
+
+func.func @sums(%a: i64, %x: vector<64xf32>) {
+  // CHECK: mlc_gpu.wgmma: vector<64xf32> to vector<64xf32>; expected vector<128xf32>
+  %y = mlc_gpu.wgmma %a by 32, %a by 32, %x columns 256 steps 4 of bf16 : vector<64xf32> -> vector<64xf32>
+  func.return
+}
+
+// -----
+
+func.func @steps(%a: i64, %x: vector<64xf32>) {
+  // CHECK: mlc_gpu.wgmma: 4 steps by (32, 40); expected multiples of 16
+  %y = mlc_gpu.wgmma %a by 32, %a by 40, %x columns 128 steps 4 of bf16 : vector<64xf32> -> vector<64xf32>
+  func.return
+}
+
+// -----
+
+func.func @descriptor(%s: i32) {
+  // CHECK: mlc_gpu.descriptor: stride 1000; expected a multiple of 16 below 2^18
+  %d = mlc_gpu.descriptor %s leading 0 stride 1000 : i64
+  func.return
+}
+
+// -----
+
+func.func @matrices(%s: i32, %x: vector<2xf32>) {
+  // CHECK: mlc_gpu.store_matrix: vector<2xf32>; expected pairs of bf16 or f16
+  mlc_gpu.store_matrix %s, %x, %x, %x, %x : vector<2xf32>, vector<2xf32>, vector<2xf32>, vector<2xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc_tile.drain: stands in no role
+mlc_tile.drain 1
