@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from xdsl.dialects import func
@@ -11,7 +12,6 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import par, vec
 from mlc.dialects.dims import Dim, Shape, product, shape_of
-from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
@@ -27,10 +27,11 @@ from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type, static
-from mlc.lowering.loops.function import NOALIAS, NOTHING, READONLY, Kernel, Scratch, Strides
+from mlc.lowering.loops.function import NOALIAS, NOTHING, ONE, READONLY, Kernel, Scratch, Strides
 from mlc.lowering.tiles import team
 from mlc.lowering.tiles.access import Access, put
 from mlc.lowering.tiles.compute import lower_fragment
+from mlc.lowering.tiles.folds import folds_of, lower_fold, states_of
 from mlc.lowering.tiles.fragment import Fragment
 from mlc.lowering.tiles.groups import lower_copy
 from mlc.lowering.tiles.scope import TileScope
@@ -40,14 +41,15 @@ MANY = Dim.const(1 << 16)
 
 
 def scratch_of(kernel: KernelOp) -> tuple[Scratch, ...]:
-    """The memory of a kernel's allocs, in order."""
-    return tuple(
-        Scratch(
-            memory_type(view_of(op.result).dtype),
-            product(view_of(op.result).shape),
-            MANY if op.scope.data == "worker" and kernel.is_dealt else Dim.const(1),
-        )
+    """The memory of a kernel's allocs and of its folds' states, in order."""
+    own = [
+        (view_of(op.result), MANY if op.scope.data == "worker" and kernel.is_dealt else ONE)
         for op in allocs_of(kernel)
+    ]
+    states = [(view, ONE) for op in folds_of(kernel) for view in states_of(op)]
+    return tuple(
+        Scratch(memory_type(view.dtype), product(view.shape), copies)
+        for view, copies in own + states
     )
 
 
@@ -185,6 +187,8 @@ def _scope(
         s.memory[x] = buffer_in(b, named(next(given), x.name_hint), view_of(x), strides.get(k))
     for alloc in allocs_of(op):
         s.memory[alloc.result] = buffer_in(b, named(next(given), "scratch"), view_of(alloc.result))
+    for loop in folds_of(op):
+        s.states[loop] = [_state(b, named(next(given), "states"), x) for x in states_of(loop)]
     for k, x in enumerate(op.outputs):
         memref = named(next(given), x.name_hint or "out")
         s.memory[x] = buffer_in(b, memref, view_of(x), strides.get(inputs + k))
@@ -204,6 +208,11 @@ def buffer_in(
         strides = tuple(b.dim(product(shape[k + 1 :])) for k in range(len(shape)))
     sizes = tuple(b.dim(d) for d in shape)
     return Buffer(memref, view.dtype, tuple((k,) for k in range(len(shape))), sizes, strides)
+
+
+def _state(b: LoopBuilder, memref: SSAValue, view: ViewType) -> Buffer:
+    whole = buffer_in(b, memref, view)
+    return replace(whole, memref=b.view(memref, whole.sizes))
 
 
 def named(value: SSAValue, name: str | None) -> SSAValue:
@@ -357,40 +366,44 @@ def _trip(
 def _dealt(s: TileScope, op: ForOp) -> None:
     """A worker's trips of a loop whose trips the team shares."""
     assert op.deal is not None
-    if op.inits:
-        raise MlcError(f"tiles to loops: {op.name}: folds of a dealt loop are not lowered")
     b, deal = s.b, op.deal.data
     extents = [s.least(loop.extent.data, op.positions) for loop in op.loops]
-    unit = deal.unit or op.loops[0].step
-    cuts = [deal.unit or loop.step for loop in op.loops]
+    unit = None if op.inits else deal.unit
+    cuts = [unit or loop.step for loop in op.loops]
     counts = [b.ceil_div(n, cut) for n, cut in zip(extents, cuts, strict=True)]
     total = b.product(counts)
-    low, high = team.share(b, total, s.thread, s.threads)
+    shared: SSAValue | bool = True
     if deal.when is not None:
         shared = s.holds(deal.when, op.positions)
-        low, high = b.choose(shared, low, 0), b.choose(shared, high, total)
     polls, s.polls = s.polls, False
 
-    def trip(t: Index) -> None:
-        if len(op.loops) == 1:
-            ends = [b.min(b.mul(high, unit), extents[0])]
-            _trip(s, op, [b.mul(t, unit)], ends)
-            return
+    def at_trip(t: Index) -> list[Index]:
         at: list[Index] = []
-        rest = t
         for count, cut in zip(reversed(counts[1:]), reversed(cuts[1:]), strict=True):
-            quotient = b.div(rest, count)
-            at.insert(0, b.mul(b.sub(rest, b.mul(quotient, count)), cut))
-            rest = quotient
-        _trip(s, op, [b.mul(rest, cuts[0]), *at], extents)
+            quotient = b.div(t, count)
+            at.insert(0, b.mul(b.sub(t, b.mul(quotient, count)), cut))
+            t = quotient
+        return [b.mul(t, cuts[0]), *at]
+
+    if op.inits:
+        found = lower_fold(
+            s, op, total, shared, lambda t, carried: _trip(s, op, at_trip(t), extents, carried)
+        )
+        _bind(s, op.outs, found)
+        s.polls = polls
+        return
+    low, high = team.share(b, total, s.thread, s.threads)
+    low, high = b.choose(shared, low, 0), b.choose(shared, high, total)
+    ends = [b.min(b.mul(high, cuts[0]), extents[0])] if len(cuts) == 1 else extents
 
     def polled(t: Index) -> None:
+        run = partial(_trip, s, op, at_trip(t), ends)
         if polls:
-            team.unless_cancelled(b, s.context, partial(trip, t))
+            team.unless_cancelled(b, s.context, run)
         else:
-            trip(t)
+            run()
 
-    step = op.loops[0].step // unit if len(op.loops) == 1 else 1
+    step = op.loops[0].step // cuts[0] if len(cuts) == 1 else 1
     b.loop(low, high, step, polled)
     s.polls = polls
 

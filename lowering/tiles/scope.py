@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.expression import ConditionsAttr
 from mlc.dialects.tile.types import FragType
@@ -37,6 +38,7 @@ class TileScope:
     memory: dict[SSAValue, Buffer | ElementsOp] = field(
         default_factory=dict[SSAValue, Buffer | ElementsOp]
     )
+    states: dict[ForOp, list[Buffer]] = field(default_factory=dict[ForOp, list[Buffer]])
     indices: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
     ends: dict[SSAValue, SSAValue | bool] = field(default_factory=dict[SSAValue, SSAValue | bool])
     fragments: dict[SSAValue, Fragment] = field(default_factory=dict[SSAValue, Fragment])

@@ -1,0 +1,72 @@
+"""The tile programs in tests/data/tiles as code: NumPy's results, the same bits for every team."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from xdsl.ir import SSAValue
+
+from mlc.dialects.tile.types import view_of
+from mlc.executable import compile_module
+from mlc.programs import options_of_module, read_module
+from mlc.runtime.probe import host_target
+from tests.tile_texts import TEXTS, kernel_of, text_of
+
+TARGETS = [
+    target for target, feature in (("avx2", "+avx2"), ("avx512", "+avx512f"))
+    if feature in host_target().features
+]  # fmt: skip
+CASES = [
+    ("gemm", "avx2"), ("gemm", "avx512"), ("cases", "avx2"), ("cases (small)", "avx2"),
+    ("lstm", "avx512"),
+]  # fmt: skip
+
+
+def tensor(view: SSAValue) -> str:
+    """The type of a tensor that a view is of."""
+    shape = view_of(view).shape
+    sizes = "x".join("?" if d.constant is None else str(d) for d in shape)
+    names = ", ".join(str(d) if d.constant is not None else f'"{d}"' for d in shape)
+    dims = f", #mlc.dims<{names}>" if "?" in sizes else ""
+    return f"tensor<{sizes}x{view_of(view).element}{dims}>"
+
+
+def program(name: str) -> str:
+    """A text, its arguments row by row, and a function that calls its kernel."""
+    text = re.sub(r", (strided|rows)>", ">", text_of(name))
+    kernel = kernel_of(text)
+    inputs, outputs = ([tensor(x) for x in views] for views in (kernel.inputs, kernel.outputs))
+    given = [f"%x{k}" for k in range(len(inputs))]
+    results = ", ".join(f"%y{k}" for k in range(len(outputs)))
+    types, kinds = ", ".join(inputs), ", ".join(outputs)
+    arguments = ", ".join(f"{x}: {kind}" for x, kind in zip(given, inputs, strict=True))
+    buffers = ", ".join(f"#mlc.buffer<out {k}>" for k in range(len(outputs)))
+    call = f"mlc_tile.call @{kernel.sym_name.data}({', '.join(given)})"
+    return f"""{text}
+func.func @main({arguments}) -> ({kinds}) attributes {{mlc.arena = {{}}}} {{
+  {results} = {call} : ({types}) -> ({kinds}) {{buffers = [{buffers}]}}
+  func.return {results} : {kinds}
+}}"""
+
+
+@pytest.mark.parametrize(("name", "target"), [x for x in CASES if x[1] in TARGETS])
+def test_code_gives_numpys_result(name: str, target: str, tmp_path: Path) -> None:
+    text = TEXTS[name]
+    path = tmp_path / "program.mlir"
+    path.write_text(program(name))
+    module, signature = read_module(path)
+    options = options_of_module(module, {"target": target})
+    arrays = text.draw(np.random.default_rng(3), dict(text.sizes))
+    found: list[tuple[Any, ...]] = []
+    for threads in (1, 3):
+        run = compile_module(module.clone(), signature, replace(options, threads=threads))
+        results = cast("Any", run)(*arrays)
+        found.append((*results,) if len(text.meaning(*arrays)) > 1 else (results,))
+    for alone, shared, expected in zip(*found, text.meaning(*arrays), strict=True):
+        np.testing.assert_allclose(alone, expected, rtol=0, atol=text.error)
+        np.testing.assert_array_equal(alone, shared)
