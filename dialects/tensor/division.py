@@ -171,6 +171,10 @@ class PowOp(Binary):
     CHECKS: ClassVar[bool] = True
     SITE: ClassVar[str] = "negative power"
 
+    @property
+    def may_fail(self) -> bool:
+        return self.dtype.kind == "int"
+
     def reference(self, *operands: Array) -> Array:
         if self.dtype.kind == "float":
             x, y = operands

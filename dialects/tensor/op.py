@@ -185,6 +185,11 @@ class TensorOp(IRDLOperation):
         return None
 
     @property
+    def may_fail(self) -> bool:
+        """Whether it reports run-time errors by `ElementBuilder.check`."""
+        return self.CHECKS
+
+    @property
     def shape(self) -> Shape:
         """The result's dims."""
         return shape_of(self.results[0].type)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, OpResult, SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.tensor.comparison import MaxOp, MinOp
+from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.control import ForOp
-from mlc.dialects.tile.element import ElementsOp, MapOp
-from mlc.dialects.tile.expression import Positions, letter, renamed
+from mlc.dialects.tile.element import ElementsOp, MapOp, PositionOp
+from mlc.dialects.tile.expression import Positions, letter, positions_in, renamed
 from mlc.dialects.tile.pipeline import RolesOp, WorkOp
 from mlc.dialects.tile.types import frag_of, view_of
 
@@ -26,6 +28,15 @@ def is_inside(
     named = Positions(values)
     terms = _expanded(at, named, letters or {})
     return terms is not None and _is_below(*terms, named, size, _DEEPEST)
+
+
+def may_be_below(at: Dim, values: Sequence[SSAValue], letters: Bounds | None = None) -> bool:
+    """Whether an expression over positions and letters may be less than 0."""
+    named = Positions(values)
+    if _expanded(at, named, letters or {}) is None:
+        return True
+    computed = (named.values[k] for k in positions_in([at]))
+    return any(isinstance(x, OpResult) and _clamped(x) is None for x in computed)
 
 
 def _expanded(
@@ -45,9 +56,32 @@ def _expanded(
             name = f"x{number}"
             found[f".{name}"] = (frag_of(op.outs[0]).dims.data[axis],)
             at = renamed(at, {f"%{number}": start + letter(name)})
+    at = _without_remainders(at, found)
     if any(-1 in _signs(at, s) for s in at.symbols()) or any(c < 0 for _, c in at.terms):
         return None
     return at, found
+
+
+def _without_remainders(at: Dim, letters: dict[str, Sequence[Dim]]) -> Dim:
+    """`x mod n`, which is `x - x // n * n`, as a letter below n."""
+    parts = [
+        (monomial[0], coefficient)
+        for monomial, coefficient in at.terms
+        if len(monomial) == 1 and isinstance(monomial[0], FloorDiv)
+    ]
+    for atom, coefficient in parts:
+        for inner in (1, *(other.divisor for other, _ in parts)):
+            size = atom.divisor // inner
+            if coefficient >= 0 or size < 2 or atom.divisor % inner or coefficient % size:
+                continue
+            times = -coefficient // size
+            whole = Dim((((atom,), size),))
+            rest = at - (atom.numerator // inner - whole) * times
+            if len(rest.terms) < len(at.terms):
+                name = f"r{len(letters)}"
+                letters[f".{name}"] = (Dim.const(size),)
+                return _without_remainders(rest + letter(name) * times, letters)
+    return at
 
 
 def _is_below(
@@ -128,6 +162,9 @@ def _largest(atom: str, letters: Mapping[str, Sequence[Dim]], named: Positions) 
         return [size - 1 for size in letters.get(atom, ())]
     value = named.values[int(atom[1:])]
     owner = value.owner
+    if isinstance(value, OpResult):
+        last = _clamped(value)
+        return [] if last is None else named.moved(*last)
     op = owner.parent_op() if isinstance(owner, Block) else None
     if isinstance(op, ElementsOp) and isinstance(value, BlockArgument):
         return [view_of(op.result).shape[value.index] - 1]
@@ -152,6 +189,19 @@ def _largest(atom: str, letters: Mapping[str, Sequence[Dim]], named: Positions) 
 
 def _region_of(op: RolesOp, block: Block) -> int:
     return next(k for k, body in enumerate(op.bodies) if body.block is block)
+
+
+def _clamped(value: OpResult) -> tuple[tuple[Dim, ...], Sequence[SSAValue]] | None:
+    """The largest value of what is computed as `max(min(x, last), 0)`, in positions."""
+    least = value.op
+    if not isinstance(least, MaxOp) or not isinstance(most := least.lhs.owner, MinOp):
+        return None
+    zero, last = least.rhs.owner, most.rhs.owner
+    if not isinstance(zero, ConstantOp) or zero.array() != 0:
+        return None
+    if isinstance(last, ConstantOp):
+        return (Dim.const(int(last.array())),), ()
+    return (last.at.data, last.positions) if isinstance(last, PositionOp) else None
 
 
 def multiple(dim: Dim, named: Positions) -> int:

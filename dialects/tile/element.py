@@ -57,10 +57,11 @@ def scalar(element: Attribute) -> TensorType[Attribute]:
 def check_elements(name: str, block: Block, kinds: Sequence[Attribute]) -> None:
     """VerifyException unless a region computes elements of these types, one for each value."""
     for op in block.ops:
-        if isinstance(op, Whole) or not isinstance(op, TensorOp | ReadOp | YieldOp):
+        known = isinstance(op, TensorOp | ReadOp | PositionOp | YieldOp)
+        if isinstance(op, Whole) or not known:
             raise VerifyException(
                 f"{name}: {op.name} in a region of elements; expected ops that compute one element"
-                " from others, and mlc_tile.read"
+                " from others, mlc_tile.read and mlc_tile.position"
             )
         for value in (*op.operands, *op.results):
             kind = value.type
@@ -334,4 +335,50 @@ class ReadOp(IRDLOperation):
         return op
 
 
-ELEMENTS = (MapOp, ElementsOp, ReadOp)
+@irdl_op_definition
+class PositionOp(IRDLOperation):
+    """
+    A position as an element, in a region of elements.
+
+    ```mlir
+    %p = mlc_tile.position %n floordiv 4 : tensor<i64>
+    ```
+    """
+
+    name = "mlc_tile.position"
+    at = prop_def(ExpressionsAttr)  # one
+    positions = var_operand_def(EqAttrConstraint(INDEX) | EqAttrConstraint(POSITION))
+    result = result_def(POSITION)
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def of(at: ExpressionsAttr, positions: Sequence[SSAValue]) -> PositionOp:
+        return PositionOp.create(operands=positions, result_types=[POSITION], properties={"at": at})
+
+    def verify_(self) -> None:
+        check_positions(self.name, self.at.data, self.positions)
+        if len(self.at.data) != 1 or letters_in(self.at.data):
+            raise VerifyException(f"{self.name}: expected one expression without letters")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_expression(printer, self.at.data[0], self.positions)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PositionOp:
+        positions = Positions()
+        at = ExpressionsAttr((parse_expression(parser, positions),))
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        start, kind = parser.pos, parser.parse_type()
+        if kind != POSITION:
+            parser.raise_error(f"found {kind}; expected {POSITION}", start)
+        op = cls.of(at, positions.values)
+        op.attributes |= attributes
+        return op
+
+
+ELEMENTS = (MapOp, ElementsOp, ReadOp, PositionOp)

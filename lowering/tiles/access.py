@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tile.bounds import Bounds, is_inside
-from mlc.dialects.tile.element import ElementsOp, MapOp, ReadOp
+from mlc.dialects.tile.bounds import Bounds, is_inside, may_be_below
+from mlc.dialects.tile.element import ElementsOp, MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import letters_in
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
@@ -29,6 +31,7 @@ class Access:
     at: tuple[Dim, ...]
     open: tuple[int, ...]  # axes along which it may lie outside
     clamped: frozenset[int] = frozenset()  # of these, those where the last element is taken
+    low: tuple[int, ...] = ()  # of these, those along which it may begin before the first element
 
     @staticmethod
     def of(
@@ -46,7 +49,8 @@ class Access:
             if not is_inside(dim, values, size, letters)
         )
         clamped = frozenset(a for a in unknown if letters_in([at[a]]) & frozenset(clamp))
-        return Access(view, at, unknown, clamped)
+        low = tuple(a for a in unknown if may_be_below(at[a], values, letters))
+        return Access(view, at, unknown, clamped, low)
 
 
 def point_of(s: TileScope, access: Access, atoms: Atoms) -> tuple[Position, ...]:
@@ -70,36 +74,27 @@ class Guard:
     lanes: SSAValue | None
 
 
-def guard_of(
-    s: TileScope, access: Access, point: Sequence[Position], lanes: int, *, low: bool = True
-) -> Guard:
-    """Whether the elements at a point are there; `low`: positions below 0 are possible."""
+def guard_of(s: TileScope, access: Access, point: Sequence[Position], lanes: int) -> Guard:
+    """Whether the elements at a point are there."""
     b, sizes = s.b, view_of(access.view).shape
     whole: SSAValue | bool = True
     mask: SSAValue | None = None
     for axis in access.open:
         if axis in access.clamped:
             continue
-        place, size = point[axis], b.dim(sizes[axis])
-        if place.lanes is not None or place.step not in (0, 1):
-            raise MlcError(
-                f"tiles to loops: vectors walk axis {axis} of {view_of(access.view)} in steps and"
-                " may lie outside; expected a copy with another last axis"
-            )
-        negative = low and any(c < 0 for _, c in access.at[axis].terms)
-        if place.step == 0 or lanes == 1:
-            whole = b.both(whole, b.compare("lt", place.base, size))
-        else:
-            ends = b.mask(b.sub(size, place.base), lanes)
-            mask = ends if mask is None else b.value(arith.AndIOp.create(
-                operands=[mask, ends], result_types=[ends.type]))  # fmt: skip
-        if negative and place.step and lanes > 1:
-            raise MlcError(
-                f"tiles to loops: vectors may begin before axis {axis} of {view_of(access.view)};"
-                " expected a copy with another last axis"
-            )
+        place = point[axis]
+        negative = axis in access.low
+        if lanes == 1 or (place.step == 0 and place.lanes is None):
+            whole = b.both(whole, b.compare("lt", place.base, b.dim(sizes[axis])))
+            if negative:
+                whole = b.both(whole, b.compare("ge", place.base, 0))
+            continue
+        e = s.element_builder(lanes)
+        at = e.position(place)
+        found = [e.compare("lt", at, e.size(sizes[axis]), I64)]
         if negative:
-            whole = b.both(whole, b.compare("ge", place.base, 0))
+            found.append(e.compare("ge", at, e.constant(0, I64), I64))
+        mask = reduce(partial(e.apply, arith.AndIOp), [*filter(None, (mask,)), *found])
     return Guard(whole, mask)
 
 
@@ -150,6 +145,10 @@ def run_elements(
         if isinstance(inner, ReadOp):
             bound[inner.result] = _read(s, e, inner, bound, places)
             continue
+        if isinstance(inner, PositionOp):
+            place = s.position(inner.at.data[0], _atoms(s, e, inner, bound, places), e)
+            bound[inner.result] = e.position(place)
+            continue
         assert isinstance(inner, TensorOp)
         for x in inner.operands:
             _value(e, bound, places, x)
@@ -166,13 +165,14 @@ def _value(
     return bound[x]
 
 
-def _read(
+def _atoms(
     s: TileScope,
     e: Lanes,
-    op: ReadOp,
+    op: ReadOp | PositionOp,
     bound: dict[SSAValue, SSAValue],
     places: dict[SSAValue, Position],
-) -> SSAValue:
+) -> dict[str, Position]:
+    """What the expressions of an op in a region are made of."""
     atoms: dict[str, Position] = {}
     for k, x in enumerate(op.positions):
         if x in places:
@@ -183,11 +183,22 @@ def _read(
             found = e.at_element(bound[x])
             assert isinstance(found, Position)
             atoms[f"%{k}"] = found
+    return atoms
+
+
+def _read(
+    s: TileScope,
+    e: Lanes,
+    op: ReadOp,
+    bound: dict[SSAValue, SSAValue],
+    places: dict[SSAValue, Position],
+) -> SSAValue:
+    atoms = _atoms(s, e, op, bound, places)
     access = Access.of(op.view, op.at.data, op.positions, {})
-    point = tuple(s.position(dim, atoms) for dim in access.at)
+    point = tuple(s.position(dim, atoms, e) for dim in access.at)
     guard = guard_of(s, access, point, e.lanes)
     where = bound[op.where] if op.where is not None else None
-    narrow = s.element_builder(e.lanes, guard.lanes if e.mask is None else e.masked(guard.lanes))
+    narrow = e if guard.lanes is None else s.element_builder(e.lanes, e.masked(guard.lanes))
     zero = s.b.element(0, view_of(op.view).dtype, e.lanes)
 
     def inside() -> SSAValue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
+from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.types import view_of
@@ -12,6 +13,12 @@ from mlc.lowering.loops.buffer import Position
 from mlc.lowering.tiles.access import Access, fetch, point_of, put
 from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.team import share
+
+
+def _is_divided(dim: Dim, name: str) -> bool:
+    """Whether a letter stands in a quotient."""
+    atoms = (atom for monomial, _ in dim.terms for atom in monomial)
+    return any(isinstance(x, FloorDiv) and name in x.numerator.symbols() for x in atoms)
 
 
 class Copy:
@@ -37,6 +44,8 @@ class Copy:
         (size, *more) = self.op.extents[c].data
         last = [a for a, dim in enumerate(self.target.at) if f".{c}" in dim.symbols()]
         if more or size.constant is None or last != [len(self.target.at) - 1]:
+            return 1
+        if any(_is_divided(dim, f".{c}") for dim in self.source.at):
             return 1
         lanes = self.s.widest
         while size.constant % lanes:

@@ -66,15 +66,25 @@ class TileScope:
         """An expression without letters."""
         return self.position(dim, self.atoms(values)).base
 
-    def position(self, dim: Dim, atoms: Atoms) -> Position:
-        """An expression as a position: some of its atoms may move from lane to lane."""
+    def position(self, dim: Dim, atoms: Atoms, e: Lanes | None = None) -> Position:
+        """
+        An expression as a position: some of its atoms may move from lane to lane, and where there
+        is a builder of elements lie anywhere.
+        """
         total: Index = 0
         step = 0
+        anywhere: Position | None = None
         for monomial, coefficient in dim.terms:
             term: Index = 1
             moving = 0
             for atom in monomial:
                 found = self._atom(atom, atoms)
+                if found.lanes is not None and e is not None and len(monomial) == 1:
+                    part = e.affine(found, coefficient, Dim.const(0))
+                    both = part if anywhere is None else e.plus(anywhere, part)
+                    assert isinstance(both, Position)
+                    anywhere, term = both, 0
+                    continue
                 if found.lanes is not None or (found.step and len(monomial) > 1):
                     raise _unordered(dim)
                 moving = moving or found.step
@@ -84,7 +94,11 @@ class TileScope:
                 total = self.b.sub(total, self.b.mul(term, -coefficient))
             else:
                 total = self.b.add(total, self.b.mul(term, coefficient))
-        return Position(total, step)
+        place = Position(total, step)
+        if anywhere is not None and e is not None:
+            place = e.plus(anywhere, place)
+            assert isinstance(place, Position)
+        return place
 
     def _atom(self, atom: str | FloorDiv, atoms: Atoms) -> Position:
         if isinstance(atom, FloorDiv):

@@ -6,127 +6,51 @@ memory, or computed where they are read; what follows the product is one region 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import NoneAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
-from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, product
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp as PlanKernel
 from mlc.dialects.roles import ContractionRoles, contraction_roles
-from mlc.dialects.tensor.control import INDEX as POSITION
-from mlc.dialects.tensor.create import ConstantOp, dense
-from mlc.dialects.tensor.element import Ix, Point
-from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, tensor_of
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.target.intrinsics import INTRINSICS
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.compute import ConvertOp, DotOp
-from mlc.dialects.tile.element import ElementsOp, MapOp, ReadOp, scalar
-from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
+from mlc.dialects.tile.element import ElementsOp, MapOp, scalar
+from mlc.dialects.tile.expression import ExpressionsAttr, letter
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.memory import StoreOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, view_type
-from mlc.dialects.tile.words import Words, shared_by
-
-
-@dataclass(frozen=True)
-class _Place(Ix):
-    """A position as an expression over a region's values."""
-
-    dim: Dim
-
-
-class _Region:
-    """An `ElementBuilder` that writes a region of elements: the ops themselves, without axes."""
-
-    def __init__(self, memory: dict[SSAValue, SSAValue], kinds: Sequence[Attribute]) -> None:
-        self.memory = memory  # views of the plan kernel's arguments
-        self.block = Block(arg_types=kinds)
-        self.positions = Positions()
-        self.bound: dict[SSAValue, SSAValue] = {}
-        self.known: dict[tuple[SSAValue, Point], SSAValue] = {}
-
-    def place(self, value: SSAValue) -> _Place:
-        """A coordinate of the region."""
-        return _Place(self.positions.of(value))
-
-    def ends_with(self, values: Sequence[SSAValue]) -> Region:
-        """The region that yields these."""
-        self.block.add_op(YieldOp.of(*values))
-        return Region(self.block)
-
-    def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
-        if tensor in self.bound:
-            return self.bound[tensor]
-        if (tensor, at) not in self.known:
-            self.known[tensor, at] = self._fetched(tensor, at)
-        return self.known[tensor, at]
-
-    def _fetched(self, tensor: SSAValue, at: Point) -> SSAValue:
-        if isinstance(tensor, BlockArgument):
-            own = Positions()
-            dims = own.moved([p.dim for p in at if isinstance(p, _Place)], self.positions.values)
-            return self._added(ReadOp.of(self.memory[tensor], ExpressionsAttr(dims), own.values))
-        op = tensor.owner
-        assert isinstance(op, TensorOp)
-        if isinstance(op, ConstantOp):
-            return self._added(self._constant(op))
-        if not isinstance(op, Elementwise):
-            return op.element(self, at)  # pyright: ignore[reportArgumentType] - see __getattr__
-        operands = [self.fetch(x, at) for x in op.operands]
-        return self._added(op.on(operands, scalar(tensor_of(tensor).element_type)))
-
-    def _constant(self, op: ConstantOp) -> ConstantOp:
-        array = op.array()
-        first = array.reshape(-1)[:1]
-        if not array.size or not (array == first).all():
-            raise MlcError("plan to tiles: a constant with axes of its own; expected one number")
-        new = ConstantOp.create(
-            result_types=[scalar(tensor_of(op.result).element_type)],
-            properties={"value": dense(first.reshape(()), op.dtype)},
-        )
-        new.location = op.location
-        return new
-
-    def _added(self, op: Operation) -> SSAValue:
-        self.block.add_op(op)
-        return op.results[0]
-
-    def affine(self, at: Ix, scale: int, offset: Dim) -> Ix:
-        assert isinstance(at, _Place)
-        return _Place(at.dim * scale + offset)
-
-    def plus(self, a: Ix, b: Ix) -> Ix:
-        assert isinstance(a, _Place)
-        assert isinstance(b, _Place)
-        return _Place(a.dim + b.dim)
-
-    def __getattr__(self, name: str) -> object:
-        raise MlcError(
-            f"plan to tiles: an element of this kernel needs `{name}`, which regions of elements do"
-            " not have yet; expected elementwise ops, broadcasts and slices around the product"
-        )
-
-
-# Kernels ----------------------------------------------------------------------------------------
+from mlc.dialects.tile.words import Via, Words, shared_by
+from mlc.passes.tile.axes import Axes, apart, joined, source
+from mlc.passes.tile.elements import ElementRegion, Memory, Place
 
 
 def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Layout]) -> KernelOp:
-    """The program of a contraction kernel whose arguments lie so."""
-    op = next((x for x in kernel.block.ops if isinstance(x, ContractOp)), None)
+    """The program of a contraction kernel whose arguments, then results, lie so."""
+    op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
     roles = contraction_roles(op) if op is not None else None
     if op is None or roles is None:
         raise MlcError(f"plan to tiles: {name} has a schedule of words; expected a matrix product")
-    if len(roles.batch) > 1 or len(roles.m + roles.n + roles.k) != 3:
-        raise MlcError(
-            f"plan to tiles: {op.letters.data!r} has several letters in a role (batch"
-            f" {roles.batch!r}, rows {roles.m!r}, columns {roles.n!r}, summed {roles.k!r});"
-            " expected one in each"
-        )
-    return _Contraction(kernel, op, roles, layouts).program(name, words)
+    if op.dtype.kind == "bool":
+        raise MlcError(f"plan to tiles: {op.name} of bool; expected numbers, which are added up")
+    via = next((x.row for x in words if isinstance(x, Via)), None)
+    memory = Memory(kernel, layouts)
+    if any(len(word) > 1 for word in (roles.batch, roles.m, roles.n, roles.k)):
+        # once with an axis for each letter, to see by which letters memory is read
+        _Contraction(kernel, op, roles, apart(roles, op.sizes()), memory, via).write()
+    axes, groups = joined(roles, op.sizes(), memory.shapes, memory.whole, memory.seen)
+    memory = Memory(kernel, layouts, groups)
+    _Contraction(kernel, op, roles, axes, memory, via).write()
+    grain = shared_by(words)
+    work = None if grain is None else product(op.sizes().values())
+    program = KernelOp.of(name, Region(memory.block), len(kernel.outs), work, grain or 1)
+    program.location = kernel.location
+    return program
 
 
 class _Contraction:
@@ -135,71 +59,67 @@ class _Contraction:
     def __init__(
         self,
         kernel: PlanKernel,
-        op: ContractOp,
+        op: Product,
         roles: ContractionRoles,
-        layouts: Sequence[Layout],
+        axes: Axes,
+        memory: Memory,
+        via: str | None,
     ) -> None:
         self.kernel, self.op, self.roles = kernel, op, roles
-        names = {**dict.fromkeys(roles.batch, "g"), roles.m: "m", roles.n: "n", roles.k: "k"}
-        self.names = names
-        self.sizes: dict[str, Dim] = {names[c]: size for c, size in op.sizes().items()}
-        inputs = [
-            view_type(tensor_of(x).element_type, shape_of(x.type), layout)
-            for x, layout in zip(kernel.inputs, layouts, strict=True)
-        ]
-        outputs = [view_type(tensor_of(x).element_type, shape_of(x.type)) for x in kernel.outs]
-        self.block = Block(arg_types=[*inputs, *outputs])
-        for argument, x in zip(self.block.args, (*kernel.inputs, *kernel.outs), strict=True):
-            argument.name_hint = x.name_hint
-        self.memory: dict[SSAValue, SSAValue] = dict(
-            zip(kernel.block.args, self.block.args, strict=False)
-        )
-        self.axes = ("g" if roles.batch else "") + "mn"
+        # in which factors come to the instruction: as they are, or in the dtype of the sums
+        dtypes = (op.dtype.name, op.dtype.name, op.summand().name)
+        takes = via is None or any(row.name == via and row.dtypes == dtypes for row in INTRINSICS)
+        self.dtype = op.dtype if takes else op.summand()
+        self.axes, self.memory, self.block = axes, memory, memory.block
+        self.places = {axis: letter(axis) for axis in axes.letters}
+        self.result = axes.of(op.words()[1])
 
-    def program(self, name: str, words: Words) -> KernelOp:
-        """The kernel; `grain` is applied, the other words are left."""
-        dtype = self.op.summand()
+    def write(self) -> None:
+        """The program."""
         left, right = (1, 0) if self.roles.swapped else (0, 1)
-        spelled = [self.word(k) for k in (left, right)]
+        factors = [self.factor(left), self.factor(right)]
+        words = ["".join(axes) for axes, _, _ in factors]
+        summed = self.axes.of(self.roles.k)
         dot = DotOp.of(
-            f"{','.join(spelled)}->{self.axes}",
-            (self.factor(left), _at(spelled[0])),
-            (self.factor(right), _at(spelled[1])),
-            (("k", ExpressionsAttr((self.sizes["k"],))),),
+            f"{','.join(words)}->{''.join(self.result)}",
+            factors[0][1:],
+            factors[1][1:],
+            tuple((c, ExpressionsAttr((self.axes.size(c),))) for c in summed),
             (),
-            self.tile(dtype),
+            self.tile(self.op.summand()),
         )
         dot.location = self.op.location
         self.block.add_op(dot)
         self.finish(dot.result)
         self.block.add_op(YieldOp.of())
-        grain = shared_by(words)
-        work = None if grain is None else product(self.sizes.values())
-        results = len(self.kernel.outs)
-        program = KernelOp.of(name, Region(self.block), results, work, grain or 1)
-        program.location = self.kernel.location
-        return program
-
-    def word(self, operand: int) -> str:
-        """The letters of a factor, by their roles."""
-        operands, _, _ = self.op.words()
-        return "".join(self.names[c] for c in operands[operand])
 
     def tile(self, dtype: DType) -> FragType:
         """The tile that is the whole result."""
-        return FragType(DimsAttr(tuple(self.sizes[c] for c in self.axes)), dtype.ir, NoneAttr())
+        sizes = tuple(self.axes.size(c) for c in self.result)
+        return FragType(DimsAttr(sizes), dtype.ir, NoneAttr())
 
-    def factor(self, operand: int) -> SSAValue:
-        """A factor where it lies, or computed from what does."""
-        source = self.op.operands[operand]
-        if isinstance(source, BlockArgument):
-            return self.memory[source]
-        shape: Shape = shape_of(source.type)
-        region = _Region(self.memory, [POSITION] * len(shape))
-        at = tuple(region.place(x) for x in region.block.args)
-        value = region.fetch(source, at)
-        kind = view_type(tensor_of(source).element_type, shape)
-        return self._added(ElementsOp.of(kind, region.ends_with([value])))
+    def factor(self, operand: int) -> tuple[list[str], SSAValue, ExpressionsAttr]:
+        """The axes of a factor, and where it lies, or from what it is computed."""
+        op, tensor = self.op, self.op.operands[operand]
+        mine = self.axes.of(op.words()[0][operand])
+        summed = self.axes.of(self.roles.k)
+        free = [c for c in mine if c not in summed]
+        axes = [*free, *summed] if "m" in free else [*free[:-1], *summed, free[-1]]
+        region = ElementRegion(self.memory, self.axes, axes)
+        letters = {c: Place(source(c)) for c in op.sizes()}
+        at = op.operand_point(region, operand, letters)
+        if isinstance(tensor, BlockArgument) and self.dtype is op.dtype:
+            dims = [p.dim for p in at if isinstance(p, Place)]
+            view, dims = self.memory.access(tensor.index, dims)
+            return axes, view, self.resolved(dims)
+        value = region.convert(region.fetch(tensor, at), op.dtype, self.dtype)
+        kind = view_type(self.dtype.ir, tuple(map(self.axes.size, axes)))
+        elements = self._added(ElementsOp.of(kind, region.ends_with([value])))
+        return axes, elements, ExpressionsAttr(tuple(map(letter, axes)))
+
+    def resolved(self, dims: Sequence[Dim]) -> ExpressionsAttr:
+        """Subscripts in the letters of the tile."""
+        return ExpressionsAttr(tuple(self.axes.resolved(dim, self.places) for dim in dims))
 
     def _added(self, op: Operation) -> SSAValue:
         self.block.add_op(op)
@@ -212,26 +132,18 @@ class _Contraction:
             convert = ConvertOp.create(operands=[sums], result_types=[self.tile(op.dtype)])
             sums = self._added(convert)
         results: Sequence[SSAValue] = [sums]
-        _, result, _ = op.words()
+        at = tuple(source(c) for c in op.words()[1])
         if list(yielded) != [op.results[0]]:
-            kinds = [scalar(op.dtype.ir), *[POSITION] * len(self.axes)]
-            region = _Region(self.memory, kinds)
-            element, *coordinates = region.block.args
-            region.bound[op.results[0]] = element
-            place = dict(zip(self.axes, coordinates, strict=True))
-            at = tuple(region.place(place[self.names[c]]) for c in result)
-            values = [region.fetch(x, at) for x in yielded]
+            region = ElementRegion(self.memory, self.axes, self.result, [scalar(op.dtype.ir)])
+            region.bound[op.results[0]] = region.block.args[0]
+            values = [region.fetch(x, tuple(map(Place, at))) for x in yielded]
             tiles = [self.tile(dtype_of(tensor_of(x).element_type)) for x in yielded]
-            none = [ExpressionsAttr(())] * len(self.axes)
+            none = [ExpressionsAttr(())] * len(self.result)
             mapped = MapOp.of([sums], none, (), tiles, region.ends_with(values))
             self.block.add_op(mapped)
             results = mapped.outs
-        word = "".join(self.names[c] for c in result)
-        outputs = self.block.args[len(self.kernel.inputs) :]
-        for value, view in zip(results, outputs, strict=True):
-            self.block.add_op(StoreOp.of(value, view, _at(word), (), axes=self.axes))
-
-
-def _at(word: str) -> ExpressionsAttr:
-    """The subscripts of a whole tensor with these letters."""
-    return ExpressionsAttr(tuple(map(letter, word)))
+        for k, value in enumerate(results):
+            view, dims = self.memory.access(len(self.kernel.inputs) + k, at)
+            store = StoreOp.of(value, view, self.resolved(dims), (), axes="".join(self.result))
+            store.location = self.kernel.location
+            self.block.add_op(store)

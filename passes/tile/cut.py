@@ -5,7 +5,7 @@ product and all that follows it in its block are one tile; a cut puts them into 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i32
@@ -17,12 +17,13 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.bounds import multiple
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.control import INDEX, Deal, ForOp, Loop
-from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.element import MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,
     Positions,
     letter,
     letters_in,
+    position,
     positions_in,
     renamed,
 )
@@ -72,29 +73,42 @@ def size_of(dot: DotOp, axis: str) -> ExpressionsAttr:
 
 
 def left_of(dot: DotOp, axis: str) -> tuple[Dim, SSAValue | None]:
-    """How much of the tile is there along an axis: a size, or what a loop says is left."""
+    """How much of the tile is there along an axis: a size, or at most that, and a loop says it."""
     (size, *_) = size_of(dot, axis).data
-    loop = loop_of(dot, axis)
-    if loop is None or (left := loop[0].sizes[loop[1]]) is None:
-        return size, None
-    return size, left
+    if axis in dot.summed:
+        if size.constant is not None or not positions_in([size]):
+            return size, None
+        (number,) = positions_in([size])
+        left = dot.positions[number]
+        loop = left.owner.parent_op() if isinstance(left.owner, Block) else None
+        assert isinstance(loop, ForOp)
+        at = next(k for k, x in enumerate(loop.sizes) if x is left)
+        return Dim.const(loop.loops[at].step), left
+    found = loop_of(dot, axis)
+    return size, None if found is None else found[0].sizes[found[1]]
 
 
 def loop_of(dot: DotOp, axis: str) -> tuple[ForOp, int] | None:
-    """The innermost loop that has cut an axis, and which of its axes that is."""
-    values = list(dot.positions)
-    words = dot.words.operands
-    for at, word in zip((dot.lhs_at, dot.rhs_at), words, strict=True):
-        if not any(axis in letters for letters in word):
-            continue
-        for dim in at.data:
-            if axis not in letters_in([dim]):
-                continue
-            loops = [_loop(values[k]) for k in positions_in([dim])]
-            inner = [x for x in loops if x is not None]
-            if inner:
-                return max(inner, key=lambda x: _depth(x[0]))
-    return None
+    """The innermost loop that has cut an axis of the result, and which of its axes that is."""
+    found: dict[SSAValue, bool] = {}  # whether a position is one along this axis alone
+    for at, values in _accesses(dot):
+        for k in positions_in(at):
+            moved = {f"%{k}": Dim.const(0)}
+            along = {f".{axis}": letter(axis) + position(k)}
+            same = tuple(renamed(renamed(dim, moved), along) for dim in at) == at
+            found[values[k]] = found.get(values[k], True) and same
+    loops = (_loop(x) for x, same in found.items() if same)
+    return max(filter(None, loops), key=lambda x: _depth(x[0]), default=None)
+
+
+def _accesses(dot: DotOp) -> Iterator[tuple[tuple[Dim, ...], Sequence[SSAValue]]]:
+    """Where the tile is read and written."""
+    yield dot.lhs_at.data, dot.positions
+    yield dot.rhs_at.data, dot.positions
+    for op in tile_of(dot):
+        for inner in op.walk():
+            if isinstance(inner, LoadOp | StoreOp):
+                yield inner.at.data, inner.positions
 
 
 def _loop(value: SSAValue) -> tuple[ForOp, int] | None:
@@ -230,11 +244,47 @@ def _move_map(op: MapOp, number: int, by: Cut, place: SSAValue) -> None:
     if not starts:
         return
     begin = starts[number].data[0] if starts[number].data else Dim.const(0)
-    moved = begin + position_in(op, place)
-    if by.drop:
-        raise MlcError(f"tiles: axis {by.axis} has coordinates of its own; expected none")
-    starts[number] = ExpressionsAttr((moved,))
+    if not by.drop:
+        starts[number] = ExpressionsAttr((begin + position_in(op, place),))
+    else:
+        argument = op.body.block.args[len(op.inputs) + number]
+        _bind(argument, begin, op.positions, place)
+        op.body.block.erase_arg(argument)
+        del starts[number]
     op.properties["starts"] = ArrayAttr(starts)
+
+
+def _bind(argument: SSAValue, begin: Dim, values: Sequence[SSAValue], place: SSAValue) -> None:
+    """Puts `begin + place` where a region names a coordinate that it will not have."""
+    block = argument.owner
+    assert isinstance(block, Block)
+    if any(not isinstance(use.operation, ReadOp | PositionOp) for use in argument.uses):
+        named = Positions()
+        at = ExpressionsAttr((named.of(argument),))
+        element = PositionOp.of(at, named.values)
+        first = block.first_op
+        assert first is not None
+        argument.replace_uses_with_if(
+            element.result, lambda use: not isinstance(use.operation, ReadOp | PositionOp)
+        )
+        block.insert_op_before(element, first)
+    for op in {use.operation: None for use in argument.uses}:
+        assert isinstance(op, ReadOp | PositionOp)
+        named = Positions()
+        start, at = (*named.moved((begin,), values), named.of(place))
+        atoms = {
+            f"%{k}": start + at if x is argument else named.of(x)
+            for k, x in enumerate(op.positions)
+        }
+        dims = tuple(renamed(dim, atoms) for dim in op.at.data)
+        op.properties["at"] = ExpressionsAttr(dims)
+        if isinstance(op, PositionOp):
+            op.operands = named.values
+            continue
+        where = [] if op.where is None else [op.where]
+        op.operands = [op.view, *where, *named.values]
+        sizes = DenseArrayBase.from_list(i32, [1, len(where), len(named.values)])
+        op.properties["operandSegmentSizes"] = sizes
 
 
 def simplify(op: DotOp, sizes: Mapping[str, int]) -> None:

@@ -48,7 +48,7 @@ class PlanToTilesPass(ModulePass):
         known: dict[str, TileKernel] = {}
         for kernel, schedule in list(_kernels(op)):
             _check(kernel)
-            layouts: list[Layout] = [_layout(x) for x in kernel.inputs]
+            layouts = _layouts(kernel)
             key = _structure(kernel, layouts)
             name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
             if name not in known:
@@ -60,7 +60,7 @@ class PlanToTilesPass(ModulePass):
 def program_of(kernel: KernelOp) -> TileKernel:
     """The finished program of a kernel with words, of which nothing is kept."""
     assert kernel.schedule is not None
-    layouts: list[Layout] = [_layout(x) for x in kernel.inputs]
+    layouts = _layouts(kernel)
     program = _program(kernel, kernel.schedule, kernel.template.data, layouts)
     apply_words(program)
     return program
@@ -88,6 +88,12 @@ def _check(kernel: KernelOp) -> None:
                 f"plan to tiles: a kernel with words writes to {buffer}; expected one slot of the"
                 " arena, or a result"
             )
+
+
+def _layouts(kernel: KernelOp) -> list[Layout]:
+    """How arguments lie, then results."""
+    results: list[Layout] = [""] * len(kernel.outs)
+    return [*map(_layout, kernel.inputs), *results]
 
 
 def _layout(value: SSAValue) -> Layout:

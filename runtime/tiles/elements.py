@@ -12,7 +12,7 @@ from xdsl.ir import Block
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tile.element import ReadOp
+from mlc.dialects.tile.element import PositionOp, ReadOp
 from mlc.dialects.tile.region import yielded
 
 Array = NDArray[Any]
@@ -20,6 +20,8 @@ Evaluate = Callable[[TensorOp, Sequence[Array]], Array]
 """An op's result for arrays of its operands' shapes."""
 Read = Callable[[ReadOp, Sequence[Any], Any], Array]
 """(op, positions, where) -> the elements that it reads."""
+Place = Callable[[PositionOp, Sequence[Any]], Any]
+"""(op, positions) -> the positions that it gives."""
 
 
 def elements(
@@ -27,6 +29,7 @@ def elements(
     arguments: Sequence[Array],
     outer: Callable[[Any], Any],
     read: Read,
+    place: Place,
     evaluate: Evaluate,
 ) -> list[Array]:
     """What a region yields where its arguments are arrays: of one shape after broadcasting."""
@@ -39,6 +42,8 @@ def elements(
         if isinstance(op, ReadOp):
             where = True if op.where is None else get(op.where)
             values[op.result] = read(op, [get(x) for x in op.positions], where)
+        elif isinstance(op, PositionOp):
+            values[op.result] = np.asarray(place(op, [get(x) for x in op.positions]), np.int64)
         elif isinstance(op, TensorOp):
             operands = [np.asarray(get(x)) for x in op.operands]
             if not isinstance(op, Elementwise | ConstantOp):

@@ -15,7 +15,7 @@ from mlc.dialects.tensor.comparison import cast
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tile.access import number_of
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp, Product, ReduceOp, ScanOp
-from mlc.dialects.tile.element import ElementsOp, MapOp, ReadOp
+from mlc.dialects.tile.element import ElementsOp, MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import WORKERS, letters_in
 from mlc.dialects.tile.memory import FillOp, LoadOp, PrefetchOp, StoreOp, axes_word
 from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
@@ -153,8 +153,11 @@ class Registers:
     def _elements(
         self, block: Block, arguments: Sequence[Array], by: Access, inside: Any = True
     ) -> list[Array]:
+        def named(positions: Sequence[Any]) -> dict[str, Any]:
+            return {**self.symbols, **{f"%{k}": x for k, x in enumerate(positions)}}
+
         def read(op: ReadOp, positions: Sequence[Any], where: Any) -> Array:
-            atoms = {**self.symbols, **{f"%{k}": x for k, x in enumerate(positions)}}
+            atoms = named(positions)
             view, counts = self.memory(op.view), np.asarray(inside) & where
             places = np.broadcast_arrays(*self.places(op.at.data, atoms), counts)
             *at, counts = places
@@ -162,10 +165,13 @@ class Registers:
             # nothing is read at a place before the first
             return view.read([np.where(counts, x, -1) for x in at], 0, by)
 
+        def place(op: PositionOp, positions: Sequence[Any]) -> Any:
+            return value_of(op.at.data[0], named(positions))
+
         def evaluate(op: TensorOp, operands: Sequence[Array]) -> Array:
             return self.plan.op(op, operands, self.symbols)
 
-        return elements(block, arguments, self.values.__getitem__, read, evaluate)
+        return elements(block, arguments, self.values.__getitem__, read, place, evaluate)
 
     # tiles ----------------------------------------------------------------------------------------
 

@@ -252,7 +252,7 @@ mlc_tile.kernel @shapes(%x: !mlc_tile.view<4x8xf32>) -> () {
 
 mlc_tile.kernel @region(%x: !mlc_tile.view<4x8xf32>) -> () {
   %t = mlc_tile.load %x : !mlc_tile.frag<4x8xf32>
-  // CHECK: mlc_tile.map: mlc_tile.load in a region of elements; expected ops that compute one element from others, and mlc_tile.read
+  // CHECK: mlc_tile.map: mlc_tile.load in a region of elements; expected ops that compute one element from others, mlc_tile.read and mlc_tile.position
   %s = mlc_tile.map(%e = %t) -> (!mlc_tile.frag<4x8xf32>) {
     %u = mlc_tile.load %x : !mlc_tile.frag<4x8xf32>
     mlc_tile.yield %e : tensor<f32>

@@ -32,6 +32,7 @@ func.func @main(%x: tensor<?x512xf32, #mlc.dims<"M", 512>> {mlc.layout = "genera
 // Numbers, not words.
 // CHECK:       mlc.kernel "contraction"
 // CHECK-NOT:   mlc_tile
+// CHECK:       func.return
 func.func @numbers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {mlc.arena = {}} {
   %y = mlc.kernel "contraction" (%a = %x) : (tensor<8x8xf32>) -> (tensor<8x8xf32>) {
     %s = mlc.contract "mk,kn->mn" %a, %a : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
@@ -42,13 +43,56 @@ func.func @numbers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {mlc.arena
 
 // -----
 
-// CHECK: plan to tiles: 'abk,kn->abn' has several letters in a role (batch '', rows 'ab', columns 'n', summed 'k'); expected one in each
-func.func @letters(%x: tensor<2x4x8xf32>, %w: tensor<8x8xf32>) -> tensor<2x4x8xf32> attributes {mlc.arena = {}} {
-  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<2x4x8xf32>, tensor<8x8xf32>) -> (tensor<2x4x8xf32>) {
-    %s = mlc.contract "abk,kn->abn" %a, %b : tensor<2x4x8xf32>, tensor<8x8xf32> -> tensor<2x4x8xf32>
-    mlc.yield %s : tensor<2x4x8xf32>
+// Letters that memory walks as one are one axis: of views, and of the tile.
+// CHECK:       (%x: !mlc_tile.view<8x8xf32>, %w: !mlc_tile.view<8x6xf32>) -> (%y: !mlc_tile.view<8x6xf32>)
+// CHECK-NEXT:    %0 = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 8) : !mlc_tile.frag<8x6xf32>
+func.func @letters(%x: tensor<2x4x8xf32>, %w: tensor<8x6xf32>) -> tensor<2x4x6xf32> attributes {mlc.arena = {}} {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<2x4x8xf32>, tensor<8x6xf32>) -> (tensor<2x4x6xf32>) {
+    %s = mlc.contract "abk,kn->abn" %a, %b : tensor<2x4x8xf32>, tensor<8x6xf32> -> tensor<2x4x6xf32>
+    mlc.yield %s : tensor<2x4x6xf32>
   } {schedule = #mlc.schedule<[register(m 4, n 8)]>, buffers = [#mlc.buffer<out 0>]}
-  func.return %y : tensor<2x4x8xf32>
+  func.return %y : tensor<2x4x6xf32>
+}
+
+// -----
+
+// Others are quotients and remainders; summed ones that lie apart are axes of their own.
+// CHECK:       mlc_tile.dot "mkij,kijn->mn" %x[m floordiv 16, k, 2*(m floordiv 4) + i - 8*(m floordiv 16), j + 2*m - 8*(m floordiv 4)], %w[n, 3*i + j + 9*k] over (k 3, i 3, j 3) : !mlc_tile.frag<32x4xf32>
+// CHECK-NEXT:  mlc_tile.store %{{.*}}, %y[m floordiv 16, n, (m) mod 16] as "mn"
+func.func @windows(%x: tensor<2x3x9x9xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<2x4x4x4xf32> attributes {mlc.arena = {}} {
+  %y = mlc.kernel "window" (%a = %x, %b = %w) : (tensor<2x3x9x9xf32>, tensor<4x3x3x3xf32>) -> (tensor<2x4x4x4xf32>) {
+    %s = mlc.conv "nc(2y+i)(2x+j),fcij->nfyx" %a, %b : tensor<2x3x9x9xf32>, tensor<4x3x3x3xf32> -> tensor<2x4x4x4xf32>
+    mlc.yield %s : tensor<2x4x4x4xf32>
+  } {schedule = #mlc.schedule<[register(m 4, n 8)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %y : tensor<2x4x4x4xf32>
+}
+
+// -----
+
+// What is read at computed places is computed in the region; what is not needed is not.
+// CHECK:       mlc_tile.elements at(%[[M:.*]], %[[K:.*]]) :
+// CHECK-NEXT:    %[[ZERO:.*]] = mlc.constant dense<0> : tensor<i64>
+// CHECK-NEXT:    %[[LAST:.*]] = mlc.constant dense<4> : tensor<i64>
+// CHECK-NEXT:    %[[I:.*]] = mlc_tile.read %i : tensor<i64>
+// CHECK-NEXT:    %[[LOW:.*]] = mlc.min %[[I]], %[[LAST]]
+// CHECK-NEXT:    %[[AT:.*]] = mlc.max %[[LOW]], %[[ZERO]]
+// CHECK-NEXT:    mlc_tile.read %x[%[[AT]], %[[M]], %[[K]]] : tensor<f32>
+// CHECK:       mlc_tile.map(%[[S:.*]] = %{{.*}}) at(%{{.*}}, %[[N:.*]]) ->
+// CHECK-NEXT:    %[[P:.*]] = mlc_tile.position %[[N]] + 2 : tensor<i64>
+// CHECK-NEXT:    %[[C:.*]] = mlc.convert %[[P]]
+// CHECK-NEXT:    mlc.mul %[[S]], %[[C]]
+func.func @part(%x: tensor<5x7x8xf32>, %w: tensor<8x6xf32>, %i: tensor<i64>) -> tensor<7x6xf32> attributes {mlc.arena = {}} {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w, %k = %i) : (tensor<5x7x8xf32>, tensor<8x6xf32>, tensor<i64>) -> (tensor<7x6xf32>) {
+    %z = mlc.constant dense<0> : tensor<i64>
+    %p = mlc.dynamic_slice %a[%k, %z, %z] : tensor<5x7x8xf32>, tensor<i64>, tensor<i64>, tensor<i64> -> tensor<1x7x8xf32>
+    %q = mlc.reshape %p : tensor<1x7x8xf32> -> tensor<7x8xf32>
+    %s = mlc.contract "mk,kn->mn" %q, %b : tensor<7x8xf32>, tensor<8x6xf32> -> tensor<7x6xf32>
+    %n = mlc.iota 1 : tensor<7x8xf32>
+    %o = mlc.slice %n[<0, 2>, <1, 1>] : tensor<7x8xf32> -> tensor<7x6xf32>
+    %t = mlc.mul %s, %o : tensor<7x6xf32>
+    mlc.yield %t : tensor<7x6xf32>
+  } {schedule = #mlc.schedule<[register(m 4, n 8)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %y : tensor<7x6xf32>
 }
 
 // -----
