@@ -237,7 +237,8 @@ class Tracer(Value):
         return _applied("invert", self)
 
     def __round__(self, digits: int | None = None) -> Tracer:
-        if self.dims or self.row.kind in ("bool", "complex"):
+        is_number = self.row.kind != "complex" and (self.weak or self.row.kind != "bool")
+        if self.dims or not is_number:
             kind = "ndarray" if self.dims else str(self.row.numpy)
             raise located(
                 DTypeError,
@@ -261,11 +262,11 @@ class Tracer(Value):
     def __str__(self) -> str:
         return self.__format__("")
 
-    def __divmod__(self, other: object) -> tuple[Tracer, Tracer]:
-        return _names().divmod(self, other)
+    def __divmod__(self, other: Any) -> tuple[object, object]:
+        return self // other, self % other  # pyright: ignore[reportOperatorIssue]
 
-    def __rdivmod__(self, other: object) -> tuple[Tracer, Tracer]:
-        return _names().divmod(other, self)
+    def __rdivmod__(self, other: Any) -> tuple[object, object]:
+        return other // self, other % self
 
     def __getitem__(self, key: object) -> Tracer:
         return _names().getitem(self, key)
@@ -297,20 +298,26 @@ def _binary(method: str, function: str) -> None:
     setattr(Tracer, f"__i{method}__", in_place)
 
 
+_OF_BOOLS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+"""What of two of Python's bools gives a bool."""
+
+
 def _operate(function: str, lhs: object, rhs: object) -> object:
     from mlc.frontend.numpy.values import is_operand, operator_result
 
     if not (is_operand(lhs) and is_operand(rhs)):
         return NotImplemented
+    operands, of_numbers = (lhs, rhs), function not in _OF_BOOLS
     if function == "power" and isinstance(rhs, int) and rhs == 2:
-        return _names().square(lhs)  # as NumPy's operator does: of bool, int8 and not int64
-    return operator_result(getattr(_names(), function), lhs, rhs)
+        # as NumPy's operator does: of bool, int8 and not int64
+        function, operands = "square", (lhs,)
+    return operator_result(getattr(_names(), function), *operands, of_numbers=of_numbers)
 
 
 def _applied(function: str, operand: Tracer) -> object:
     from mlc.frontend.numpy.values import operator_result
 
-    return operator_result(getattr(_names(), function), operand)
+    return operator_result(getattr(_names(), function), operand, of_numbers=True)
 
 
 for _method, _function in {
@@ -333,11 +340,11 @@ for _method, _function in {
 
 def _comparison(method: str, function: str) -> None:
     def compare(self: Tracer, other: object) -> object:
-        from mlc.frontend.numpy.values import is_operand
+        from mlc.frontend.numpy.values import is_operand, operator_result
 
         if not is_operand(other):
             return NotImplemented
-        return getattr(_names(), function)(self, other)
+        return operator_result(getattr(_names(), function), self, other)
 
     setattr(Tracer, f"__{method}__", compare)
 

@@ -22,6 +22,7 @@ from mlc.frontend.numpy.shaping import permuted, ravel, reshaped
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
+    check_casting,
     common_dtype,
     convert,
     dtype_row,
@@ -208,7 +209,12 @@ def trace(a: Operand, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tracer
 
 @public(np.einsum)
 def einsum(
-    subscripts: str, /, *operands: Operand, dtype: Any = None, optimize: Any = False
+    subscripts: str,
+    /,
+    *operands: Operand,
+    dtype: Any = None,
+    casting: str = "safe",
+    optimize: Any = False,
 ) -> Tracer:
     """Einstein summation with letters, e.g. "bik,bkj->bij"; operands combine from left to right."""
     if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -218,6 +224,7 @@ def einsum(
     arrays = [lift(x, "einsum") for x in operands]
     words, out = _subscripts(subscripts.replace(" ", ""), arrays)
     row = common_dtype("einsum", arrays) if dtype is None else dtype_row(dtype)
+    check_casting("einsum", arrays, row, casting)
     _diagonals(subscripts, words, arrays)
     _thin_operands(subscripts, words, arrays)
     value, word = convert(arrays[0].value, row), words[0]

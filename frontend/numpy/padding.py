@@ -83,6 +83,13 @@ def pad(array: Operand, pad_width: Any, mode: Any = "constant", **options: Any) 
     if side is None:
         raise located(NotSupportedError, f"pad: mode={mode!r}; expected one of NumPy's names.")
     padded = [axis for axis, ends in enumerate(widths) if ends != (ZERO, ZERO)]
+    for axis in padded:
+        if x.dims[axis] == ZERO:
+            message = (
+                f"pad: can't extend empty axis {axis} using modes other than 'constant' or 'empty'."
+            )
+            raise located(ShapeError, message)
+        here().assume(x.dims[axis] - 1, f"pad mode={mode!r} of an axis with elements")
     of_axis = [_Options(options, axis, x.ndim, mode) for axis in range(x.ndim)]
 
     def along(x: Tracer, axes: list[int]) -> Tracer:

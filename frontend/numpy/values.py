@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import BF16, BOOL, DTYPES, F32, DType, dtype_of, named_dtype, numpy_dtype
+from mlc.dialects.dtypes import (
+    BF16,
+    BOOL,
+    DTYPES,
+    F32,
+    I64,
+    DType,
+    dtype_of,
+    named_dtype,
+    numpy_dtype,
+)
 from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.tensor.comparison import ConvertOp, cast
 from mlc.dialects.tensor.create import ConstantOp, dense, full
@@ -245,13 +255,29 @@ def is_weak(value: object) -> bool:
     return isinstance(value, int | float | complex | SymbolicDim)
 
 
-def operator_result(function: Callable[..., Any], *operands: object) -> object:
-    """An operator's result: of Python numbers it is a Python number again, as weak as they are."""
+def operator_result(
+    function: Callable[..., Any], *operands: object, of_numbers: bool = False
+) -> object:
+    """
+    An operator's result: of Python numbers it is a Python number again, as weak as they are.
+    `of_numbers`: Python's bools are then 0 and 1.
+    """
+    python = all(is_weak(x) or isinstance(x, bool) for x in operands)
+    if python and of_numbers:
+        operands = tuple(map(_counted, operands))
     result = function(*operands)
-    if isinstance(result, Tracer) and all(map(is_weak, operands)):
-        result.weak = result.row.kind != "bool"
-        result.origins = common_origins(operands)
+    if isinstance(result, Tracer) and python:
+        result.weak, result.origins = True, common_origins(operands)
     return result
+
+
+def _counted(value: object) -> object:
+    """A Python bool as the int that Python computes with."""
+    if isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, Tracer) or value.row is not BOOL:
+        return value
+    return Tracer(here(), convert(value.value, I64), weak=True, origins=value.origins)
 
 
 def common_origins(operands: Sequence[object]) -> frozenset[str]:

@@ -51,10 +51,9 @@ def by_numpy(x: Array, target: DType) -> Array:
                 limit = 2.0 ** (63 if target.kind == "int" else 64)
                 inside = np.where(np.abs(wide) < limit, wide, 0.0)
                 whole = np.where(inside < 0, inside * (target.lowest < 0), inside)
-                bound = np.where(wide < 0, target.lowest, target.highest)
-                return np.where(np.abs(wide) < limit, whole.astype(target.numpy), bound).astype(
-                    target.numpy
-                )
+                lowest, highest = np.array([target.lowest, target.highest], target.numpy)
+                bound = np.where(wide < 0, lowest, highest)
+                return np.where(np.abs(wide) < limit, whole.astype(target.numpy), bound)
             return np.clip(np.trunc(wide), target.lowest, target.highest).astype(target.numpy)
         return x.astype(target.numpy)
 

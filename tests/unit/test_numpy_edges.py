@@ -224,3 +224,44 @@ def test_histograms_have_the_borders_of_numpy(dtype: type[np.number[Any]]) -> No
         for got, want in zip(f(x), np.histogram(x, 7), strict=True):
             assert got.dtype == want.dtype
             np.testing.assert_array_equal(got, want)
+
+
+# what NumPy refuses
+
+
+MODES = ("edge", "linear_ramp", "maximum", "mean", "minimum", "reflect", "symmetric", "wrap")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_axis_without_elements_is_not_padded_from_them(mode: Any) -> None:
+    """Also where its size is known only when the function runs; other axes are."""
+    pad = mlc.compile(lambda x: np.pad(x, ((1, 1), (0, 0)), mode), dynamic={"x": {0: "N"}})
+    x = np.ones((3, 2))
+    same(pad(x), np.pad(x, ((1, 1), (0, 0)), mode))
+    for empty in (x[:0], x[:0].astype(np.float32)):
+        with pytest.raises(ValueError, match="can't extend empty axis 0"):
+            pad(empty)
+    beside = mlc.compile(lambda x: np.pad(x, ((0, 0), (1, 1)), mode))
+    assert beside(x[:0]).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [("c16", "f8"), ("c8", "f8"), ("f8", "f4"), ("i8", "f4"), ("f4", "i8"), ("?", "f4")],
+)
+def test_einsum_converts_to_a_dtype_only_what_it_holds(found: str, wanted: Any) -> None:
+    x = np.ones((2, 3), found)
+
+    def product(x: Any, **options: Any) -> Any:
+        return np.einsum("ij,ij->i", x, x, dtype=wanted, **options)
+
+    if np.can_cast(found, wanted):
+        same(mlc.compile(product)(x), product(x))
+    else:
+        with pytest.raises(TypeError, match=r"not converted to .* by the rule 'safe'"):
+            mlc.compile(product)(x)
+        with pytest.raises(TypeError, match="according to the rule 'safe'"):
+            product(x)
+    if found[0] != "c":
+        unsafe = mlc.compile(lambda x: product(x, casting="unsafe"))
+        same(unsafe(x), product(x, casting="unsafe"))

@@ -1,5 +1,8 @@
 """The dtype of operands together: NumPy's for every pair, and our own rules for what it leaves."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import operator
@@ -107,6 +110,28 @@ def test_python_numbers_are_as_weak_as_numpys(number: Any) -> None:
     for row in OURS:
         want = np.result_type(row.numpy, number if number is not True else np.dtype(bool))
         assert dtype_of(times(number), ones(row)) == want, row.name
+
+
+PYTHONS: tuple[Function, ...] = (
+    lambda k, q, x: ((q > 1) + (k > 1), (q > 1) + True, -(q > 1), abs(q > 1)),
+    lambda k, q, x: ((q > 1) - (k > 1), (q > 1) / (k > 1), (q > 1) ** 2, (q > 1) << k),
+    lambda k, q, x: (q == q, (q > 1) & True, (q > 1) | (k > 9), (q > 1) ^ (k > 1)),
+    lambda k, q, x: (round(q > 1), sum([q > 1, k > 1]), (q > 1) * 2.5, k + True),
+    lambda k, q, x: (x + (q > 1), x * (k + True), (x > 0) + (q > 1), (q > 1) & k),
+    lambda k, q, x: (*divmod(k, True), x + divmod(k, 2)[0], (k**2) + x),
+)
+
+
+@pytest.mark.parametrize("function", PYTHONS)
+def test_bools_of_python_numbers_are_pythons(function: Function) -> None:
+    """Python counts with the outcome of comparing its numbers, where NumPy's bool is or'ed."""
+    x = np.arange(4, dtype=np.int8)
+    wanted: Any = function(3, 2.5, x)
+    found: Any = mlc.compile(function)(3, 2.5, x)
+    for got, want in zip(found, wanted, strict=True):
+        assert type(got) is type(want)
+        np.testing.assert_array_equal(got, want)
+        assert np.asarray(got).dtype == np.asarray(want).dtype
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=str)
