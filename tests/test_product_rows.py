@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from mlc import native
 from mlc.dialects.errors import MlcError
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.dialects.target.intrinsics import rows_of
 from mlc.dialects.target.known import CPUS
+from mlc.executable import compile_module
 from mlc.levels import Levels
-from mlc.programs import open_program
+from mlc.pipeline import Options
+from mlc.programs import open_program, read_module
 from mlc.runtime.interpret import interpret
+from mlc.runtime.objects import CompiledObject
 from mlc.runtime.probe import host_target
 from tests.plans import RUNNABLE, planned, spec
+from tests.software_tiles import in_software
 from tests.test_tile_programs import compiled, with_words
 
 Array = np.ndarray[Any, Any]
@@ -49,16 +56,17 @@ class Case:
     words: str
     function: Callable[..., Any] = sums_of_integers
     lhs: tuple[int, int] = (M, K)
+    depth: int = K
 
     def text(self, target: str) -> str:
         """The plan."""
-        specs = [spec(*self.lhs, dtype=self.dtypes[0]), spec(K, N, dtype=self.dtypes[1])]
+        specs = [spec(*self.lhs, dtype=self.dtypes[0]), spec(self.depth, N, dtype=self.dtypes[1])]
         return with_words(planned(self.function, *specs, target=target).text("plan"), self.words)
 
     def arrays(self) -> list[Array]:
         """What it is called with."""
         rng = np.random.default_rng(7)
-        shapes = (self.lhs, (K, N))
+        shapes = (self.lhs, (self.depth, N))
         return [_draw(rng, s, d) for s, d in zip(shapes, self.dtypes, strict=True)]
 
     def runnable(self) -> str:
@@ -97,6 +105,8 @@ MADD = words(4, 16, "group 2, i16", "group 2, i16", "madd_i16")
 SDOT = words(4, 8, "group 4, i8", "group 4, i8", "dot_s8")
 BF16 = words(4, 32, "group 2", "group 2", "dot_bf16", blocks=False)
 WIDE = words(4, 16, "f32", "f32", "fma", blocks=False)
+AMX_BYTES = words(32, 32, "group 4, depth 64, i8, rows", "group 4, depth 64, i8", "amx_s8")
+AMX_BF16 = words(32, 32, "group 2, depth 32, rows", "group 2, depth 32", "amx_bf16", blocks=False)
 CASES = {
     "i8 by vpdpbusd": Case(("i8", "i8"), "dot_u8s8", "vpdpbusd", "amx", BYTES),
     "u8 by vpdpbusd": Case(("u8", "i8"), "dot_u8s8", "vpdpbusd", "amx", BYTES),
@@ -106,6 +116,8 @@ CASES = {
     "i16 by vpmaddwd": Case(("i16", "i16"), "madd_i16", "vpmaddwd", "avx2", MADD),
     "i8 by sdot": Case(("i8", "i8"), "dot_s8", "sdot", "neon", SDOT),
     "bf16 by vdpbf16ps": Case(("bf16", "bf16"), "dot_bf16", "vdpbf16ps", "amx", BF16, product),
+    "i8 by tdpbssd": Case(("i8", "i8"), "amx_s8", "tdpbssd", "amx", AMX_BYTES),
+    "bf16 by tdpbf16ps": Case(("bf16", "bf16"), "amx_bf16", "tdpbf16ps", "amx", AMX_BF16, product),
     "bf16 widened": Case(("bf16", "bf16"), "fma", "vfmadd", "avx2", WIDE, product),
     "f16 widened": Case(("f16", "f16"), "fma", "vfmadd", "avx2", WIDE, product),
 }
@@ -152,6 +164,40 @@ def test_the_assembly_has_the_instruction(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     asm = levels_of(case.text(case.target), tmp_path, case.target).asm()
     assert re.search(rf"\b{case.instruction}", asm)
+
+
+IN_PLACE = (
+    "pack(b, panels 32, group 2, depth 32, team), register(m 32, n 32), via(amx_bf16), grain(2048)"
+)
+TILES = {
+    "bytes": CASES["i8 by tdpbssd"],
+    "bf16": CASES["bf16 by tdpbf16ps"],
+    "in place": replace(CASES["bf16 by tdpbf16ps"], words=IN_PLACE, lhs=(64, 160), depth=160),
+}
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_code_for_tile_registers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is loaded, multiplied and stored: with tile instructions in software, on any machine."""
+    host, case = host_target(), TILES[name]
+    if host.arch != "x86_64":
+        pytest.skip(f"{host.name} has no {case.instruction}")
+    made = native.object_of
+
+    def object_of(text: str, target: CpuTarget, **options: Any) -> CompiledObject:
+        return made(in_software(text), target, **options)
+
+    monkeypatch.setattr(native, "object_of", object_of)
+    path = tmp_path / "plan.mlir"
+    path.write_text(case.text("amx"))
+    module, signature = read_module(path)
+    module.attributes.pop(ATTRIBUTE)
+    target = replace(host, extensions="amx-bf16,amx-int8,amx-tile")
+    run: Any = compile_module(module, signature, Options(target=target, threads=2))
+    arrays = case.arrays()
+    check(case, run(*arrays), arrays)
 
 
 REFUSED = {

@@ -104,7 +104,8 @@ class Split(Word):
 class Pack(Word):
     """
     A copy of the factor's block into panels of so many rows (of `a`) or columns (of `b`), summed
-    index by summed index, `group` of them side by side; one for the team, or one for each worker.
+    index by summed index, `group` of them side by side, or with `rows` all of a row (of `b`: of a
+    column), with zeros up to a multiple of `depth`; one for the team, or one for each worker.
     Elements become `dtype`, which holds their values; of `a` as u8 those of i8 with 128 added.
     """
 
@@ -112,7 +113,9 @@ class Pack(Word):
     operand: str = _one_of("a", "b")
     panels: int = _named()
     group: int = _named(most=16, default=1)
+    depth: int = _named(default=1)
     dtype: str = _dtype()
+    rows: bool = False
     team: bool = False
 
 

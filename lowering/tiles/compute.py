@@ -22,6 +22,7 @@ from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, ru
 from mlc.lowering.tiles.fragment import Fragment, waits
 from mlc.lowering.tiles.rows import GROUPED, lower_grouped
 from mlc.lowering.tiles.scope import TileScope
+from mlc.lowering.tiles.tile_registers import IN_TILES, lower_in_tiles
 
 ROWS = ("fma", "mul_add")
 """The rows that multiply single elements, in vectors."""
@@ -46,10 +47,13 @@ def _sizes(axes: Sequence[str], kind: FragType) -> dict[str, tuple[Dim, ...]]:
 def lower_dot(s: TileScope, op: DotOp) -> None:
     """Vectors of sums that a loop over the summed letters carries."""
     kind, words = frag_of(op.result), op.words
-    if op.via is not None and op.via.data not in (*ROWS, *GROUPED):
+    row = op.via.data if op.via is not None else ROWS[0]
+    lower = next((x for rows, x in _LOWERED if row in rows), None)
+    if lower is None and row not in ROWS:
+        known = (*ROWS, *(row for rows, _ in _LOWERED for row in rows))
         raise MlcError(
-            f"tiles to loops: {op.name}: via {op.via.data} is not lowered yet; expected one of "
-            + ", ".join((*ROWS, *GROUPED))
+            f"tiles to loops: {op.name}: via {row} is not lowered yet; expected one of "
+            + ", ".join(known)
         )
     axes = ["".join(axis) for axis in words.result]
     for value in (op.lhs, op.rhs):
@@ -62,11 +66,15 @@ def lower_dot(s: TileScope, op: DotOp) -> None:
         Access.of(view, at, op.positions, letters, clamp)
         for view, at in zip((op.lhs, op.rhs), op.where(), strict=True)
     )
-    if op.via is not None and op.via.data in GROUPED:
-        s.fragments[op.result] = lower_grouped(s, op, left, right)
+    if lower is not None:
+        s.fragments[op.result] = lower(s, op, left, right)
         return
     product = _Product(s, op, left, right, axes, summed)
     s.fragments[op.result] = Fragment.of(kind.shape, product.lanes, product.sums())
+
+
+_LOWERED = ((GROUPED, lower_grouped), (IN_TILES, lower_in_tiles))
+"""Rows that take summed elements in groups, and what lowers them."""
 
 
 class _Product:
@@ -272,12 +280,17 @@ def lower_extract(s: TileScope, op: ExtractOp) -> None:
 
 
 def lower_convert(s: TileScope, op: ConvertOp) -> None:
-    """Another dtype, vector by vector."""
+    """Another dtype, vector by vector: where it has one use, as that asks for them."""
     source, kind = frag_of(op.value), frag_of(op.result)
     tile = s.fragments[op.value]
-    e = s.element_builder(tile.lanes)
-    values = [e.convert(x, source.dtype, kind.dtype) for x in tile.all()]
-    s.fragments[op.result] = Fragment.of(kind.shape, tile.lanes, values)
+
+    def row(place: tuple[int, ...]) -> Sequence[SSAValue]:
+        e = s.element_builder(tile.lanes)
+        return [e.convert(x, source.dtype, kind.dtype) for x in tile.row(place)]
+
+    found = Fragment(kind.shape, tile.lanes, row)
+    alone = op.result.get_user_of_unique_use() is not None
+    s.fragments[op.result] = found if alone else Fragment.of(kind.shape, tile.lanes, found.all())
 
 
 def lower_fragment(s: TileScope, op: Operation) -> None:

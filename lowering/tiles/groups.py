@@ -31,19 +31,29 @@ def lower_copy(s: TileScope, op: CopyOp) -> None:
 
 def _kind(op: CopyOp) -> type[_Groups] | None:
     """How panels of groups are filled; None where the copy makes none."""
-    word = op.words.result
-    if len(word) != 4 or any(len(axis) != 1 for axis in word):
+    word, names = op.words.result, _names(op)
+    if names is None:
         return None
-    _, depth, along, place = (f".{axis}" for axis in word)
+    _, depth, along, place = (f".{c}" for c in names)
     group, columns = (op.extents[c[1:]].data[0].constant for c in (place, along))
     (*_, last), _ = op.where()
     if group not in (2, 4, 8) or columns is None:
         return None
-    if ((along,), 1) in last.terms and not {depth, place} & last.symbols():
-        return Interleaved
     if {((depth,), group), ((place,), 1)} <= set(last.terms) and along not in last.symbols():
-        return Cut
+        return Cut if word[1] == depth[1:] else Rows
+    if ((along,), 1) in last.terms and not {depth, place} & last.symbols():
+        return Interleaved if word[1] == depth[1:] else None
     return None
+
+
+def _names(op: CopyOp) -> tuple[str, str, str, str] | None:
+    """The letters of panels, groups, rows or columns, and places: of "(kc)(Jm) -> Jkmc" J k m c."""
+    source, word = op.words.operands[0], op.words.result
+    if len(word) != 4 or len(source) != 2 or any(len(axis) != 1 for axis in word):
+        return None
+    if len(source[0]) != 2 or len(source[1]) != 2 or source[0][1] != word[-1]:
+        return None
+    return source[1][0], source[0][0], source[1][1], source[0][1]
 
 
 class _Groups(Copy):
@@ -51,7 +61,9 @@ class _Groups(Copy):
 
     def __init__(self, s: TileScope, op: CopyOp) -> None:
         super().__init__(s, op)
-        self.panel, self.depth, self.along, self.place = (c for (c,) in op.words.result)
+        names = _names(op)
+        assert names is not None
+        self.panel, self.depth, self.along, self.place = names
         self.group, self.width = (
             op.extents[c].data[0].constant or 1 for c in (self.place, self.along)
         )
@@ -107,18 +119,30 @@ class Cut(_Groups):
 
     def several(self, at: dict[str, Position], source: Access, first: Index) -> None:
         """A vector of groups."""
-        s, depth = self.s, f".{self.depth}"
         lanes = self.groups * self.group
-        values = fetch(s, source, self.place_at({**at, depth: Position(first)}), lanes, self.fill)
+        start = self.place_at({**at, f".{self.depth}": Position(first)})
+        self.put(at, first, fetch(self.s, source, start, lanes, self.fill))
+
+    def put(self, at: dict[str, Position], first: Index, values: SSAValue) -> None:
+        """The groups of a vector, each to its place."""
+        s, group = self.s, self.group
         for k in range(self.groups):
-            where = self.place_at({**at, depth: Position(s.b.add(first, k))})
-            put(s, self.target, where, self.group, _part(s.b, values, k * self.group, self.group))
+            where = self.place_at({**at, f".{self.depth}": Position(s.b.add(first, k))})
+            put(s, self.target, where, group, _part(s.b, values, k * group, group))
 
     def one(self, at: dict[str, Position], source: Access) -> None:
         """One group, which may end outside."""
         atoms = self.place_at(at)
         value = fetch(self.s, source, atoms, self.group, self.fill)
         put(self.s, self.target, atoms, self.group, value)
+
+
+class Rows(Cut):
+    """Of such a factor to panels whose rows lie along the groups too: vectors as they are."""
+
+    def put(self, at: dict[str, Position], first: Index, values: SSAValue) -> None:
+        start = self.place_at({**at, f".{self.depth}": Position(first)})
+        put(self.s, self.target, start, self.groups * self.group, values)
 
 
 def _part(b: LoopBuilder, values: SSAValue, first: int, count: int) -> SSAValue:

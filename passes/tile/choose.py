@@ -211,6 +211,8 @@ def _tiles_and_depths(
                 apart=not packed, shifted=is_shifted(row, problem.dtypes[0]),
             )  # fmt: skip
             for m, n in tiles:
+                if row.in_tiles and not packed and problem.m % m:
+                    continue  # no tile may lie outside
                 fitting = target.l1d_bytes // (n * _item(row)) // 64 * 64  # a panel in level 1
                 depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
                 for depth in sorted(depths | {min(problem.k, 1024)}):
@@ -236,7 +238,9 @@ def _packed(
     which = "ab".index(operand)
     wanted = row.dtypes[which]
     dtype = "" if wanted == problem.dtypes[which] else wanted
-    return Pack(operand, panels, row.group, dtype, team=team)
+    rows = row.in_tiles and operand == "a"  # a tile's rows are a's
+    depth = row.shape[2] if row.in_tiles else 1
+    return Pack(operand, panels, row.group, depth, dtype, rows=rows, team=team)
 
 
 def _whole(axis: str, step: int, extent: int) -> Words:
@@ -284,5 +288,5 @@ def _a_in_place(problem: Problem, row: Intrinsic) -> bool:
     """Whether a is read as it lies: element by element, groups side by side, or rows of a tile."""
     if problem.dtypes[0] != row.dtypes[0]:
         return False
-    whole = (row.in_tiles or row.shape[0] == 1) and problem.k % row.group == 0
+    whole = (row.in_tiles or row.shape[0] == 1) and problem.k % row.shape[2] == 0
     return row.group == 1 or (whole and problem.a_unit == "k")

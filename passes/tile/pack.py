@@ -60,7 +60,7 @@ def pack(kernel: KernelOp, word: Pack) -> None:
         )
     source = in_dtype(dot, view, word)
     place = PLACE if PLACE in dot.summed else ""
-    along = summed.removesuffix(place) + axis + place
+    along = axis + summed if word.rows else summed.removesuffix(place) + axis + place
     extents = {axis: Dim.const(word.panels), **{c: deepest(dot, c) for c in summed}}
     shape = (Dim.const(-(-width.constant // word.panels)), *(extents[c] for c in along))
     kind = view_type(view_of(source).element, shape)

@@ -48,13 +48,16 @@ def group_depth(dot: DotOp, word: Pack) -> str:
         )
     *outer, (last, bound) = dot.over.data
     (depth, *_) = bound.data
+    whole = max(word.group, word.depth)
     for loop in _loops(dot, depth):
-        if loop.loops[0].step % word.group:
+        if loop.loops[0].step % whole:
             raise MlcError(
                 f"tiles: {word}: blocks of {last} have {loop.loops[0].step} elements; expected a"
-                f" multiple of {word.group}"
+                f" multiple of {whole}"
             )
-    groups = ExpressionsAttr(((depth + (word.group - 1)) // word.group,))
+    if whole % word.group:
+        raise MlcError(f"tiles: {word}: expected a depth of whole groups")
+    groups = ExpressionsAttr(((depth + (whole - 1)) // whole * (whole // word.group),))
     place = ExpressionsAttr((Dim.const(word.group),))
     dot.properties["over"] = OverAttr((*outer, (last, groups), (PLACE, place)))
     dot.properties["letters"] = StringAttr(dot.letters.data.replace(last, last + PLACE))
