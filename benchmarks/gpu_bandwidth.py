@@ -19,21 +19,10 @@ from typing import Any
 import numpy as np
 
 import mlc
-from mlc.dialects.dtypes import numpy_dtype
 from mlc.runtime.cuda import device
-from mlc.runtime.cuda.dlpack import Result
 
 ELEMENTS = 128 << 20
 FLOOR = 0.6  # what elementwise kernels and row reductions must reach
-
-
-def on_device(array: np.ndarray[Any, Any]) -> Result:
-    """The array on the device."""
-    gpu = device()
-    with gpu.active():
-        block = gpu.pool.take(array.nbytes)
-        gpu.to_device(block.pointer, array)
-    return Result(gpu, block, numpy_dtype(array.dtype), array.shape)
 
 
 def seconds(call: Callable[[], object], repeat: int = 7, calls: int = 10) -> float:
@@ -42,13 +31,13 @@ def seconds(call: Callable[[], object], repeat: int = 7, calls: int = 10) -> flo
     times: list[float] = []
     for _ in range(2 + repeat):
         with gpu.active():
-            start, end = gpu.driver.Event(), gpu.driver.Event()
-            start.record()
+            start, end = gpu.native.event(timed=True), gpu.native.event(timed=True)
+            gpu.native.record(start, 0)
             for _ in range(calls):
                 call()
-            end.record()
-            end.synchronize()
-            times.append(start.time_till(end) / 1e3 / calls)
+            gpu.native.record(end, 0)
+            time = gpu.native.seconds_between(start, end) / calls
+            times.append(time)
     return median(times[2:])
 
 
@@ -58,7 +47,7 @@ def copy_bytes_per_s() -> float:
     size = 4 * ELEMENTS
     with gpu.active():
         source, target = gpu.pool.take(size), gpu.pool.take(size)
-    return 2 * size / seconds(lambda: gpu.copy(target.pointer, source.pointer, size))
+    return 2 * size / seconds(lambda: gpu.native.copy(target.pointer, source.pointer, size, 0))
 
 
 def fused(x: Any, y: Any) -> Any:
@@ -148,7 +137,7 @@ def main() -> None:
     for name, (function, shapes) in CASES.items():
         compiled: Any = mlc.compile(target="cuda")(function)
         arguments = [
-            on_device(np.resize(rng.random(1 << 20, np.float32), shape)) for shape in shapes
+            mlc.device_put(np.resize(rng.random(1 << 20, np.float32), shape)) for shape in shapes
         ]
         compiled(*arguments)
         exe = compiled.lower(*[np.zeros(s, np.float32) for s in shapes]).compile()
@@ -162,7 +151,7 @@ def products(rng: np.random.Generator) -> None:
     """Matrix products on CUDA cores in full precision."""
     for dtype in (np.float32, np.float64):
         for n in (1024, 4096):
-            x = on_device(rng.random((n, n)).astype(dtype))
+            x = mlc.device_put(rng.random((n, n)).astype(dtype))
             compiled: Any = mlc.compile(target="cuda")(product)
             compiled(x, x)
             rate = 2 * n**3 / seconds(lambda f=compiled, x=x: f(x, x), calls=3)
@@ -172,7 +161,10 @@ def products(rng: np.random.Generator) -> None:
 def host_part() -> None:
     """What a call costs on the host."""
     compiled: Any = mlc.compile(target="cuda")(double)
-    for where, x in (("on the device", on_device(np.ones(8, np.float32))), ("NumPy", np.ones(8))):
+    for where, x in (
+        ("on the device", mlc.device_put(np.ones(8, np.float32))),
+        ("NumPy", np.ones(8)),
+    ):
         compiled(x)
         start = time.perf_counter()
         for _ in range(500):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import mlc
-from benchmarks.gpu_bandwidth import ELEMENTS, copy_bytes_per_s, on_device, seconds
+from benchmarks.gpu_bandwidth import ELEMENTS, copy_bytes_per_s, seconds
 
 MILLION = 1_000_000
 Array = np.ndarray[Any, Any]
@@ -95,7 +95,7 @@ def scatters(torch: Any) -> None:
 def _times(
     torch: Any, ours: Any, theirs: Callable[..., Any], arrays: list[Array]
 ) -> tuple[float, float | None]:
-    inputs = [on_device(x) for x in arrays]
+    inputs = [mlc.device_put(x) for x in arrays]
     ours_s = seconds(lambda: ours(*inputs), repeat=3, calls=3)
     if torch is None:
         return ours_s, None

@@ -331,12 +331,12 @@ def addressable(array: NDArray[Any]) -> NDArray[Any]:
 
 def _device_leaf(name: str, value: Any) -> Leaf | None:
     """The leaf of an array on a GPU, which stays there; None for anything else."""
-    from mlc.runtime.cuda.dlpack import device_array, on_device
+    from mlc.runtime.cuda.dlpack import on_device, view_of
 
     if not on_device(value):
         return None
     try:
-        array = device_array(value, f"argument {name!r}")
+        array = view_of(value, f"argument {name!r}")
     except TypeError as error:
         raise DTypeError(str(error)) from None
     layout: Layout = "c" if array.contiguous else "general"

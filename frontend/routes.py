@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlc.frontend.arguments import Call
+from mlc.frontend.arguments import Call, Leaf
 from mlc.frontend.containers import Leaf as StructureLeaf
 from mlc.frontend.containers import Structure, rebuilt
-from mlc.frontend.kinds import class_of, is_scalar
+from mlc.frontend.kinds import class_of, is_array, is_scalar
 from mlc.frontend.paths import Constants, equal_value
 from mlc.frontend.program import MISS, Program, ResultLeaf
 
@@ -42,8 +42,8 @@ def make_route(
     The route to a program, and the same as a `__call__` that gives what it does not take to `slow`;
     None where it needs the full dispatch.
     """
-    if any(_is_foreign(leaf.given) for leaf in call.leaves):
-        return None  # arrays of other libraries: results are converted back
+    if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call):
+        return None
     names = Constants(
         entry=entry,
         MISS=MISS,
@@ -63,6 +63,8 @@ def make_route(
     lines += [f"h{k} = {source}" for k, source in enumerate(hidden)]
     inputs = [*(f"a{k}" for k in program.inputs), *(f"h{k}" for k in range(len(hidden)))]
     for k in program.written:
+        if _on_device(call.leaves[k]):
+            continue
         lines.append(f"if not a{k}.flags.writeable: return MISS")
         if k in program.in_place.values():
             continue  # the entry looks itself
@@ -205,9 +207,25 @@ class _Writer:
         return f"{make}({kind}, {keys}, [{', '.join(parts)}])"
 
 
-def _is_foreign(given: object) -> bool:
-    """Whether an argument is an array that is not NumPy's."""
-    return given is not None and type(given) is not np.ndarray and not is_scalar(given)
+def _on_device(leaf: Leaf) -> bool:
+    """Whether an argument stays where it is, on a GPU, whose programs make results like it."""
+    return leaf.kind == "array" and not is_array(leaf.value)
+
+
+def _is_converted(leaf: Leaf) -> bool:
+    """Whether an argument is an array of another library, to which results are converted back."""
+    given = leaf.given
+    foreign = given is not None and type(given) is not np.ndarray and not is_scalar(given)
+    return foreign and not _on_device(leaf)
+
+
+def _writes_to_device(program: Program, call: Call) -> bool:
+    """Whether results are copied into arrays on a GPU, or made numbers of from there."""
+    if not any(map(_on_device, call.leaves)):
+        return False
+    in_place = program.in_place.values()
+    copied = any(k not in in_place and _on_device(call.leaves[k]) for k in program.written)
+    return copied or any(leaf.kind == "number" for leaf in program.results)
 
 
 def _local(symbol: str) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mlc.frontend.loops import map_ as map  # noqa: A004 - mlc.map
     from mlc.frontend.spec import TensorSpec
     from mlc.frontend.vmap import vmap
+    from mlc.runtime.cuda.dlpack import DeviceArray, device_put
+    from mlc.runtime.cuda.driver import stream
     from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
 
@@ -67,6 +69,9 @@ _PLACES = {
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
     "clear_pool": "mlc.runtime.support",
+    "DeviceArray": "mlc.runtime.cuda.dlpack",
+    "device_put": "mlc.runtime.cuda.dlpack",
+    "stream": "mlc.runtime.cuda.driver",
     "MlcError": "mlc.dialects.errors",
     "ShapeError": "mlc.dialects.errors",
     "DTypeError": "mlc.dialects.errors",
@@ -83,6 +88,7 @@ __all__ = [
     "CompilerBug",
     "ConcretizationError",
     "ContractError",
+    "DeviceArray",
     "DTypeError",
     "MemoryLimitError",
     "MlcError",
@@ -98,6 +104,7 @@ __all__ = [
     "constant",
     "custom_jvp",
     "custom_vjp",
+    "device_put",
     "fori_loop",
     "get_threads",
     "grad",
@@ -115,6 +122,7 @@ __all__ = [
     "scan",
     "set_threads",
     "stop_gradient",
+    "stream",
     "torch",
     "value_and_grad",
     "vjp",

@@ -17,27 +17,12 @@ from typing import NoReturn
 from mlc.dialects import abi
 from mlc.dialects.signature import EntrySignature
 from mlc.runtime import jit, layout, signals, threads
-from mlc.runtime.layout import PYTHON
+from mlc.runtime.builtin import new_builtin
 from mlc.runtime.slow_entry import SlowEntry
 from mlc.runtime.support import support
 
 OnError = Callable[[int, int, int], NoReturn]
 """(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
-
-_METH_FASTCALL_KEYWORDS = 0x80 | 0x02
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-_method_defs: list[_MethodDef] = []
-"""CPython reads the definition while the builtin dies, after its owner: 32 bytes each stay."""
 
 _states: weakref.WeakSet[EntryState] = weakref.WeakSet()
 
@@ -201,17 +186,9 @@ def load_entry(
     address = state.code.address(name)
     if not native:
         return LoadedEntry(SlowEntry(address, signature, state), state, address, False)
-    return LoadedEntry(_builtin(name, state.code.address(shim), state), state, address, True)
-
-
-def _builtin(name: str, address: int, state: EntryState) -> Callable[..., object]:
-    definition = _MethodDef(name.encode(), address, _METH_FASTCALL_KEYWORDS, None)
-    _method_defs.append(definition)
-    new = PYTHON.PyCFunction_NewEx
-    new.restype = ctypes.py_object
-    new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    # m_self keeps the state, and with it the code, alive
-    return new(ctypes.addressof(definition), state, None)
+    # the builtin keeps the state, and with it the code, alive
+    builtin = new_builtin(name, state.code.address(shim), state)
+    return LoadedEntry(builtin, state, address, True)
 
 
 def _type_numbers(signature: EntrySignature) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """
-Running GPU programs: PyCUDA for contexts, memory, modules and launches; the driver compiles PTX.
+Running GPU programs: PyCUDA finds the device and its context, the driver does the rest.
 
 Importing this touches no driver. Everything of one process runs in the device's primary context, on
-the default stream, as PyTorch does, so that arrays of both are used in place.
+the caller's stream, so that arrays of other libraries are used in place. A call like one before is
+made by native code: entry.ll checks arguments, replay.ll starts the kernels.
 """
 
 from __future__ import annotations

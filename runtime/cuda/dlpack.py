@@ -7,6 +7,7 @@ SOURCE: dlpack.h (version 0.8 structs, which every producer and consumer still s
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from mlc.dialects.dtypes import DTYPES, DType
-from mlc.runtime.cuda.driver import Block, Device
+from mlc.runtime.cuda.pool import CUDA, KIND, SIZES, STREAM, STRIDES, Block, current_stream
 from mlc.runtime.interop import DLPackArray
 
 if TYPE_CHECKING:
     import numpy as np
 
-CUDA = 2  # DLDeviceType
 CUDA_MANAGED = 13
 LEGACY_STREAM = 1  # what __dlpack__(stream=) calls the default stream
 _CODES = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}  # DLDataTypeCode
@@ -59,7 +59,7 @@ _NAME, _USED = b"dltensor", b"used_dltensor"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceArray:
+class View:
     """An array on the device, whoever owns it: where it is, `strides` in elements.
 
     `origin` is the caller's object, `owner` keeps the memory alive.
@@ -71,6 +71,7 @@ class DeviceArray:
     strides: tuple[int, ...]
     origin: object
     owner: object
+    ready_on: int | None  # the stream on which it is ready; None: it is ready
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -123,7 +124,7 @@ def on_device(value: object) -> bool:
     kind: type[object] = type(value)
     if kind not in _ours:
         asks = hasattr(kind, "__dlpack_device__") or hasattr(kind, "__cuda_array_interface__")
-        _ours[kind] = True if kind in (Result, DeviceArray) else None if asks else False
+        _ours[kind] = True if kind in (DeviceArray, View) else None if asks else False
     always = _ours[kind]
     if always is not None:
         return always
@@ -133,12 +134,12 @@ def on_device(value: object) -> bool:
     return hasattr(value, "__cuda_array_interface__")
 
 
-def device_array(value: Any, where: str) -> DeviceArray:
+def view_of(value: Any, where: str) -> View:
     """An argument on the device, in place. TypeError for a dtype that the compiler has not."""
-    if isinstance(value, DeviceArray):
+    if isinstance(value, View):
         return value
-    if isinstance(value, Result):
-        return value.array
+    if isinstance(value, DeviceArray):
+        return value.view
     if hasattr(value, "__dlpack__"):
         try:
             capsule = value.__dlpack__(stream=LEGACY_STREAM)
@@ -150,7 +151,7 @@ def device_array(value: Any, where: str) -> DeviceArray:
     return _from_interface(value, where)
 
 
-def _from_capsule(value: object, capsule: object, where: str) -> DeviceArray:
+def _from_capsule(value: object, capsule: object, where: str) -> View:
     get = _PYTHON.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     managed = _Managed.from_address(get(capsule, _NAME))
@@ -164,13 +165,14 @@ def _from_capsule(value: object, capsule: object, where: str) -> DeviceArray:
     if dtype is None or tensor.dtype.lanes != 1:
         raise TypeError(f"{where} has a dtype of code {code} and {bits} bits; {_expected()}")
     # the capsule stays unconsumed: when it dies, its producer takes the array back
-    return DeviceArray(
+    return View(
         pointer=(tensor.data or 0) + tensor.byte_offset,
         row=dtype,
         shape=shape,
         strides=strides,
         origin=value,
         owner=capsule,
+        ready_on=0,
     )
 
 
@@ -183,7 +185,7 @@ def dtype_word(dtype: DType) -> int:
     return _code(dtype) | (8 * dtype.bytes) << 8 | 1 << 16
 
 
-def _from_interface(value: Any, where: str) -> DeviceArray:
+def _from_interface(value: Any, where: str) -> View:
     import numpy as np
 
     found: dict[str, Any] = value.__cuda_array_interface__
@@ -195,13 +197,15 @@ def _from_interface(value: Any, where: str) -> DeviceArray:
     strides = row_major(shape)
     if found.get("strides") is not None:
         strides = tuple(int(s) // dtype.bytes for s in found["strides"])
-    return DeviceArray(
+    stream: int | None = found.get("stream")
+    return View(
         pointer=int(found["data"][0]),
         row=dtype,
         shape=shape,
         strides=strides,
         origin=value,
         owner=value,
+        ready_on=None if stream is None else stream_handle(stream),
     )
 
 
@@ -209,41 +213,155 @@ def _expected() -> str:
     return f"expected one of {', '.join(str(d.numpy) for d in DTYPES)}"
 
 
-class Result:
-    """A result on the device, for any library that speaks DLPack or the CUDA array interface."""
+@lru_cache(maxsize=1)
+def _rows() -> dict[int, DType]:
+    """Rows of dtypes by their DLDataType."""
+    return {dtype_word(row): row for row in DTYPES}
 
-    def __init__(self, device: Device, block: Block, dtype: DType, shape: tuple[int, ...]) -> None:
-        self._device = device
-        self._block = block
-        self.dtype = dtype
-        self.shape = shape
-        self.array = DeviceArray(
-            pointer=block.pointer,
-            row=dtype,
-            shape=shape,
-            strides=row_major(shape),
+
+def stream_handle(number: int) -> int:
+    """The driver's handle of a stream, as protocols number them: 1 is the default stream."""
+    return 0 if number == LEGACY_STREAM else number
+
+
+class DeviceArray(Block):
+    """
+    An array on the device, for any library that speaks DLPack or the CUDA array interface;
+    `np.asarray` copies it to the host.
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def of_node(node: int) -> DeviceArray:
+        """The array that a node describes."""
+        return DeviceArray(node)
+
+    @staticmethod
+    def of(block: Block, row: DType, shape: tuple[int, ...]) -> DeviceArray:
+        """The row-major array in a block, which is the array's from now on."""
+        words, rank = block.words, len(shape)
+        words[KIND] = rank | dtype_word(row) << 32
+        words[SIZES : SIZES + rank] = shape
+        words[STRIDES : STRIDES + rank] = row_major(shape)
+        return DeviceArray(block.moved())
+
+    @property
+    def view(self) -> View:
+        """Where it is."""
+        return View(
+            pointer=self.pointer,
+            row=self._row,
+            shape=self.shape,
+            strides=row_major(self.shape),
             origin=self,
-            owner=block,
+            owner=self,
+            ready_on=self.stream,
         )
+
+    @property
+    def stream(self) -> int:
+        """What comes later on this stream finds the array ready."""
+        return self.words[STREAM]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        words = self.words
+        return tuple(words[SIZES : SIZES + (words[KIND] & 0xFFFFFFFF)])
+
+    @property
+    def _row(self) -> DType:
+        return _rows()[self.words[KIND] >> 32]
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The element type, as NumPy has it."""
+        return self._row.numpy
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.size * self._row.bytes
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array of no axes has no len()")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype})"
+
+    def __array__(
+        self, dtype: object = None, *, copy: bool | None = None
+    ) -> np.ndarray[Any, np.dtype[Any]]:
+        import numpy as np
+
+        from mlc.runtime.cuda.driver import device
+
+        if copy is False:
+            raise ValueError("an array on the device becomes one of NumPy only by a copy")
+        found = np.empty(self.shape, self.dtype)
+        gpu = device()
+        with gpu.active():
+            gpu.staging.download(self.pointer, [0], [found], self.stream)
+        gpu.check_errors()
+        return found if dtype is None else found.astype(dtype)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA, 0
 
     def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
-        if stream is not None and stream > 2:
-            self._device.synchronize()  # another stream: it must not read too early
-        return _to_capsule(self._block, self.dtype, self.shape)
+        from mlc.runtime.cuda.driver import device
+
+        reader = 0 if stream is None else stream_handle(stream)
+        if stream != -1 and reader != self.stream:
+            gpu = device()
+            with gpu.active():
+                gpu.native.follow(reader, self.stream)
+        return _to_capsule(self, self._row, self.shape)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
         return {
             "shape": self.shape,
-            "typestr": self.dtype.numpy.str,
-            "data": (self._block.pointer, False),
+            "typestr": self.dtype.str,
+            "data": (self.pointer, False),
             "strides": None,
             "version": 3,
-            "stream": LEGACY_STREAM,
+            "stream": self.stream or LEGACY_STREAM,
         }
+
+
+def device_put(x: object) -> DeviceArray:
+    """
+    A copy of an array on this process's GPU, for calls of functions with ``target="cuda"``, whose
+    results are then of the same kind. GpuError where there is no GPU.
+    """
+    import numpy as np
+
+    from mlc.dialects.dtypes import numpy_dtype
+    from mlc.runtime.cuda.driver import device
+    from mlc.runtime.interop import as_array
+
+    given = np.asarray(x) if isinstance(x, bool | int | float | complex) else x
+    array = as_array(given, "the argument of device_put")
+    row, gpu = numpy_dtype(array.dtype), device()
+    plain = np.ascontiguousarray(array).reshape(array.shape)
+    keep: list[Block] = []
+    with gpu.active():
+        gpu.staging.upload([plain], keep, current_stream())
+    return DeviceArray.of(keep[0], row, plain.shape)
 
 
 _exported: dict[int, tuple[object, ...]] = {}
@@ -291,9 +409,9 @@ def _to_capsule(block: Block, dtype: DType, shape: tuple[int, ...]) -> object:
     return new(address, _NAME, ctypes.cast(_drop_capsule, ctypes.c_void_p))
 
 
-def exporter(origin: object) -> Callable[[Result], object]:
+def exporter(origin: object) -> Callable[[DeviceArray], object]:
     """What makes an array of `origin`'s library from a result, sharing memory."""
-    if isinstance(origin, DeviceArray):
+    if isinstance(origin, View):
         origin = origin.origin
     kind = type(origin)
     if kind not in _exporters:
@@ -301,11 +419,11 @@ def exporter(origin: object) -> Callable[[Result], object]:
     return _exporters[kind]
 
 
-_exporters: dict[type, Callable[[Result], object]] = {}
+_exporters: dict[type, Callable[[DeviceArray], object]] = {}
 
 
-def _exporter(origin: object) -> Callable[[Result], object]:
-    if isinstance(origin, Result):
+def _exporter(origin: object) -> Callable[[DeviceArray], object]:
+    if isinstance(origin, DeviceArray):
         return lambda result: result
     root = type(origin).__module__.partition(".")[0].removesuffix("lib")
     namespace = getattr(origin, "__array_namespace__", None)

@@ -8,110 +8,118 @@ The only file that knows PyCUDA's untyped interface.
 from __future__ import annotations
 
 import atexit
-from collections import defaultdict, deque
-from collections.abc import Generator, Sequence
+import ctypes
+import weakref
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
-from mlc.dialects.launch import TensorMap
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import GPUS
-from mlc.runtime.cuda.native import DriverError, Function, NativeDriver
+from mlc.runtime.cuda.native import Function, GpuError, NativeDriver
+from mlc.runtime.cuda.pool import Pool, current_stream, set_current_stream
+from mlc.runtime.cuda.staging import Staging
 from mlc.runtime.fork import RenewedLock
 
-ALIGNMENT_BYTES = 256  # of every block. Source: CUDA C++ Programming Guide, cudaMalloc
 WITHOUT_GPU = "`mlc build --emit ptx` works without one"
+
+_PAGE_BYTES = 1 << 16
+_WRITE_NUMBER = """\
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry mlc_write_number(.param .u64 at, .param .u64 value)
+{
+  .reg .b64 %place, %number;
+  ld.param.u64 %place, [at];
+  ld.param.u64 %number, [value];
+  st.global.u64 [%place], %number;
+  ret;
+}
+"""
 
 _FOUND_NONE = 'mlc.compile(target="cuda") needs an NVIDIA GPU'
 
 
-class GpuError(RuntimeError):
-    """There is no GPU to run on, or the driver refuses what it was asked."""
+class Checked(Protocol):
+    """A program whose kernels may fail."""
+
+    def check_error(self) -> None:
+        """Raises for a run-time error of an earlier call."""
+        ...
 
 
-class Block:
-    """Device memory; goes back to its pool when nobody holds it."""
+class _HostPages:
+    """Memory of the host that kernels write to, in pieces of one size; never given back."""
 
-    __slots__ = ("__weakref__", "_allocation", "_pool", "pointer", "size_bytes")
+    def __init__(self, native: NativeDriver) -> None:
+        self._native = native
+        self._free: dict[int, list[int]] = {}
 
-    def __init__(self, pool: Pool, allocation: Any, size_bytes: int) -> None:
-        self._pool = pool
-        self._allocation = allocation
-        self.pointer = int(allocation)
-        self.size_bytes = size_bytes
+    def take(self, size_bytes: int) -> int:
+        """The address of a piece."""
+        free = self._free.setdefault(size_bytes, [])
+        if not free:
+            first = self._native.host_memory(_PAGE_BYTES)
+            count = max(1, _PAGE_BYTES // size_bytes)
+            free += [first + size_bytes * k for k in range(count)]
+        return free.pop()
+
+    def give_back(self, address: int, size_bytes: int) -> None:
+        """The piece may be taken again."""
+        self._free[size_bytes].append(address)
+
+
+class HostWords:
+    """Words of the host that kernels write to."""
+
+    def __init__(self, pages: _HostPages, size_bytes: int) -> None:
+        self._pages, self._size_bytes = pages, size_bytes
+        self.address = pages.take(size_bytes)
+        self.words = (ctypes.c_int64 * (size_bytes // 8)).from_address(self.address)
+        ctypes.memset(self.address, 0, size_bytes)
 
     def __del__(self) -> None:
-        self._pool.give_back(self._allocation, self.size_bytes)
+        self._pages.give_back(self.address, self._size_bytes)
 
 
-class Pool:
+@contextmanager
+def stream(on: object) -> Generator[None, None, None]:
     """
-    Device memory kept for reuse, by size. Blocks are used on one stream, so a block that is free
-    here may still be read by launches under way: what is launched later comes later.
+    Calls of this thread run on a stream: a number, or an object of a library (`cuda_stream`, `ptr`
+    or `__cuda_stream__`). Arrays of PyTorch name the stream themselves, which goes first.
     """
-
-    def __init__(self, driver: Any) -> None:
-        self._driver = driver
-        self._free: defaultdict[int, deque[Any]] = defaultdict(deque)
-        self.held_bytes = 0
-
-    def take(self, size_bytes: int) -> Block:
-        """At least so many bytes, aligned; MemoryError with the numbers when there are not."""
-        found = self.kept(size_bytes)
-        if found is not None:
-            return found
-        size_bytes = _rounded(max(size_bytes, 1))
-        try:
-            allocation = self._driver.mem_alloc(size_bytes)
-        except self._driver.MemoryError:
-            self.trim()
-            allocation = self._last_try(size_bytes)
-        self.held_bytes += size_bytes
-        return Block(self, allocation, size_bytes)
-
-    def kept(self, size_bytes: int) -> Block | None:
-        """A block that was given back, of such a size; asks no driver."""
-        size_bytes = _rounded(max(size_bytes, 1))
-        with suppress(IndexError):
-            return Block(self, self._free[size_bytes].pop(), size_bytes)
-        return None
-
-    def _last_try(self, size_bytes: int) -> Any:
-        try:
-            return self._driver.mem_alloc(size_bytes)
-        except self._driver.MemoryError:
-            free, total = self._driver.mem_get_info()
-            raise MemoryError(
-                f"{size_bytes:,} bytes are needed on the GPU at once, {free:,} of {total:,} are "
-                "free; use smaller inputs, or release arrays of other libraries on this device"
-            ) from None
-
-    def give_back(self, allocation: Any, size_bytes: int) -> None:
-        """Keeps a block's memory for the next."""
-        self._free[size_bytes].append(allocation)
-
-    def trim(self) -> None:
-        """Gives memory that nobody uses back to the driver."""
-        for size_bytes, allocations in self._free.items():
-            while allocations:
-                allocations.pop().free()
-                self.held_bytes -= size_bytes
+    before = current_stream()
+    set_current_stream(_handle_of(on))
+    try:
+        yield
+    finally:
+        set_current_stream(before)
 
 
-def _rounded(size_bytes: int) -> int:
-    """Sizes in steps of an eighth of the next power of two: few sizes, little waste."""
-    step = max(ALIGNMENT_BYTES, 1 << max(0, size_bytes.bit_length() - 4))
-    return -(-size_bytes // step) * step
+def _handle_of(value: Any) -> int:
+    given: Any = getattr(value, "__cuda_stream__", None)
+    if given is not None:
+        numbers: Any = given() if callable(given) else given
+        return int(numbers[1])
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(value, name):
+            return int(getattr(value, name))
+    if isinstance(value, int):
+        return value
+    raise TypeError(
+        f"mlc.stream({value!r}): expected a number or a stream with cuda_stream, ptr or "
+        "__cuda_stream__"
+    )
 
 
 class Device:
     """One GPU with its primary context."""
 
     def __init__(self, driver: Any, ordinal: int) -> None:
-        self.driver = driver
         self._handle = driver.Device(ordinal)
         self.name = str(self._handle.name())
         major, minor = self._handle.compute_capability()
@@ -119,9 +127,12 @@ class Device:
         self.sm_count = int(self._handle.multiprocessor_count)
         self.memory_bytes = int(self._handle.total_memory())
         self._context = self._handle.retain_primary_context()
-        self.pool = Pool(driver)
         self.lock = RenewedLock()
-        self.native = NativeDriver()
+        self.native = NativeDriver(f"{self.name} (compute capability {self.compute_capability})")
+        self.pool = Pool(self.native, ordinal)
+        self.staging = Staging(self)
+        self.checked: weakref.WeakSet[Checked] = weakref.WeakSet()
+        self._small = _HostPages(self.native)
         with self.active():
             self.context = self.native.current_context()
         atexit.register(self._close)
@@ -136,55 +147,29 @@ class Device:
             finally:
                 self._context.pop()
 
+    def host_words(self, size_bytes: int) -> HostWords:
+        """Zeroes on the host that kernels write to."""
+        return HostWords(self._small, size_bytes)
+
+    @cached_property
+    def number_writer(self) -> Function:
+        """The kernel that stores a number (address, i64)."""
+        return self.native.load(_WRITE_NUMBER, "mlc_write_number")
+
+    def synchronize(self) -> None:
+        """Waits for everything on all streams."""
+        self.native.synchronize_all()
+
+    def check_errors(self) -> None:
+        """Raises for the first run-time error of a program whose kernels have ended."""
+        for program in list(self.checked):
+            program.check_error()
+
     def _close(self) -> None:
         with suppress(Exception):
             with self.active():
                 self.pool.trim()
             self._context.detach()
-
-    def load(self, ptx: str, name: str) -> Function:
-        """The kernel `name` of a module of PTX."""
-        try:
-            return self.native.load(ptx, name)
-        except DriverError as error:
-            raise GpuError(
-                f"the driver refuses the code of kernel {name} on {self.name} "
-                f"(compute capability {self.compute_capability}): {error}"
-            ) from error
-
-    def launch(
-        self,
-        function: Function,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        arguments: Sequence[int | TensorMap],
-        shared_bytes: int = 0,
-    ) -> None:
-        """Starts a kernel on the default stream."""
-        try:
-            self.native.launch(function, grid, block, arguments, shared_bytes)
-        except DriverError as error:
-            raise GpuError(f"the driver could not start kernel {function.name}: {error}") from error
-
-    def to_device(self, pointer: int, source: Any) -> None:
-        """Copies a contiguous array or bytes."""
-        self.driver.memcpy_htod(pointer, source)
-
-    def to_host(self, target: Any, pointer: int) -> None:
-        """Fills a contiguous array; waits for the launches before."""
-        self.driver.memcpy_dtoh(target, pointer)
-
-    def copy(self, target: int, source: int, size_bytes: int) -> None:
-        """Between two places on the device."""
-        self.driver.memcpy_dtod_async(target, source, size_bytes)
-
-    def fill_words(self, pointer: int, word: int, count: int) -> None:
-        """`count` 32-bit words, in order with the launches."""
-        self.driver.memset_d32_async(pointer, word, count)
-
-    def synchronize(self) -> None:
-        """Waits for everything launched."""
-        self.driver.Context.synchronize()
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The driver's library itself: modules and launches, by the addresses that native code calls."""
+"""The driver's library itself: modules, memory, streams, launches, by addresses."""
 
 from __future__ import annotations
 
@@ -8,20 +8,36 @@ from dataclasses import dataclass, replace
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.launch import TensorMap
+from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.layout import function_address
 
 _LOG_BYTES = 8192
-_MOST_SHARED_BYTES = 8  # CUfunction_attribute. Source: cuda.h
+# SOURCE: cuda.h 13.0
+_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 5, 6  # CUjit_option
+_INPUT_PTX = 1  # CUjitInputType
+_OUT_OF_MEMORY = 2  # CUresult
+_PORTABLE_AND_MAPPED = 3  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
+_EVENT_DISABLE_TIMING = 2
+_NO_IMAGE = (200, 209, 218)  # CUresult: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX
+
+_MOST_SHARED_BYTES = 8  # CUfunction_attribute
+_MAP_DTYPES = {"f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType
+_SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
+
+_ELF = b"\x7fELF"
 _MAP_WORDS = 16
 MAP_ALIGNMENT = 64
-_MAP_DTYPES = {"f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType. Source: cuda.h
-_SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion. Source: cuda.h
 _WORD = 0xFFFFFFFFFFFFFFFF
-_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 5, 6  # CUjit_option. Source: cuda.h
 
 
-class DriverError(Exception):
-    """What the driver says, with its log."""
+class GpuError(RuntimeError):
+    """There is no GPU to run on, or the driver refuses what it was asked."""
+
+
+class _DriverError(Exception):
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -32,35 +48,90 @@ class Function:
     handle: int
 
 
-class NativeDriver:
-    """libcuda, which PyCUDA has loaded already."""
+@dataclass(frozen=True)
+class Graph:
+    """Kernels that are started together; its nodes name them in changes."""
 
-    def __init__(self) -> None:
+    handle: int
+    executable: int
+    nodes: tuple[int, ...]
+
+
+class NativeDriver:
+    """libcuda, which PyCUDA has loaded already; `gpu`: the device, as errors and caches name it."""
+
+    def __init__(self, gpu: str) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
-        self.launch_kernel = function_address(self._library.cuLaunchKernel)
-        self.push_context = function_address(self._library.cuCtxPushCurrent_v2)
-        self.pop_context = function_address(self._library.cuCtxPopCurrent_v2)
+        self._gpu = gpu
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
         self._shared: dict[int, int] = {}  # bytes that a kernel may have, by handle
         self._moves: dict[TensorMap, bool] = {}
+        self._linker = f"{gpu}, driver {version.value}".encode()
+        self.launch_kernel = self.address("cuLaunchKernel")
+        self.push_context = self.address("cuCtxPushCurrent_v2")
+        self.pop_context = self.address("cuCtxPopCurrent_v2")
+        self.launch_graph = self.address("cuGraphLaunch")
+        self.set_node = self.address("cuGraphExecKernelNodeSetParams_v2")
+
+    def address(self, name: str) -> int:
+        """Where a function of the driver is."""
+        return function_address(getattr(self._library, name))
 
     def current_context(self) -> int:
         """The handle of the context that is current."""
         found = ctypes.c_void_p()
-        self._check(self._library.cuCtxGetCurrent(ctypes.byref(found)), "")
+        self._call("cuCtxGetCurrent", ctypes.byref(found))
         return found.value or 0
 
+    # code ---------------------------------------------------------------------------------------
+
     def load(self, ptx: str, name: str) -> Function:
-        """The kernel `name` of a module of PTX; DriverError with the driver's log."""
+        """The kernel `name` of a module of PTX, from the cache where it is known; GpuError."""
+        objects = object_cache()
+        key = object_key(b"cubin", ptx.encode(), self._linker)
+        known = objects.get(key)
+        try:
+            if known is not None and known.startswith(_ELF):
+                try:
+                    return self._function(known, name)
+                except _DriverError as error:
+                    if error.status not in _NO_IMAGE:
+                        raise
+            cubin = self._linked(ptx, name)
+            objects.put(key, cubin)
+            return self._function(cubin, name)
+        except _DriverError as error:
+            raise GpuError(
+                f"the driver refuses the code of kernel {name} on {self._gpu}: {error}"
+            ) from error
+
+    def _linked(self, ptx: str, name: str) -> bytes:
+        """The machine code of a module of PTX."""
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (ctypes.c_int * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        state, image, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
         text = ctypes.create_string_buffer(ptx.encode())
-        status = self._library.cuModuleLoadDataEx(ctypes.byref(module), text, 2, options, values)
-        self._check(status, log.value.decode(errors="replace"))
-        status = self._library.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
-        self._check(status, "")
+        self._call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
+        try:
+            label = ctypes.c_char_p(name.encode())
+            data = (state, _INPUT_PTX, text, ctypes.c_size_t(len(text)), label)
+            self._call("cuLinkAddData_v2", *data, 0, None, None, log=log)
+            found = ctypes.byref(image), ctypes.byref(size)
+            self._call("cuLinkComplete", state, *found, log=log)
+            return ctypes.string_at(image.value or 0, size.value)
+        finally:
+            self._library.cuLinkDestroy(state)
+
+    def _function(self, cubin: bytes, name: str) -> Function:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(cubin))
+        label = ctypes.c_char_p(name.encode())
+        self._call("cuModuleGetFunction", ctypes.byref(function), module, label)
         return Function(name, function.value or 0)
+
+    # launches -----------------------------------------------------------------------------------
 
     def launch(
         self,
@@ -68,22 +139,24 @@ class NativeDriver:
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         arguments: Sequence[int | TensorMap],
+        stream: int,
         shared_bytes: int = 0,
     ) -> None:
-        """Starts a kernel on the default stream; see `parameters`."""
+        """Starts a kernel; see `parameters`."""
         self.allow_shared(function.handle, shared_bytes)
         words, places = parameters(arguments, self.encode)
         sizes = (ctypes.c_uint(n) for n in (*grid, *block, shared_bytes))
-        handle = ctypes.c_void_p(function.handle)
-        self._check(self._library.cuLaunchKernel(handle, *sizes, None, places, None), "")
+        handle, on = _words(function.handle, stream)
+        try:
+            self._call("cuLaunchKernel", handle, *sizes, on, places, None)
+        except _DriverError as error:
+            raise GpuError(f"the driver could not start kernel {function.name}: {error}") from error
         del words
 
     def allow_shared(self, handle: int, size_bytes: int) -> None:
         """Lets a kernel have more dynamic shared memory than kernels have without asking."""
         if size_bytes > self._shared.get(handle, 0):
-            function = ctypes.c_void_p(handle)
-            attribute = self._library.cuFuncSetAttribute
-            self._check(attribute(function, _MOST_SHARED_BYTES, size_bytes), "")
+            self._ask("cuFuncSetAttribute", *_words(handle), _MOST_SHARED_BYTES, size_bytes)
             self._shared[handle] = size_bytes
 
     def encode(self, x: TensorMap, at: int) -> None:
@@ -93,12 +166,15 @@ class NativeDriver:
         strides = (ctypes.c_uint64 * 1)(x.stride * dtype.bytes)
         box = (ctypes.c_uint32 * 2)(x.box[1], x.box[0])
         steps = (ctypes.c_uint32 * 2)(1, 1)
-        address = ctypes.c_void_p(int(x.address))
-        status = self._library.cuTensorMapEncodeTiled(
-            ctypes.c_void_p(at), _MAP_DTYPES[x.dtype], 2, address, sizes, strides, box, steps,
-            0, _SWIZZLE_128, _PROMOTE_256, 0,
-        )  # fmt: skip
-        self._check(status, f"a tensor map of {x}")
+        place, address = _words(at, int(x.address))
+        try:
+            self._call(
+                "cuTensorMapEncodeTiled",
+                *(place, _MAP_DTYPES[x.dtype], 2, address, sizes, strides, box, steps),
+                *(0, _SWIZZLE_128, _PROMOTE_256, 0),
+            )
+        except _DriverError as error:
+            raise GpuError(f"the driver makes no tensor map of {x}: {error}") from error
 
     def begins_with_address(self, x: TensorMap) -> bool:
         """Whether the address is the first word of a map and stands nowhere else in it."""
@@ -114,13 +190,143 @@ class NativeDriver:
             self._moves[plain] = first and texts[0][1:] == texts[1][1:]
         return self._moves[plain]
 
-    def _check(self, status: int, log: str) -> None:
+    def graph(self, count: int, launches: int) -> Graph:
+        """Kernels one after the other. `launches`: where their CUDA_KERNEL_NODE_PARAMS_v2 are."""
+        graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+        nodes = (ctypes.c_void_p * max(1, count))()
+        first = ctypes.addressof(nodes)
+        self._ask("cuGraphCreate", ctypes.byref(graph), 0)
+        try:
+            for k in range(count):
+                node, before = ctypes.c_void_p(first + 8 * k), ctypes.c_void_p(first + 8 * (k - 1))
+                behind = (before, ctypes.c_size_t(1)) if k else (None, ctypes.c_size_t(0))
+                parameters = ctypes.c_void_p(launches + 72 * k)
+                self._ask("cuGraphAddKernelNode_v2", node, graph, *behind, parameters)
+            at = ctypes.byref(executable)
+            self._ask("cuGraphInstantiateWithFlags", at, graph, ctypes.c_ulonglong(0))
+        except GpuError:
+            self._library.cuGraphDestroy(graph)
+            raise
+        places = tuple(node or 0 for node in nodes[:count])
+        return Graph(graph.value or 0, executable.value or 0, places)
+
+    def drop_graph(self, graph: Graph) -> None:
+        """A graph goes, when it has ended."""
+        self._library.cuGraphExecDestroy(*_words(graph.executable))
+        self._library.cuGraphDestroy(*_words(graph.handle))
+
+    # memory -------------------------------------------------------------------------------------
+
+    def allocate(self, size_bytes: int) -> int:
+        """Memory on the device; MemoryError where there is too little."""
+        found = ctypes.c_void_p()
+        try:
+            self._call("cuMemAlloc_v2", ctypes.byref(found), ctypes.c_size_t(size_bytes))
+        except _DriverError as error:
+            if error.status == _OUT_OF_MEMORY:
+                raise MemoryError from None
+            raise GpuError(f"the driver gives no memory: {error}") from error
+        return found.value or 0
+
+    def free(self, pointer: int) -> None:
+        """Gives memory back."""
+        self._library.cuMemFree_v2(ctypes.c_void_p(pointer))
+
+    def memory_info(self) -> tuple[int, int]:
+        """Free bytes, and all."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._ask("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def host_memory(self, size_bytes: int) -> int:
+        """Memory of the host that the device addresses and copies fast, as long as the process."""
+        found = ctypes.c_void_p()
+        size = ctypes.c_size_t(size_bytes)
+        self._ask("cuMemHostAlloc", ctypes.byref(found), size, _PORTABLE_AND_MAPPED)
+        return found.value or 0
+
+    def copy_in(self, pointer: int, source: int, size_bytes: int, stream: int) -> None:
+        """From the host, in order with the launches; the source may change only when it is done."""
+        size = ctypes.c_size_t(size_bytes)
+        self._ask("cuMemcpyHtoDAsync_v2", *_words(pointer, source), size, *_words(stream))
+
+    def copy_out(self, target: int, pointer: int, size_bytes: int, stream: int) -> None:
+        """To the host, after the launches before; the target is filled when the stream is done."""
+        size = ctypes.c_size_t(size_bytes)
+        self._ask("cuMemcpyDtoHAsync_v2", *_words(target, pointer), size, *_words(stream))
+
+    def copy(self, target: int, source: int, size_bytes: int, stream: int) -> None:
+        """Between two places on the device."""
+        size = ctypes.c_size_t(size_bytes)
+        self._ask("cuMemcpyDtoDAsync_v2", *_words(target, source), size, *_words(stream))
+
+    def fill_words(self, pointer: int, word: int, count: int, stream: int) -> None:
+        """`count` 32-bit words, in order with the launches."""
+        values = ctypes.c_uint(word), ctypes.c_size_t(count)
+        self._ask("cuMemsetD32Async", *_words(pointer), *values, *_words(stream))
+
+    # order --------------------------------------------------------------------------------------
+
+    def event(self, *, timed: bool = False) -> int:
+        """An event, which is done until it is recorded."""
+        found = ctypes.c_void_p()
+        self._ask("cuEventCreate", ctypes.byref(found), 0 if timed else _EVENT_DISABLE_TIMING)
+        return found.value or 0
+
+    def seconds_between(self, start: int, end: int) -> float:
+        """The time on the device between two timed events; waits for the second."""
+        self.wait(end)
+        found = ctypes.c_float()
+        self._ask("cuEventElapsedTime", ctypes.byref(found), *_words(start, end))
+        return found.value / 1e3
+
+    def record(self, event: int, stream: int) -> None:
+        """The event is done when what the stream has now is."""
+        self._ask("cuEventRecord", *_words(event, stream))
+
+    def wait(self, event: int) -> None:
+        """Waits for an event."""
+        self._ask("cuEventSynchronize", *_words(event))
+
+    def follow(self, stream: int, before: int) -> None:
+        """What comes on `stream` waits for what is on the stream `before`."""
+        event = self.event()
+        self.record(event, before)
+        self._ask("cuStreamWaitEvent", *_words(stream, event), 0)
+        self._library.cuEventDestroy_v2(ctypes.c_void_p(event))
+
+    def synchronize(self, stream: int) -> None:
+        """Waits for what is on a stream."""
+        self._ask("cuStreamSynchronize", *_words(stream))
+
+    def synchronize_all(self) -> None:
+        """Waits for what is on any stream."""
+        self._ask("cuCtxSynchronize")
+
+    # ----------------------------------------------------------------------------------------------
+
+    def _ask(self, name: str, *arguments: object) -> None:
+        """Calls the driver; GpuError with its words."""
+        try:
+            self._call(name, *arguments)
+        except _DriverError as error:
+            raise GpuError(f"the driver refuses {name}: {error}") from error
+
+    def _call(
+        self, name: str, *arguments: object, log: ctypes.Array[ctypes.c_char] | None = None
+    ) -> None:
+        status = getattr(self._library, name)(*arguments)
         if status == 0:
             return
         text = ctypes.c_char_p()
         self._library.cuGetErrorString(status, ctypes.byref(text))
         words = (text.value or b"error %d" % status).decode()
-        raise DriverError(f"{words}: {log.strip()}" if log.strip() else words)
+        more = "" if log is None else log.value.decode(errors="replace").strip()
+        raise _DriverError(status, f"{words}: {more}" if more else words)
+
+
+def _words(*values: int) -> list[ctypes.c_void_p]:
+    return [ctypes.c_void_p(value) for value in values]
 
 
 def parameters(

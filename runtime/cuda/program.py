@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -11,20 +12,19 @@ from typing import TYPE_CHECKING, NoReturn
 from mlc.dialects import abi
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, TensorMap
-from mlc.dialects.signature import ArgSpec, EntrySignature, solve, solved
+from mlc.dialects.signature import EntrySignature, solve, solved
 from mlc.dialects.target.gpu import GpuTarget
-from mlc.runtime.cuda.dlpack import (
-    DeviceArray,
-    Result,
-    device_array,
-    exporter,
-    on_device,
-    row_major,
-)
-from mlc.runtime.cuda.driver import Block, Device, GpuError, device
+from mlc.runtime import layout
+from mlc.runtime.cuda.arguments import Argument, NotTakenError, argument_of
+from mlc.runtime.cuda.dlpack import DeviceArray, View, exporter
+from mlc.runtime.cuda.driver import Device, device
+from mlc.runtime.cuda.entry import Entry, Made, Record, key_of, recordable, work_stream
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
-from mlc.runtime.cuda.recording import Launched, Made, Recorder, Recording, exchange_api
-from mlc.runtime.cuda.staging import Staging, packed
+from mlc.runtime.cuda.native import Function, GpuError
+from mlc.runtime.cuda.pool import Block, current_stream
+from mlc.runtime.cuda.recording import Launched, Recorder
+from mlc.runtime.cuda.replay import Replay
+from mlc.runtime.cuda.staging import packed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,32 +35,8 @@ if TYPE_CHECKING:
 OnError = Callable[[int, int, int], NoReturn]
 """(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
 
-MOST_RECORDINGS = 16  # calls of a program with different shapes
+MOST_REPLAYS = 16  # calls of a program with different sizes, on different streams
 POINTER_ALIGNMENT = 16  # bytes; what kernels take for granted of every buffer
-_PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
-
-
-class _NotTakenError(Exception):
-    """The arguments are for the slow callable."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Argument:
-    """An argument that fits its spec: on the host or on the device."""
-
-    host: Array | None
-    device: DeviceArray | None
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    def bounds(self) -> tuple[int, int]:
-        """The addresses of its first byte and of the one behind its last."""
-        import numpy as np
-
-        if self.device is not None:
-            return self.device.bounds
-        assert self.host is not None
-        return np.lib.array_utils.byte_bounds(self.host)
 
 
 @dataclass(frozen=True)
@@ -115,21 +91,32 @@ class LoadedProgram:
         self._device, self._plan, self._signature = on, plan, signature
         self._solution = solve(signature)
         self._slow, self._on_error = slow, on_error
-        self._arena: Block | None = None
-        self.calls = 0
-        self._staging = Staging(on)
-        self._recordings: list[Recording] = []
-        self._recorder: Recorder | None = None
+        self._arenas: dict[int, Block] = {}  # by stream
+        self._calls = 0
+        self._replays: dict[tuple[int, ...], Replay] = {}  # by stream and sizes, the latest last
+        self._recorder = Recorder()
+        self._stream = 0  # of the call under way
         with on.active():
-            self._functions = {name: on.load(text, name) for name, text in ptx.items()}
-            self._error_word = on.pool.take(abi.CTX_BYTES)
-            on.fill_words(self._error_word.pointer, 0, abi.CTX_BYTES // 4)
+            self._functions = {name: on.native.load(text, name) for name, text in ptx.items()}
+            self._error_word = on.host_words(abi.CTX_BYTES)
             self._constants = [self._upload(data) for data in self._plan.constants]
+            on.native.synchronize(0)
+        self._entry = Entry(
+            len(signature.args),
+            len(signature.results),
+            as_tuple=signature.as_tuple,
+            error_at=self._error_word.address + abi.CTX_ERROR_SITE if plan.fails else None,
+        )
+        self._builtin: weakref.ref[Callable[..., object]] | None = None
+        if plan.fails:
+            on.checked.add(self)
 
     def _upload(self, data: bytes) -> Block:
         block = self._device.pool.take(len(data))
         if data:
-            self._device.to_device(block.pointer, data)
+            source = ctypes.create_string_buffer(data, len(data))
+            at = ctypes.addressof(source)
+            self._device.native.copy_in(block.pointer, at, len(data), 0)
         return block
 
     def set_slow(self, slow: Callable[..., object]) -> None:
@@ -137,55 +124,51 @@ class LoadedProgram:
         self._slow = slow
 
     @property
+    def calls(self) -> int:
+        """The calls that this program has taken."""
+        return self._calls + self._entry.calls
+
+    @property
     def builtin(self) -> Callable[..., object]:
-        """The callable, under the name that a CPU entry has for it."""
-        return self
+        """The callable that costs no Python frame; it keeps the program."""
+        if layout.layout_fault() is not None:
+            return self
+        known = None if self._builtin is None else self._builtin()
+        if known is None:
+            known = self._entry.builtin("program", self, self)
+            self._builtin = weakref.ref(known)
+        return known
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the program, or the slow callable when it does not take the arguments."""
-        if self._recordings and not kwargs:
-            with self._device.lock():
-                made = self._repeated(args)
-            if made is not None:
-                return made if self._signature.as_tuple else made[0] if made else None
+        self.check_error()
         try:
             arguments, symbols = self._checked(args, kwargs)
-        except _NotTakenError:
+        except NotTakenError:
             return self._slow(*args, **kwargs)
-        self.calls += 1
+        self._calls += 1
         with self._device.active():
-            return self._run(args, arguments, symbols)
-
-    def _repeated(self, args: tuple[object, ...]) -> tuple[object, ...] | None:
-        """The results of a call that was recorded; None where none fits."""
-        for k, recording in enumerate(self._recordings):
-            made = recording.run(args)
-            if made is None:
-                continue
-            self.calls += 1
-            if k:
-                self._recordings.insert(0, self._recordings.pop(k))
-            if self._plan.fails:
-                with self._device.active():
-                    self._check_error_word()
-            return made
-        return None
+            self._entry.set_busy(True)
+            try:
+                return self._run(args, arguments, symbols)
+            finally:
+                self._entry.set_busy(False)
 
     # arguments --------------------------------------------------------------------------------
 
     def _checked(
         self, args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> tuple[list[_Argument], dict[str, int]]:
+    ) -> tuple[list[Argument], dict[str, int]]:
         specs = self._signature.args
         if kwargs or len(args) != len(specs):
-            raise _NotTakenError
-        found = [_argument(s, x, k) for k, (s, x) in enumerate(zip(specs, args, strict=True))]
+            raise NotTakenError
+        found = [argument_of(s, x, k) for k, (s, x) in enumerate(zip(specs, args, strict=True))]
         symbols = solved(self._solution, [x.shape for x in found])
         if symbols is None or not self._are_apart(found):
-            raise _NotTakenError
+            raise NotTakenError
         return found, symbols
 
-    def _are_apart(self, arguments: list[_Argument]) -> bool:
+    def _are_apart(self, arguments: list[Argument]) -> bool:
         """Whether no donated array overlaps another one."""
         donated = [k for k, spec in enumerate(self._signature.args) if spec.donated]
         if not donated:
@@ -198,74 +181,96 @@ class LoadedProgram:
             if n != k and (arguments[k].device is None) == (arguments[n].device is None)
         )
 
-    def _placed(self, arguments: list[_Argument], keep: list[Block]) -> list[int]:
+    def _on_stream(self, arguments: list[Argument]) -> int:
+        """The caller's stream, on which all arguments are ready."""
+        views = [x.device for x in arguments if x.device is not None]
+        streams = {type(x.origin): work_stream(type(x.origin)) for x in views}
+        known = [stream for stream in streams.values() if stream is not None]
+        stream = known[0] if known else current_stream()
+        for view in views:
+            ready = view.ready_on
+            if streams[type(view.origin)] != stream and ready not in (None, stream):
+                self._device.native.follow(stream, ready)
+        return stream
+
+    def _placed(self, arguments: list[Argument], keep: list[Block]) -> list[int]:
         """Where the arguments are on the device; copied there if they must be."""
         hosts = [argument.host for argument in arguments if argument.host is not None]
-        pointers = iter(self._staging.upload(hosts, keep))
+        pointers = iter(self._device.staging.upload(hosts, keep, self._stream))
         return [
             next(pointers) if argument.device is None else self._in_place(argument.device, keep)
             for argument in arguments
         ]
 
-    def _in_place(self, array: DeviceArray, keep: list[Block]) -> int:
+    def _in_place(self, array: View, keep: list[Block]) -> int:
         """Where an array is; a copy where kernels cannot begin there."""
         if array.pointer % POINTER_ALIGNMENT == 0 or not array.contiguous:
             return array.pointer
         size_bytes = array.row.bytes * math.prod(array.shape)
-        block = self._device.pool.take(size_bytes)
+        block = self._device.pool.take(size_bytes, self._stream)
         keep.append(block)
-        self._device.copy(block.pointer, array.pointer, size_bytes)
+        self._device.native.copy(block.pointer, array.pointer, size_bytes, self._stream)
         return block.pointer
 
     # one call ---------------------------------------------------------------------------------
 
     def _run(
-        self, args: Sequence[object], arguments: list[_Argument], symbols: dict[str, int]
+        self, args: Sequence[object], arguments: list[Argument], symbols: dict[str, int]
     ) -> object:
-        plan, signature = self._plan, self._signature
+        signature = self._signature
+        stream = self._stream = self._on_stream(arguments)
         keep: list[Block] = []
-        registers = [0] * plan.registers
-        for register, value in plan.known:
-            registers[register] = value
         sizes = [symbols[name] for name in signature.symbols]
         sizes += [arguments[k].strides[axis] for k, axis in signature.strided]
-        registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
         inputs = self._placed(arguments, keep)
         outs = self._places(symbols, inputs, on_device=any(a.device for a in arguments))
         bases = [*inputs, *(out.pointer for out in outs)]
-        recorder = self._recorder = None if keep else _recorder(arguments)
-        if recorder is not None:
-            places = enumerate(bases)
-            registers[plan.first_input : plan.first_input + len(bases)] = [
-                recorder.address(x, k) for k, x in places
-            ]
+        key = (stream, *sizes)
+        replay = self._replays.pop(key, None)
+        if replay is None:
+            replay = self._followed(sizes, bases)
         else:
-            registers[plan.first_input : plan.first_input + len(bases)] = bases
+            replay.start(bases)
+        if replay is not None:
+            self._replays[key] = replay
+            while len(self._replays) > MOST_REPLAYS:
+                del self._replays[next(iter(self._replays))]
+                self._entry.keep(list(self._replays.values()))
+            self._record(replay, arguments, outs)
+        return self._results(args, arguments, outs)
+
+    def _followed(self, sizes: list[int], bases: list[int]) -> Replay | None:
+        """Follows the launch plan; what makes the call again, unless that depends on data."""
+        plan = self._plan
+        registers = [0] * plan.registers
+        for register, value in plan.known:
+            registers[register] = value
+        registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
+        recorder = self._recorder = Recorder()
+        places = [recorder.address(x, k) for k, x in enumerate(bases)]
+        registers[plan.first_input : plan.first_input + len(bases)] = places
         for k, block in enumerate(self._constants):
             registers[plan.first_constant + k] = block.pointer
-        registers[ERROR_WORD] = self._error_word.pointer
-        if self._arena is not None:
-            registers[ARENA] = self._arena.pointer
+        registers[ERROR_WORD] = self._error_word.address
+        if self._stream in self._arenas:
+            registers[ARENA] = self._arenas[self._stream].pointer
         try:
             run_steps(plan.steps, registers, self)
         except ProgramError as error:
             self._on_error(error.site, error.value, error.extent)
-        if recorder is not None and recorder.repeatable:
-            self._record(recorder, arguments, bases, outs)
-        self._check_error_word()
-        return self._results(args, arguments, outs)
+        if not recorder.repeatable:
+            return None
+        return Replay(self._device, recorder.launches, bases, self._stream)
 
-    def _record(
-        self, recorder: Recorder, arguments: list[_Argument], bases: list[int], outs: list[_Out]
-    ) -> None:
-        """Keeps the call for the next with such arguments."""
-        made = [
-            Made(out.dtype, out.shape, out.dtype.bytes * math.prod(out.shape), spec.alias_of)
-            for spec, out in zip(self._signature.results, outs, strict=True)
-        ]
-        arrays = [x.device for x in arguments if x.device is not None]
-        self._recordings.insert(0, Recording(self._device, recorder, arrays, bases, made))
-        del self._recordings[MOST_RECORDINGS:]
+    def _record(self, replay: Replay, arguments: list[Argument], outs: list[_Out]) -> None:
+        """Lets native code make the next call with such arguments."""
+        views = [x.device for x in arguments if x.device is not None]
+        if len(views) < len(arguments) or not recordable(views):
+            return
+        if not self._entry.knows(key_of(replay.stream, views)):
+            specs = self._signature.results
+            made = [Made(o.dtype, o.shape, s.alias_of) for s, o in zip(specs, outs, strict=True)]
+            self._entry.add(Record(self._device.pool, replay, views, made))
 
     def _places(
         self, symbols: dict[str, int], inputs: Sequence[int], *, on_device: bool
@@ -274,7 +279,7 @@ class LoadedProgram:
         Memory for the results: that of donated arguments, else a block each where they stay on the
         device, else one for all.
         """
-        specs = self._signature.results
+        specs, pool, stream = self._signature.results, self._device.pool, self._stream
         kinds = [named_dtype(spec.dtype) for spec in specs]
         shapes = [tuple(dim.evaluate(symbols) for dim in spec.shape) for spec in specs]
         sizes = [
@@ -282,7 +287,7 @@ class LoadedProgram:
             for spec, d, shape in zip(specs, kinds, shapes, strict=True)
         ]
         offsets, total = packed(sizes)
-        together = None if on_device else self._device.pool.take(total)
+        together = None if on_device else pool.take(total, stream)
         outs: list[_Out] = []
         for k, spec in enumerate(specs):
             if spec.alias_of is not None:
@@ -290,30 +295,30 @@ class LoadedProgram:
             elif together is not None:
                 outs.append(_Out(together, together.pointer + offsets[k], kinds[k], shapes[k]))
             else:
-                block = self._device.pool.take(sizes[k])
+                block = pool.take(sizes[k], stream)
                 outs.append(_Out(block, block.pointer, kinds[k], shapes[k]))
         return outs
 
-    def _check_error_word(self) -> None:
-        """Raises for the first run-time error that a kernel has recorded."""
-        if not self._plan.fails:
+    def check_error(self) -> None:
+        """Raises for the first run-time error that a kernel of an earlier call has recorded."""
+        words = self._error_word.words
+        if not words[abi.CTX_ERROR_SITE // 8]:
             return
-        words = (ctypes.c_int64 * (abi.CTX_BYTES // 8))()
-        self._device.to_host(words, self._error_word.pointer)
-        site = words[abi.CTX_ERROR_SITE // 8]
-        if site:
-            self._device.fill_words(self._error_word.pointer, 0, abi.CTX_BYTES // 4)
-            value, extent = words[abi.CTX_ERROR_VALUE // 8], words[abi.CTX_ERROR_EXTENT // 8]
-            self._on_error(site, value, extent)
+        with self._device.active():
+            self._device.synchronize()  # what belongs to the site has been written then
+            offsets = (abi.CTX_ERROR_SITE, abi.CTX_ERROR_VALUE, abi.CTX_ERROR_EXTENT)
+            site, value, extent = (words[offset // 8] for offset in offsets)
+            words[abi.CTX_ERROR_SITE // 8] = 0
+        self._on_error(site, value, extent)
 
     def _results(
-        self, args: Sequence[object], arguments: list[_Argument], outs: list[_Out]
+        self, args: Sequence[object], arguments: list[Argument], outs: list[_Out]
     ) -> object:
         origin = next((a for a, x in zip(args, arguments, strict=True) if x.device), None)
         if origin is not None:
             make = exporter(origin)
             blocks = [(o, o.block) for o in outs if o.block is not None]
-            made = [make(Result(self._device, block, o.dtype, o.shape)) for o, block in blocks]
+            made = [make(DeviceArray.of(block, o.dtype, o.shape)) for o, block in blocks]
         else:
             made = self._to_host([out for out in outs if out.block is not None])
         rest = iter(made)
@@ -324,6 +329,9 @@ class LoadedProgram:
             else:
                 self._write_back(arguments[spec.alias_of], out)
                 results.append(args[spec.alias_of])
+        if origin is None:
+            self._device.native.synchronize(self._stream)
+            self.check_error()
         if self._signature.as_tuple:
             return tuple(results)
         return results[0] if results else None
@@ -334,27 +342,32 @@ class LoadedProgram:
         arrays = [np.empty(out.shape, out.dtype.numpy) for out in outs]
         if outs:
             first = outs[0].pointer
-            self._staging.download(first, [out.pointer - first for out in outs], arrays)
+            offsets = [out.pointer - first for out in outs]
+            self._device.staging.download(first, offsets, arrays, self._stream)
         return [array if array.ndim else array[()] for array in arrays]
 
-    def _write_back(self, argument: _Argument, out: _Out) -> None:
+    def _write_back(self, argument: Argument, out: _Out) -> None:
         """A donated argument gets its result, where that was made in a copy on the device."""
-        size_bytes = out.dtype.bytes * math.prod(out.shape)
+        size_bytes, native = out.dtype.bytes * math.prod(out.shape), self._device.native
         if argument.device is not None:
             if argument.device.pointer != out.pointer:
-                self._device.copy(argument.device.pointer, out.pointer, size_bytes)
+                native.copy(argument.device.pointer, out.pointer, size_bytes, self._stream)
         elif argument.host is not None and size_bytes:
-            self._device.to_host(argument.host, out.pointer)
+            native.copy_out(argument.host.ctypes.data, out.pointer, size_bytes, self._stream)
 
     # what the launch plan asks for --------------------------------------------------------------
 
     def reserve(self, size_bytes: int) -> int:
         """The arena's address, with at least so many bytes."""
-        if self._arena is None or self._arena.size_bytes < size_bytes:
-            self._recordings.clear()  # their launches know the old arena
-            self._arena = None
-            self._arena = self._device.pool.take(size_bytes)
-        return self._arena.pointer
+        stream, found = self._stream, self._arenas.get(self._stream)
+        if found is None or found.size_bytes < size_bytes:
+            # launches recorded before know the old arena
+            self._replays = {k: x for k, x in self._replays.items() if x.stream != stream}
+            self._entry.keep(list(self._replays.values()))
+            found = None
+            self._arenas.pop(stream, None)
+            found = self._arenas[stream] = self._device.pool.take(size_bytes, stream)
+        return found.pointer
 
     def launch(
         self,
@@ -365,26 +378,38 @@ class LoadedProgram:
         shared_bytes: int = 0,
     ) -> None:
         """Starts a kernel."""
-        function = self._functions[kernel]
-        self._device.launch(function, grid, block, arguments, shared_bytes)
-        if self._recorder is not None:
-            launched = Launched(function.handle, grid, block, tuple(arguments), shared_bytes)
-            self._recorder.launch(launched)
-            maps = [x for x in arguments if isinstance(x, TensorMap)]
-            if not all(self._device.native.begins_with_address(x) for x in maps):
-                self._recorder.repeatable = False
+        self._launch(self._functions[kernel], grid, block, arguments, shared_bytes)
 
-    def _depends_on_data(self) -> None:
-        """What the host does now may differ at the next call."""
-        if self._recorder is not None:
-            self._recorder.repeatable = False
+    def write_number(self, address: int, value: int) -> None:
+        """Stores an i64 on the device, in order with the launches."""
+        self._launch(self._device.number_writer, (1, 1, 1), (1, 1, 1), (address, value))
+
+    def _launch(
+        self,
+        function: Function,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[int | TensorMap],
+        shared_bytes: int = 0,
+    ) -> None:
+        native, recorder = self._device.native, self._recorder
+        native.launch(function, grid, block, arguments, self._stream, shared_bytes)
+        recorder.launch(Launched(function.handle, grid, block, tuple(arguments), shared_bytes))
+        maps = [x for x in arguments if isinstance(x, TensorMap)]
+        if not all(native.begins_with_address(x) for x in maps):
+            recorder.repeatable = False
 
     def read_number(self, address: int, size_bytes: int) -> int:
         """The signed integer at an address on the device."""
-        self._depends_on_data()
+        self._recorder.repeatable = False
         word = (ctypes.c_char * size_bytes)()
-        self._device.to_host(word, address)
+        self._fetch(ctypes.addressof(word), address, size_bytes)
         return int.from_bytes(word.raw, "little", signed=True)
+
+    def _fetch(self, target: int, address: int, size_bytes: int) -> None:
+        """Fills memory of the host."""
+        self._device.native.copy_out(target, address, size_bytes, self._stream)
+        self._device.native.synchronize(self._stream)
 
     def library(
         self, routine: int, dtype: int, operands: Sequence[int], output: int, sizes: Sequence[int]
@@ -394,74 +419,18 @@ class LoadedProgram:
 
         from mlc.runtime import library
 
-        self._depends_on_data()
+        self._recorder.repeatable = False
 
         def compute() -> None:
             kind = library.DTYPES[dtype].numpy
             arrays = [np.empty(shape, kind) for shape in library.operand_shapes(routine, sizes)]
             for array, address in zip(arrays, operands, strict=False):
                 if array.nbytes:
-                    self._device.to_host(array, address)
-            found = library.computed(routine, dtype, arrays)
+                    self._fetch(array.ctypes.data, address, array.nbytes)
+            found = np.ascontiguousarray(library.computed(routine, dtype, arrays))
             if found.nbytes:
-                self._device.to_device(output, np.ascontiguousarray(found))
+                native, at = self._device.native, found.ctypes.data
+                native.copy_in(output, at, found.nbytes, self._stream)
+                native.synchronize(self._stream)
 
         return library.status_of(compute)
-
-    def write_number(self, address: int, value: int) -> None:
-        """Stores an i64 on the device, in order with the launches."""
-        self._depends_on_data()
-        self._device.fill_words(address, value & 0xFFFFFFFF, 1)
-        self._device.fill_words(address + 4, (value >> 32) & 0xFFFFFFFF, 1)
-
-
-def _recorder(arguments: list[_Argument]) -> Recorder | None:
-    """For a call that may be recorded: all arrays on the device, of a library that shares fast."""
-    arrays = [x.device for x in arguments]
-    shared = arrays and all(x is not None and exchange_api(type(x.origin)) for x in arrays)
-    return Recorder() if shared else None
-
-
-def _argument(spec: ArgSpec, value: object, position: int) -> _Argument:
-    if spec.kind == "array" and on_device(value):
-        array = device_array(value, f"argument {position}")
-        taken = (
-            array.row.name == spec.dtype
-            and len(array.shape) == len(spec.dims)
-            and (spec.layout == "general" or array.contiguous)
-        )
-        if not taken:
-            raise _NotTakenError
-        return _Argument(host=None, device=array, shape=array.shape, strides=array.strides)
-    host = _scalar(spec, value) if spec.kind != "array" else _host_array(spec, value)
-    return _Argument(host=host, device=None, shape=host.shape, strides=row_major(host.shape))
-
-
-def _host_array(spec: ArgSpec, value: object) -> Array:
-    """The array itself, or a copy without gaps."""
-    import numpy as np
-
-    if type(value) is not np.ndarray:
-        raise _NotTakenError
-    array: Array = value
-    if array.dtype != named_dtype(spec.dtype).numpy or array.ndim != len(spec.dims):
-        raise _NotTakenError
-    if spec.donated and not (array.flags.c_contiguous and array.flags.writeable):
-        raise _NotTakenError
-    return array if array.flags.c_contiguous else array.copy(order="C")
-
-
-def _scalar(spec: ArgSpec, value: object) -> Array:
-    import numpy as np
-
-    if type(value) is not _PYTHON_TYPES[spec.kind]:
-        raise _NotTakenError
-    try:
-        with np.errstate(over="ignore"):
-            wide = np.array(value, "int64") if spec.kind == "int" else np.array(value)
-            narrow = wide.astype(named_dtype(spec.dtype).numpy)
-    except OverflowError:
-        raise _NotTakenError from None
-    if spec.kind == "int" and narrow.dtype.kind == "i" and int(narrow) != value:
-        raise _NotTakenError
-    return narrow

@@ -28,16 +28,11 @@ Body = Callable[[OpBuilder, Sequence[SSAValue]], list[SSAValue]]
 
 def device_result(dtype: DType, shape: tuple[int, ...]) -> Any:
     """Random data on the device."""
-    from mlc.runtime.cuda import device
-    from mlc.runtime.cuda.dlpack import Result
+    import mlc
 
     rng = np.random.default_rng(0)
     data = np.resize(rng.random(1 << 20, np.float32), shape).astype(dtype.numpy, copy=False)
-    gpu = device()
-    with gpu.active():
-        block = gpu.pool.take(data.nbytes)
-        gpu.to_device(block.pointer, data)
-    return Result(gpu, block, dtype, shape)
+    return mlc.device_put(data)
 
 
 def seconds(call: Callable[[], object], repeat: int = 7, calls: int = 10) -> float:
@@ -48,13 +43,13 @@ def seconds(call: Callable[[], object], repeat: int = 7, calls: int = 10) -> flo
     times: list[float] = []
     for k in range(2 + repeat):
         with gpu.active():
-            start, end = gpu.driver.Event(), gpu.driver.Event()
-            start.record()
+            start, end = gpu.native.event(timed=True), gpu.native.event(timed=True)
+            gpu.native.record(start, 0)
             for _ in range(calls):
                 call()
-            end.record()
-            end.synchronize()
-            times.append(start.time_till(end) / 1e3 / calls if k >= 2 else 0.0)
+            gpu.native.record(end, 0)
+            time = gpu.native.seconds_between(start, end) / calls
+            times.append(time if k >= 2 else 0.0)
     return median(times[2:])
 
 
@@ -66,7 +61,7 @@ def copy_bytes_per_s() -> float:
     size = 4 * ELEMENTS
     with gpu.active():
         source, target = gpu.pool.take(size), gpu.pool.take(size)
-    return 2 * size / seconds(lambda: gpu.copy(target.pointer, source.pointer, size))
+    return 2 * size / seconds(lambda: gpu.native.copy(target.pointer, source.pointer, size, 0))
 
 
 def _spread(b: OpBuilder, x: SSAValue, like: SSAValue) -> SSAValue:

@@ -184,9 +184,9 @@ def test_a_gpu_program_is_planned_once(gpu: FakeDevice, monkeypatch: pytest.Monk
     x, i = np.zeros((300, 64), np.float32), np.zeros(300, np.int64)
     launches: list[list[object]] = []
     for exe in (first, again):
-        gpu.launches.clear()
+        gpu.native.launches.clear()
         exe(x, i)
-        launches.append([launch[:3] for launch in gpu.launches])
+        launches.append([launch[:3] for launch in gpu.native.launches])
     assert launches[0] == launches[1] != []
 
 
@@ -204,9 +204,9 @@ def test_errors_of_a_cached_gpu_program_name_the_line(gpu: FakeDevice) -> None:
     assert exe.cache_hits == 1
     x, i = np.zeros((3, 64), np.float32), np.zeros(3, np.int64)
     exe(x, i)
-    word = next(launch[3][0] for launch in gpu.launches)
-    gpu.copy(word + 40, np.array([1, 7], np.int64).ctypes.data, 16)
-    gpu.copy(word + 72, np.array([3], np.int64).ctypes.data, 8)
+    word = next(launch[3][0] for launch in gpu.native.launches)
+    gpu.native.copy(word + 40, np.array([1, 7], np.int64).ctypes.data, 16, 0)
+    gpu.native.copy(word + 72, np.array([3], np.int64).ctypes.data, 8, 0)
     with pytest.raises(IndexError, match=r"index 7 is out of bounds .*\n  rows.mlir:7"):
         exe(x, i)
 

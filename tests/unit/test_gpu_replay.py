@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mlc.dialects.dtypes import F32, F64, DType
 from mlc.dialects.launch import TensorMap
-from mlc.runtime.cuda.dlpack import DeviceArray, dtype_word, row_major
-from mlc.runtime.cuda.driver import GpuError
-from mlc.runtime.cuda.native import MAP_ALIGNMENT
-from mlc.runtime.cuda.recording import (
-    Launched,
-    Made,
-    Recorder,
-    Recording,
-    exchange_api,
-)
+from mlc.runtime.cuda import replay
+from mlc.runtime.cuda.dlpack import View, dtype_word, row_major
+from mlc.runtime.cuda.entry import Entry, Made, Record, exchange
+from mlc.runtime.cuda.native import GpuError
+from mlc.runtime.cuda.recording import Launched, Recorder
+from mlc.runtime.cuda.replay import MOST_GRAPHS, Replay
 from mlc.runtime.layout import PYTHON, function_address
 from tests.unit.fake_gpu import FakeDevice
 
@@ -38,11 +32,22 @@ class Shared:
     dtype: DType = F32
     strides: tuple[int, ...] = ()
     words: Any = None
+    requires_grad: bool = False
 
     __dlpack_c_exchange_api__: Any = None
 
     def __post_init__(self) -> None:
         self.strides = self.strides or row_major(self.shape)
+
+    def is_neg(self) -> bool:
+        """Whether its sign is to be turned."""
+        return False
+
+    def __del__(self) -> None:
+        """Gives back memory that was exported to it."""
+        if isinstance(self.words, int):
+            release = (ctypes.c_uint64 * 10).from_address(self.words)[2]
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(self.words)
 
 
 class Derived(Shared):
@@ -94,157 +99,217 @@ def _capsule() -> object:
 Shared.__dlpack_c_exchange_api__ = _capsule()
 
 
-@dataclass
-class Driver:
-    """Notes the launches; `status` is what it answers."""
+ENOUGH = 3  # launches of one replay, with an argument's address in the second and third
 
-    status: int = 0
-    launches: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = field(
-        default_factory=list[tuple[int, tuple[int, ...], tuple[int, ...]]]
+
+def _view(x: Shared) -> View:
+    return View(
+        pointer=x.pointer,
+        row=x.dtype,
+        shape=x.shape,
+        strides=x.strides,
+        origin=x,
+        owner=x,
+        ready_on=0,
     )
-    contexts: list[int] = field(default_factory=list[int])
-    keep: list[object] = field(default_factory=list[object])
-    shared_bytes: int = 0
 
-    def functions(self) -> SimpleNamespace:
-        def launch(*x: Any) -> int:
-            arguments = ctypes.cast(x[9], ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)))
-            self.launches.append((x[0], x[1:7], tuple(arguments[k][0] for k in range(3))))
-            self.shared_bytes = x[7]
-            return self.status
 
-        def push(context: int) -> int:
-            self.contexts.append(context)
-            return 0
+class Program:
+    """
+    f(x, y): kernels with a number, 64 bytes behind y, and the result; with shared memory y is
+    described to them. `slow`: the calls that native code does not make.
+    """
 
-        def pop(_: int) -> int:
-            self.contexts.append(0)
-            return 0
-
-        word, size = ctypes.c_void_p, ctypes.c_uint
-        kinds: list[tuple[Callable[..., int], Any]] = [
-            (launch, ctypes.PYFUNCTYPE(ctypes.c_int, word, *[size] * 7, *[word] * 3)),
-            (push, ctypes.PYFUNCTYPE(ctypes.c_int, word)),
-            (pop, ctypes.PYFUNCTYPE(ctypes.c_int, word)),
+    def __init__(
+        self,
+        x: Shared,
+        y: Shared,
+        alias_of: int | None = None,
+        *,
+        graph: bool = False,
+        as_tuple: bool = False,
+        shared_bytes: int = 0,
+    ) -> None:
+        self.device: Any = FakeDevice()
+        self.driver = self.device.native
+        self.slow: list[tuple[object, ...]] = []
+        recorder = Recorder()
+        bases = [x.pointer, y.pointer, 4096 if alias_of is None else (x, y)[alias_of].pointer]
+        places = [recorder.address(value, k) for k, value in enumerate(bases)]
+        kernels = [self.driver.function(f"k{k}", 3) for k in range(ENOUGH)]
+        behind = places[1] + 64
+        described = TensorMap(behind, 2, 3, 3, "f32", (1, 32)) if shared_bytes else behind
+        arguments = [
+            (1000, described, places[2]),
+            (1000, places[1] + 64, 1),
+            (1000, places[0], 1),
         ]
-        self.keep = [kind(function) for function, kind in kinds]
-        names = ("launch_kernel", "push_context", "pop_context")
-        addresses = map(function_address, self.keep)
-        known = dict(zip(names, addresses, strict=True))
-        return SimpleNamespace(**known, encode=_encode)
+        for kernel, passed in zip(kernels, arguments if graph else arguments[:1], strict=False):
+            one = Launched(kernel.handle, (1, 2, 3), (4, 5, 6), passed, shared_bytes)
+            recorder.launch(one)
+        assert recorder.repeatable
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(replay, "LEAST_NODES", 1 if graph else 99)
+            self.replay = Replay(self.device, recorder.launches, bases, stream)
+        result = Made(F32, (2, 3), alias_of)
+        self.error = ctypes.c_uint64(0)
+        at = ctypes.addressof(self.error)
+        self.entry = Entry(2, 1, as_tuple=as_tuple, error_at=at)
+        self.entry.add(Record(self.device.pool, self.replay, [_view(x), _view(y)], [result]))
+        self.call = self.entry.builtin("f", self, self)
+        self.stock(4)
 
+    def __call__(self, *args: object) -> object:
+        self.slow.append(args)
+        return None
 
-def _encode(x: TensorMap, at: int) -> None:
-    """128 bytes, the address first."""
-    assert at % MAP_ALIGNMENT == 0
-    (ctypes.c_uint64 * 16).from_address(at)[:] = (int(x.address), *[7] * 15)
-
-
-def _array(x: Shared) -> DeviceArray:
-    return DeviceArray(
-        pointer=x.pointer, row=x.dtype, shape=x.shape, strides=x.strides, origin=x, owner=x
-    )
-
-
-def _recording(
-    driver: Driver, x: Shared, y: Shared, alias_of: int | None = None, shared_bytes: int = 0
-) -> Recording:
-    """
-    f(x, y): a kernel with a number, 64 bytes behind y, and the result; with shared memory y is
-    described to it.
-    """
-    device: Any = FakeDevice()
-    device.native, device.context = driver.functions(), 77
-    recorder = Recorder()
-    bases = [x.pointer, y.pointer, 4096 if alias_of is None else (x, y)[alias_of].pointer]
-    places = [recorder.address(value, k) for k, value in enumerate(bases)]
-    behind = places[1] + 64
-    described = TensorMap(behind, 2, 3, 3, "f32", (1, 32)) if shared_bytes else behind
-    arguments = (1000, described, places[2])
-    recorder.launch(Launched(5, (1, 2, 3), (4, 5, 6), arguments, shared_bytes))
-    assert recorder.repeatable
-    result = Made(F32, (2, 3), 24, alias_of)
-    return Recording(device, recorder, [_array(x), _array(y)], bases, [result])
-
-
-def made(call: Recording, *arguments: Shared) -> Shared:
-    """The only result."""
-    found = call.run(arguments)
-    assert found is not None
-    return cast("Shared", found[0])
+    def stock(self, count: int) -> None:
+        """Free memory for results."""
+        blocks = [self.device.pool.take(24, stream) for _ in range(count)]
+        del blocks
 
 
 def test_the_same_launch_with_other_addresses() -> None:
-    driver = Driver()
-    call = _recording(driver, Shared(1024, (2, 3)), Shared(2048, (7,)))
-    result = made(call, Shared(65536, (2, 3)), Shared(131072, (7,)))
+    f = Program(Shared(1024, (2, 3)), Shared(2048, (7,)))
+    result = f.call(Shared(65536, (2, 3)), Shared(131072, (7,)))
+    assert (result.shape, result.pointer % 256) == ((2, 3), 0)
+    passed = (1000, 131072 + 64, result.pointer)
+    assert f.driver.launches == [("k0", (1, 2, 3), (4, 5, 6), passed)]
+    assert (f.driver.contexts, f.entry.calls, f.slow) == ([], 1, [])
+    g = Program(Shared(1024, (2, 3)), Shared(2048, (7,)), as_tuple=True)
+    (result,) = g.call(Shared(65536, (2, 3)), Shared(131072, (7,)))
     assert result.shape == (2, 3)
-    assert result.pointer % 256 == 0
-    assert driver.launches == [(5, (1, 2, 3, 4, 5, 6), (1000, 131072 + 64, result.pointer))]
-    assert driver.contexts == [77, 0]
 
 
 def test_a_described_matrix_elsewhere() -> None:
-    driver = Driver()
-    call = _recording(driver, Shared(1024, (2, 3)), Shared(2048, (7,)), shared_bytes=49152)
-    result = made(call, Shared(65536, (2, 3)), Shared(131072, (7,)))
-    assert driver.launches[0][2] == (1000, 131072 + 64, result.pointer)
-    assert driver.shared_bytes == 49152
+    f = Program(Shared(1024, (2, 3)), Shared(2048, (7,)), shared_bytes=49152)
+    result = f.call(Shared(65536, (2, 3)), Shared(131072, (7,)))
+    assert f.driver.launches[0][3] == (1000, 131072 + 64, result.pointer)
+    assert f.driver.shared_bytes == 49152
 
 
 def test_what_is_not_as_recorded_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver()
     x, y = Shared(1024, (2, 3)), Shared(2048, (7,))
-    call = _recording(driver, x, y)
+    f = Program(x, y)
     others = [
         Shared(1024, (3, 2)),
         Shared(1024, (2, 3), F64),
         Shared(1024, (6,)),
         Shared(1024, (2, 3), strides=(1, 2)),
         Shared(1024 + 4, (2, 3)),
+        Shared(1024, (2, 3), requires_grad=True),
         Derived(1024, (2, 3)),
         np.zeros((2, 3), np.float32),
         None,
     ]
-    assert [call.run((other, y)) for other in others] == [None] * len(others)
-    assert call.run((x,)) is None
+    for other in others:
+        f.call(other, y)
+    f.call(x)
+    f.entry.set_busy(True)
+    f.call(x, y)
+    f.entry.set_busy(False)
+    f.error.value = 1
+    f.call(x, y)
+    f.error.value = 0
     monkeypatch.setattr("tests.unit.test_gpu_replay.stream", 9)
-    assert call.run((x, y)) is None
-    assert driver.launches == []
+    f.call(x, y)
+    assert len(f.slow) == len(others) + 4
+    assert f.driver.launches == []
+
+
+def test_axes_of_one_element_have_no_stride() -> None:
+    f = Program(Shared(1024, (2, 1)), Shared(2048, (7,)))
+    f.call(Shared(1024, (2, 1), strides=(1, 9)), Shared(2048, (7,)))
+    assert f.entry.calls == 1
 
 
 def test_donated_arrays_lie_apart() -> None:
-    driver = Driver()
     x, y = Shared(1024, (2, 3)), Shared(2048, (7,))
-    call = _recording(driver, x, y, alias_of=0)
-    assert made(call, x, y) is x
-    assert driver.launches[0][2] == (1000, 2048 + 64, 1024)
-    assert call.run((Shared(2048 + 16, (2, 3)), y)) is None
-    assert call.run((Shared(2048 + 32, (2, 3)), y)) is not None
+    f = Program(x, y, alias_of=0)
+    assert f.call(x, y) is x
+    assert f.driver.launches[0][3] == (1000, 2048 + 64, 1024)
+    f.call(Shared(2048 + 16, (2, 3)), y)
+    assert f.entry.calls == 1
+    f.call(Shared(2048 + 32, (2, 3)), y)
+    assert f.entry.calls == 2
 
 
 def test_an_error_of_the_driver() -> None:
-    driver = Driver(status=2)
     x, y = Shared(1024, (2, 3)), Shared(2048, (7,))
-    call = _recording(driver, x, y)
-    with pytest.raises(GpuError, match="error 2"):
-        call.run((x, y))
-    assert driver.contexts == [77, 0]
+    f = Program(x, y)
+    f.driver.status = 2
+    for _ in range(6):  # memory for results is given back
+        with pytest.raises(GpuError, match="error 2"):
+            f.call(x, y)
+    assert (f.driver.contexts, f.slow) == ([], [])
 
 
 def test_memory_of_results_is_used_again() -> None:
-    driver = Driver()
     x, y = Shared(1024, (2, 3)), Shared(2048, (7,))
-    call = _recording(driver, x, y)
-    first = made(call, x, y)
-    managed = first.words
-    release = (ctypes.c_uint64 * 10).from_address(managed)[2]
-    pointer = first.pointer
-    second = made(call, x, y)
-    assert second.pointer != pointer
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)(managed)
-    third = made(call, x, y)
-    assert third.pointer == pointer
+    f = Program(x, y)
+    held = [f.call(x, y) for _ in range(4)]
+    assert len({r.pointer for r in held}) == 4
+    f.call(x, y)
+    assert len(f.slow) == 1  # no memory is left: Python takes some
+    freed = held.pop().pointer
+    assert f.call(x, y).pointer == freed
+    del held
+    used = f.driver.used_bytes
+    assert f.device.pool.trim() == used
+    assert f.driver.used_bytes == 0
+
+
+def test_a_graph_for_each_of_a_few_sets_of_addresses() -> None:
+    x, y = Shared(1024, (2, 3)), Shared(2048, (7,))
+    f = Program(x, y, alias_of=0, graph=True)
+    sets = [(Shared(65536 * k, (2, 3)), Shared(4096 * k, (7,))) for k in range(1, MOST_GRAPHS + 2)]
+    for x, y in sets[:MOST_GRAPHS]:
+        assert f.call(x, y) is None  # Python makes a graph
+        f.replay.start([x.pointer, y.pointer, x.pointer])
+    assert f.driver.changes == 0
+    f.driver.launches.clear()
+    for x, y in 2 * sets[:MOST_GRAPHS]:
+        assert f.call(x, y) is x
+    assert f.driver.changes == 0
+    last = [(n, p) for n, _, _, p in f.driver.launches[-ENOUGH:]]
+    behind, first = y.pointer + 64, x.pointer
+    assert last == [
+        ("k0", (1000, behind, first)),
+        ("k1", (1000, behind, 1)),
+        ("k2", (1000, first, 1)),
+    ]
+    assert len(f.driver.launches) == 2 * MOST_GRAPHS * ENOUGH
+
+
+def test_a_graph_whose_addresses_differ_is_changed_where_they_do() -> None:
+    x, y = Shared(1024, (2, 3)), Shared(2048, (7,))
+    f = Program(x, y, alias_of=0, graph=True)
+    for k in range(MOST_GRAPHS):
+        f.replay.start([4096 + 256 * k, 2048, 4096 + 256 * k])
+    f.driver.launches.clear()
+    f.call(x, y)
+    assert f.driver.changes == 2  # the second kernel reads y alone, which is where it was
+    assert [p for _, _, _, p in f.driver.launches] == [
+        (1000, 2112, 1024),
+        (1000, 2112, 1),
+        (1000, 1024, 1),
+    ]
+    f.call(x, y)
+    assert f.driver.changes == 2
+    f.call(Shared(8192, (2, 3)), y)
+    assert f.driver.changes == 4
+    f.call(x, y)  # another graph has given way
+    assert f.driver.changes == 4
+
+
+def test_graphs_go_with_their_replay() -> None:
+    f = Program(Shared(1024, (2, 3)), Shared(2048, (7,)), graph=True)
+    f.replay.start([1024, 2048, 4096])
+    driver = f.driver
+    assert len(driver.graphs) == 1
+    f.entry.keep([])
+    del f.replay
+    assert driver.graphs == {}
 
 
 @pytest.mark.parametrize("name", ["__mul__", "__rmul__", "__floordiv__", "__lt__", "__and__"])
@@ -255,5 +320,7 @@ def test_decisions_that_depend_on_addresses_are_not_repeated(name: str) -> None:
 
 
 def test_types_without_the_interface() -> None:
-    assert exchange_api(np.ndarray) is None
-    assert exchange_api(Shared) == ctypes.addressof(_API)
+    assert exchange(np.ndarray) is None
+    found = exchange(Shared)
+    assert found is not None
+    assert (found.to_object, found.tensor, found.stream) == tuple(_API[4:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -112,25 +113,25 @@ def test_one_launch_with_sizes_and_addresses(monkeypatch: pytest.MonkeyPatch) ->
     module = function_module([Argument(F32, (N,)), Argument(F32, (N,))], _sum, ("n",))
     call = _load(monkeypatch, device, module)
     call(np.zeros(1000, np.float32), np.zeros(1000, np.float32))
-    ((_, grid, block, arguments),) = device.launches
+    ((_, grid, block, arguments),) = device.native.launches
     assert grid == (1, 1, 1)  # 250 threads with four elements each
     assert block == (256, 1, 1)
     assert arguments[1] == 1000
     assert all(pointer % 16 == 0 for pointer in arguments[2:])
-    device.launches.clear()
+    device.native.launches.clear()
     call(np.zeros(0, np.float32), np.zeros(0, np.float32))
-    assert device.launches == []
+    assert device.native.launches == []
 
 
 def test_small_arrays_travel_together(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeDevice()
     module = function_module([Argument(F32, (N,)), Argument(F32, (N,))], _sum, ("n",))
     call = _load(monkeypatch, device, module)
-    before = device.copies_in, device.copies_out
+    before = device.native.copies_in, device.native.copies_out
     call(np.zeros(10, np.float32), np.zeros(10, np.float32))
-    assert (device.copies_in - before[0], device.copies_out - before[1]) == (1, 1)
+    assert (device.native.copies_in - before[0], device.native.copies_out - before[1]) == (1, 1)
     call(np.zeros(1 << 20, np.float32), np.zeros(1 << 20, np.float32))
-    assert device.copies_in - before[0] == 3
+    assert device.native.copies_in - before[0] == 3
 
 
 def test_any_host_strides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +140,7 @@ def test_any_host_strides(monkeypatch: pytest.MonkeyPatch) -> None:
     call = _load(monkeypatch, device, function_module(arguments, _sum, ("n",)))
     x = np.zeros((6, 6), np.float32)
     call(x.T, x[::-1])
-    ((_, _, _, passed),) = device.launches
+    ((_, _, _, passed),) = device.native.launches
     assert passed[1] == 6
 
 
@@ -152,9 +153,9 @@ def test_an_error_word_raises_and_is_cleared(monkeypatch: pytest.MonkeyPatch) ->
     call = _load(monkeypatch, device, function_module(arguments, body, ("n",)))
     inputs = np.zeros(5, np.float32), np.zeros(3, np.int64)
     call(*inputs)
-    word = device.launches[0][3][0]
-    device.copy(word + 40, np.array([1, 7], np.int64).ctypes.data, 16)
-    device.copy(word + 72, np.array([5], np.int64).ctypes.data, 8)
+    word = device.native.launches[0][3][0]
+    for offset, number in ((40, 1), (48, 7), (72, 5)):
+        ctypes.c_int64.from_address(word + offset).value = number
     with pytest.raises(IndexError, match="site 1: 7 of 5"):
         call(*inputs)
     call(*inputs)
@@ -196,7 +197,7 @@ class _Notes:
         return 4096 + size_bytes
 
     def launch(
-        self, kernel: str, grid: Any, block: Any, arguments: Sequence[int], shared_bytes: int
+        self, kernel: str, grid: Any, block: Any, arguments: Sequence[Any], shared_bytes: int = 0
     ) -> None:
         self.launches.append(tuple(arguments))
 
@@ -273,12 +274,12 @@ def test_the_host_computes_library_routines() -> None:
     routine, dtype, sizes = list(ROUTINES).index("inv"), DTYPES.index(F64), [2, 3, 3, 1, 1]
     x = np.stack([np.eye(3) * 2.0, np.diag([1.0, 2.0, 4.0])])
     given, taken = device.pool.take(x.nbytes), device.pool.take(x.nbytes)
-    device.to_device(given.pointer, x)
+    device.native.copy_in(given.pointer, x.ctypes.data, x.nbytes, 0)
     addresses = [given.pointer] * 3  # a call always passes three
     assert call.library(routine, dtype, addresses, taken.pointer, sizes) == 0
     found = np.empty_like(x)
-    device.to_host(found, taken.pointer)
+    device.native.copy_out(found.ctypes.data, taken.pointer, found.nbytes, 0)
     np.testing.assert_array_equal(found, np.linalg.inv(x))
-    device.to_device(given.pointer, np.zeros_like(x))
+    device.native.copy_in(given.pointer, np.zeros_like(x).ctypes.data, x.nbytes, 0)
     status = call.library(routine, dtype, addresses, taken.pointer, sizes)
     assert FAULTS[status - 1] == "Singular matrix"
