@@ -16,6 +16,13 @@ TARGETS = tuple(target.name for target in CPUS)
 RUNNABLE = "avx2" if "+avx2" in host_target().features else "host"
 """The smallest caches of these of which the code runs here."""
 
+HOSTED = [
+    name
+    for name, feature in (("avx2", "+avx2"), ("avx512", "+avx512f"))
+    if feature in host_target().features
+] or ["host"]
+"""Processors whose code runs here."""
+
 
 def spec(*shape: int | str, dtype: str = "f32") -> mlc.TensorSpec:
     """An argument that is known by its shape alone."""

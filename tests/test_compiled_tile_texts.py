@@ -14,13 +14,9 @@ from xdsl.ir import SSAValue
 from mlc.dialects.tile.types import view_of
 from mlc.executable import compile_module
 from mlc.programs import options_of_module, read_module
-from mlc.runtime.probe import host_target
+from tests.plans import HOSTED
 from tests.tile_texts import TEXTS, kernel_of, text_of
 
-TARGETS = [
-    target for target, feature in (("avx2", "+avx2"), ("avx512", "+avx512f"))
-    if feature in host_target().features
-]  # fmt: skip
 CASES = [
     ("gemm", "avx2"), ("gemm", "avx512"), ("cases", "avx2"), ("cases (small)", "avx2"),
     ("lstm", "avx512"),
@@ -54,7 +50,7 @@ func.func @main({arguments}) -> ({kinds}) attributes {{mlc.arena = {{}}}} {{
 }}"""
 
 
-@pytest.mark.parametrize(("name", "target"), [x for x in CASES if x[1] in TARGETS])
+@pytest.mark.parametrize(("name", "target"), [x for x in CASES if x[1] in HOSTED])
 def test_code_gives_numpys_result(name: str, target: str, tmp_path: Path) -> None:
     text = TEXTS[name]
     path = tmp_path / "program.mlir"

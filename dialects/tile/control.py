@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Attribute, Block, BlockArgument, Data, Operation, Region, SSAValue
@@ -123,7 +124,7 @@ class ForOp(IRDLOperation):
     each worker has contiguous trips of all axes together; of one axis they may be cut at multiples
     of a unit smaller than the step, and a worker's parts begin where its share does. Carried values
     are as `mlc.for`'s; those of a dealt loop have a `fold`, the monoid that combines what trips, or
-    chunks of them, leave.
+    chunks of them, leave. After `once` a loop over an extent of 0 has a trip too, of size 0.
 
     ```mlir
     %s = mlc_tile.for %i in "M" step 192 as %h, %j in min(64, "N" - %n) deal(team)
@@ -139,6 +140,7 @@ class ForOp(IRDLOperation):
     sized = prop_def(ArrayAttr[IntegerAttr])
     deal = opt_prop_def(DealAttr)
     folds = prop_def(ArrayAttr[StringAttr])
+    once = opt_prop_def(UnitAttr)
     positions = var_operand_def(INDEX)
     inits = var_operand_def()
     outs = var_result_def()
@@ -154,6 +156,8 @@ class ForOp(IRDLOperation):
         inits: Sequence[SSAValue] = (),
         folds: Sequence[str] = (),
         deal: Deal | None = None,
+        *,
+        once: bool = False,
     ) -> ForOp:
         """
         A loop. The arguments of its body are the positions, the sizes of axes that are sized, and
@@ -167,6 +171,8 @@ class ForOp(IRDLOperation):
         }
         if deal is not None:
             properties["deal"] = DealAttr(deal)
+        if once:
+            properties["once"] = UnitAttr()
         return ForOp.build(
             operands=[positions, inits],
             result_types=[[x.type for x in inits]],
@@ -230,6 +236,8 @@ class ForOp(IRDLOperation):
     def _check_deal(self) -> None:
         if self.deal is None:
             return
+        if self.once is not None:
+            raise VerifyException(f"{self.name}: dealt, and yet once; expected one of them")
         deal, steps = self.deal.data, [loop.step for loop in self.loops]
         if deal.scope not in DEALT_TO:
             raise VerifyException(
@@ -275,6 +283,8 @@ class ForOp(IRDLOperation):
         printer.print_list(list(zip(self.indices, self.loops, self.sizes, strict=False)), one)
         if self.deal is not None:
             self._print_deal(printer, self.deal.data)
+        if self.once is not None:
+            printer.print_string(" once")
         if self.inits:
             printer.print_string(" carry(")
             printer.print_list(list(zip(self.carried, self.inits, strict=False)), pair)
@@ -318,6 +328,7 @@ class ForOp(IRDLOperation):
 
         loops = parser.parse_comma_separated_list(parser.Delimiter.NONE, one)
         deal = _parse_deal(parser, positions)
+        once = parser.parse_optional_keyword("once") is not None
         pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
         if parser.parse_optional_keyword("carry"):
             pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
@@ -331,7 +342,7 @@ class ForOp(IRDLOperation):
         arguments = [name.resolve(INDEX) for name in (*names, *sizes)]
         arguments += [a.resolve(x.type) for a, x in pairs]
         body = parse_body(parser, arguments)
-        op = cls.of(loops, body, positions.values, [x for _, x in pairs], folds, deal)
+        op = cls.of(loops, body, positions.values, [x for _, x in pairs], folds, deal, once=once)
         ensure_terminator(op, SingleBlockImplicitTerminator(YieldOp))
         if attributes is not None:
             op.attributes |= attributes.data

@@ -59,7 +59,7 @@ def lower_dot(s: TileScope, op: DotOp) -> None:
     for value in (op.lhs, op.rhs):
         if isinstance(value.type, FragType):
             raise MlcError(f"tiles to loops: {op.name}: operand {value.type}; expected a view")
-    summed = [c for axis in words.operands[0] for c in axis if c not in axes]
+    summed = list(op.summed)
     letters = {**_sizes(axes, kind), **{c: x.data for c, x in op.summed.items()}}
     clamp = op.clamp.data if op.clamp is not None else ""
     left, right = (

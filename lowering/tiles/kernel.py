@@ -332,9 +332,8 @@ def _for(s: TileScope, op: ForOp) -> None:
     def nest(k: int, at: list[Index], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         if k == len(extents):
             return _trip(s, op, at, extents, carried)
-        return s.b.loop(
-            0, extents[k], op.loops[k].step, lambda i, *c: nest(k + 1, [*at, i], c), carried
-        )
+        end = extents[k] if op.once is None else s.b.max(extents[k], 1)
+        return s.b.loop(0, end, op.loops[k].step, lambda i, *c: nest(k + 1, [*at, i], c), carried)
 
     _bind(s, op.outs, nest(0, [], inits))
 
@@ -354,8 +353,12 @@ def _trip(
             end = s.least(loop.extent.data, op.positions)
             s.ends[index] = b.compare("ge", b.add(i, loop.step), end)
         if size is not None:
-            even = op.deal is None and all(
-                multiple(n, Positions(op.positions)) % loop.step == 0 for n in loop.extent.data
+            even = (
+                op.deal is None
+                and op.once is None
+                and all(
+                    multiple(n, Positions(op.positions)) % loop.step == 0 for n in loop.extent.data
+                )
             )
             s.indices[size] = loop.step if even else b.min(b.sub(last, i), loop.step)
     _bind(s, op.carried, carried)

@@ -14,7 +14,7 @@ from mlc.dialects.numerics import is_strict
 from mlc.dialects.tile.control import Deal
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block
-from mlc.passes.tile.cut import Cut, axes_of, cut, dot_of, left_of, size_of
+from mlc.passes.tile.cut import Cut, axes_of, cut, dot_of, loop_of, size_of
 from mlc.passes.tile.sums import wait_in_result
 
 
@@ -29,15 +29,16 @@ def block(kernel: KernelOp, word: Block) -> None:
     if word.axis in axes_of(dot):
         cut(dot, Cut(word.axis, word.step, deal, drop, sized=word.team))
         return
-    if is_strict(kernel):
+    first, *_ = dot.summed
+    if is_strict(kernel) and word.axis != first:
         raise MlcError(
-            f'tiles: {word}: with numerics "strict" sums are not cut; expected no block of'
-            f" {word.axis}"
+            f'tiles: {word}: with numerics "strict" sums are added in the order of'
+            f" {', '.join(dot.summed)}; expected a block of {first}"
         )
-    if size.constant is None or left_of(dot, word.axis)[1] is not None:
+    if any(loop_of(dot, c) is not None for c in dot.summed):
         raise MlcError(
-            f"tiles: {word}: sums wait in the result from the first block on, so there must be one:"
-            f" the size of {word.axis} is {size}; expected a number"
+            f"tiles: {word}: sums wait in the result between the blocks of one loop; expected one"
+            f" block of {' or '.join(dot.summed)}"
         )
-    loop, dot = cut(dot, Cut(word.axis, word.step))
+    loop, dot = cut(dot, Cut(word.axis, word.step, once=size.constant is None))
     wait_in_result(kernel, dot, loop, word)

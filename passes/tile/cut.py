@@ -16,7 +16,7 @@ from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.bounds import multiple
 from mlc.dialects.tile.compute import DotOp
-from mlc.dialects.tile.control import INDEX, Deal, ForOp, Loop
+from mlc.dialects.tile.control import INDEX, Deal, ForOp, IfOp, Loop
 from mlc.dialects.tile.element import MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,
@@ -47,8 +47,10 @@ def dot_of(kernel: KernelOp) -> DotOp:
 
 
 def tile_of(dot: DotOp) -> list[Operation]:
-    """The product and what follows it in its block."""
+    """The product, what its sums begin with, and what follows it in its block."""
     found: list[Operation] = []
+    if dot.init is not None and isinstance(dot.init.owner, IfOp):
+        found.append(dot.init.owner)
     op: Operation | None = dot
     while op is not None and not isinstance(op, YieldOp):
         found.append(op)
@@ -138,6 +140,7 @@ class Cut:
     drop: bool = False  # whether the axis goes: its parts have one element
     sized: bool = False  # whether the loop says what is left although that is known
     final: bool = False  # whether it says nothing, as nothing cuts the parts again
+    once: bool = False  # whether there is a part, of size 0, where there is nothing
 
 
 def cut(dot: DotOp, by: Cut) -> tuple[ForOp, DotOp]:
@@ -157,7 +160,9 @@ def cut(dot: DotOp, by: Cut) -> tuple[ForOp, DotOp]:
         block.args[1].name_hint = f"{by.axis}_left"
     parent = dot.parent
     assert parent is not None
-    loop = ForOp.of([Loop(bound, by.step, sized)], Region(block), named.values, deal=by.deal)
+    loop = ForOp.of(
+        [Loop(bound, by.step, sized)], Region(block), named.values, deal=by.deal, once=by.once
+    )
     loop.location = dot.location
     parent.insert_op_before(loop, dot)
     for op in ops:
@@ -175,6 +180,14 @@ def _set_depth(dot: DotOp, axis: str, size: SSAValue | Dim) -> None:
     dim = size if isinstance(size, Dim) else position_in(dot, size)
     over = [(c, ExpressionsAttr((dim,)) if c == axis else x) for c, x in dot.over.data]
     dot.properties["over"] = OverAttr(tuple(over))
+
+
+def begin_with(dot: DotOp, sums: SSAValue) -> None:
+    """Makes a tile what the product's sums begin with."""
+    positions = list(dot.positions)
+    dot.operands = (dot.lhs, dot.rhs, sums, *positions)
+    sizes = DenseArrayBase.from_list(i32, [1, 1, 1, len(positions)])
+    dot.properties["operandSegmentSizes"] = sizes
 
 
 def position_in(op: Operation, value: SSAValue) -> Dim:

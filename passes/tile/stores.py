@@ -117,7 +117,7 @@ def _made_from(value: SSAValue) -> tuple[set[SSAValue], list[MapOp]]:
         match x.owner:
             case LoadOp() as load:
                 views.add(load.view)
-            case MapOp() as op:
+            case MapOp() as op if op.inputs:
                 maps.append(op)
                 pending += op.inputs
             case DotOp() as op if op.init is not None:

@@ -9,14 +9,19 @@ Sums between blocks of the summed axis: they wait in the result, and the last bl
     %t = if first(%k) { yield %s } else { %e = load %c; yield map(%s, %e) { add } }
     if last(%k) { %y = map(%t) {…}; store %y, %c } else { store %t, %c }
 ```
+
+With numerics "strict" what waits is what the next block's sums begin with: `dot … init %e`.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from xdsl.ir import Block, Region
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
+from mlc.dialects.numerics import is_strict
+from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.control import ForOp, IfOp
@@ -27,7 +32,7 @@ from mlc.dialects.tile.memory import LoadOp, StoreOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import frag_of, view_of
 from mlc.dialects.tile.words import Word
-from mlc.passes.tile.cut import tile_of
+from mlc.passes.tile.cut import begin_with, tile_of
 
 
 def wait_in_result(kernel: KernelOp, dot: DotOp, loop: ForOp, word: Word) -> None:
@@ -47,10 +52,17 @@ def wait_in_result(kernel: KernelOp, dot: DotOp, loop: ForOp, word: Word) -> Non
     )
     block = dot.parent
     assert block is not None
-    sums = IfOp.of(first, [place], [kind], _alone(dot), _with_earlier(dot, store))
+    strict = is_strict(kernel)
+    arms = (_zero(dot), _earlier(dot, store)) if strict else (_alone(dot), _both(dot, store))
+    sums = IfOp.of(first, [place], [kind], *arms)
     sums.location = dot.location
-    block.insert_op_after(sums, dot)
-    total = sums.outs[0]
+    total, end = sums.outs[0], sums
+    if strict:
+        block.insert_op_before(sums, dot)
+        begin_with(dot, total)
+        total, end = dot.result, dot
+    else:
+        block.insert_op_after(sums, dot)
     if ops[1] is store and store.value is dot.result:
         store.operands = (total, *store.operands[1:])
         return
@@ -65,17 +77,37 @@ def wait_in_result(kernel: KernelOp, dot: DotOp, loop: ForOp, word: Word) -> Non
     finish.add_op(YieldOp.of())
     ends = IfOp.of(last, [place], [], Region(finish), Region(unfinished))
     ends.location = store.location
-    block.insert_op_after(ends, sums)
+    block.insert_op_after(ends, end)
 
 
 def _alone(dot: DotOp) -> Region:
     return Region(Block([YieldOp.of(dot.result)]))
 
 
-def _with_earlier(dot: DotOp, store: StoreOp) -> Region:
-    """The sums of this block added to those that wait."""
+def _zero(dot: DotOp) -> Region:
+    kind = frag_of(dot.result)
+    zero = ConstantOp.create(
+        result_types=[scalar(kind.element)],
+        properties={"value": dense(np.zeros((), kind.dtype.numpy), kind.dtype)},
+    )
+    body = Block([zero, YieldOp.of(zero.result)])
+    found = MapOp.of([], (), (), [kind], Region(body))
+    return Region(Block([found, YieldOp.of(found.outs[0])]))
+
+
+def _waiting(dot: DotOp, store: StoreOp) -> LoadOp:
     axes = store.axes.data if store.axes is not None else None
-    load = LoadOp.of(store.view, store.at, store.positions, dot.result.type, axes=axes)
+    return LoadOp.of(store.view, store.at, store.positions, dot.result.type, axes=axes)
+
+
+def _earlier(dot: DotOp, store: StoreOp) -> Region:
+    load = _waiting(dot, store)
+    return Region(Block([load, YieldOp.of(load.result)]))
+
+
+def _both(dot: DotOp, store: StoreOp) -> Region:
+    """The sums of this block added to those that wait."""
+    load = _waiting(dot, store)
     kind = scalar(frag_of(dot.result).element)
     body = Block(arg_types=[kind, kind])
     block, earlier = body.args

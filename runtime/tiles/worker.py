@@ -194,7 +194,8 @@ class Worker(Registers):
     def _all(self, op: ForOp) -> list[_Trip]:
         """Every trip, the last axis fastest."""
         extents, steps = self._extents(op), [loop.step for loop in op.loops]
-        ranges = (range(0, n, step) for n, step in zip(extents, steps, strict=True))
+        least = 0 if op.once is None else 1
+        ranges = (range(0, max(n, least), step) for n, step in zip(extents, steps, strict=True))
         return [_trip(at, steps, extents, extents) for at in itertools.product(*ranges)]
 
     def _mine(self, op: ForOp) -> list[_Trip]:

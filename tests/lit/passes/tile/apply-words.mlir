@@ -116,9 +116,40 @@ mlc_tile.kernel @registers(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<2
 
 // -----
 
-// CHECK: tiles: block(k, 64): sums wait in the result from the first block on, so there must be one: the size of k is K; expected a number
+// An axis of a size by name: where there is nothing to sum a trip writes the results all the same.
+// CHECK-LABEL: @depth(
+// CHECK:         mlc_tile.for %k in "K" step 64 as %k_left once {
+// CHECK-NEXT:      %s = mlc_tile.dot "mk,kn->mn" %x[m, %k + k], %w[%k + k, n] over (k %k_left) : !mlc_tile.frag<8x8xf32>
+// CHECK-NEXT:      {{.*}} = mlc_tile.if first(%k)
 mlc_tile.kernel @depth(%x: !mlc_tile.view<8x"K"xf32>, %w: !mlc_tile.view<"K"x8xf32>) -> (%y: !mlc_tile.view<8x8xf32>) attributes {schedule = #mlc.schedule<[block(k, 64)]>} {
   %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k "K") : !mlc_tile.frag<8x8xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// -----
+
+// With numerics "strict" sums are added in turn: each block begins with what waits in the result.
+// CHECK-LABEL: @strict(
+// CHECK:         mlc_tile.for %k in 96 step 64 as %k_left {
+// CHECK-NEXT:      [[E:%.*]] = mlc_tile.if first(%k) -> (!mlc_tile.frag<8x8xf32>) {
+// CHECK:           } else {
+// CHECK-NEXT:        [[W:%.*]] = mlc_tile.load %y[m, n] as "mn" : !mlc_tile.frag<8x8xf32>
+// CHECK-NEXT:        mlc_tile.yield [[W]]
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %s = mlc_tile.dot "mk,kn->mn" %x[m, %k + k], %w[%k + k, n] over (k %k_left) init [[E]] : !mlc_tile.frag<8x8xf32>
+// CHECK-NEXT:      mlc_tile.store %s, %y[m, n] as "mn"
+builtin.module attributes {mlc.numerics = "strict"} {
+  mlc_tile.kernel @strict(%x: !mlc_tile.view<8x96xf32>, %w: !mlc_tile.view<96x8xf32>) -> (%y: !mlc_tile.view<8x8xf32>) attributes {schedule = #mlc.schedule<[block(k, 64)]>} {
+    %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 96) : !mlc_tile.frag<8x8xf32>
+    mlc_tile.store %s, %y[m, n] as "mn"
+  }
+}
+
+// -----
+
+// CHECK: tiles: block(k, 16): sums wait in the result between the blocks of one loop; expected one block of k
+mlc_tile.kernel @twice(%x: !mlc_tile.view<8x96xf32>, %w: !mlc_tile.view<96x8xf32>) -> (%y: !mlc_tile.view<8x8xf32>) attributes {schedule = #mlc.schedule<[block(k, 64), block(k, 16)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 96) : !mlc_tile.frag<8x8xf32>
   mlc_tile.store %s, %y[m, n] as "mn"
 }
 
