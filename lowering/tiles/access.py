@@ -203,8 +203,8 @@ def _read(
 
     def inside() -> SSAValue:
         found = s.memory[op.view]
-        if isinstance(found, ElementsOp):
-            return _element(s, narrow, op.view, point)
+        if isinstance(found, ElementsOp):  # whose region binds values of its own
+            return _element(s, s.element_builder(e.lanes, narrow.mask), op.view, point)
         return narrow.load(found, point, where)
 
     if isinstance(guard.whole, bool):

@@ -15,6 +15,6 @@
 
 // AMX: bf16 into f32, on amx
 // AMX: register(m 32, n 32), via(amx_bf16)
-// AMX: does not run yet: pack(b, panels 32, group 2): summed indices lie one by one in a panel
+// AMX: does not run yet: pack(b, panels 32, group 2, depth 32): summed indices lie one by one in a panel
 
 // GPU: mlc: --target sm_90: expected a processor, host, avx2, avx512, amx, neon
