@@ -19,7 +19,7 @@ from tests.tile_texts import TEXTS, kernel_of, text_of
 
 CASES = [
     ("gemm", "avx2"), ("gemm", "avx512"), ("cases", "avx2"), ("cases (small)", "avx2"),
-    ("lstm", "avx512"),
+    ("lstm", "avx512"), ("conv", "avx2"), ("conv", "avx512"),
 ]  # fmt: skip
 
 
@@ -32,9 +32,9 @@ def tensor(view: SSAValue) -> str:
     return f"tensor<{sizes}x{view_of(view).element}{dims}>"
 
 
-def program(name: str) -> str:
+def program(text: str) -> str:
     """A text, its arguments row by row, and a function that calls its kernel."""
-    text = re.sub(r", (strided|rows)>", ">", text_of(name))
+    text = re.sub(r", (strided|rows)>", ">", text)
     kernel = kernel_of(text)
     inputs, outputs = ([tensor(x) for x in views] for views in (kernel.inputs, kernel.outputs))
     given = [f"%x{k}" for k in range(len(inputs))]
@@ -54,7 +54,7 @@ func.func @main({arguments}) -> ({kinds}) attributes {{mlc.arena = {{}}}} {{
 def test_code_gives_numpys_result(name: str, target: str, tmp_path: Path) -> None:
     text = TEXTS[name]
     path = tmp_path / "program.mlir"
-    path.write_text(program(name))
+    path.write_text(program(text_of(name)))
     module, signature = read_module(path)
     options = options_of_module(module, {"target": target})
     arrays = text.draw(np.random.default_rng(3), dict(text.sizes))
@@ -66,3 +66,34 @@ def test_code_gives_numpys_result(name: str, target: str, tmp_path: Path) -> Non
     for alone, shared, expected in zip(*found, text.meaning(*arrays), strict=True):
         np.testing.assert_allclose(alone, expected, rtol=0, atol=text.error)
         np.testing.assert_array_equal(alone, shared)
+
+
+@pytest.mark.parametrize("target", HOSTED)
+@pytest.mark.parametrize(("columns", "step"), [(3, 1), (16, 1), (40, 1), (11, 2)])
+def test_a_vector_is_written_to_several_rows(
+    columns: int, step: int, target: str, tmp_path: Path
+) -> None:
+    """Quotients and remainders of a letter that lanes move along, under conditions."""
+    rows = -(-32 * step // columns)
+    at = f"%i + {step}*a" if step > 1 else "%i + a"
+    path = tmp_path / "program.mlir"
+    path.write_text(
+        program(f"""mlc_tile.kernel @k(%x: !mlc_tile.view<64xf32>,
+    %z: !mlc_tile.view<{rows}x{columns}xf32>) -> (%y: !mlc_tile.view<{rows}x{columns}xf32>) {{
+  mlc_tile.copy %z -> %y "ab -> ab" over (a {rows}, b {columns})
+  mlc_tile.for %i in 32 step 32 {{
+    %t = mlc_tile.load %x[%i] : !mlc_tile.frag<32xf32>
+    mlc_tile.store %t, %y[({at}) floordiv {columns}, ({at}) mod {columns}] as "a"
+        where ({at}) mod {columns} ne 2 and a < 29 and %i < 32
+  }}
+}}""")
+    )
+    module, signature = read_module(path)
+    x = np.arange(64, dtype=np.float32)
+    z = np.full((rows, columns), -1, np.float32)
+    run = compile_module(module, signature, options_of_module(module, {"target": target}))
+    expected = z.copy()
+    for a in range(29):
+        if a * step % columns != 2:
+            expected[a * step // columns, a * step % columns] = x[a]
+    np.testing.assert_array_equal(cast("Any", run)(x, z), expected)

@@ -210,6 +210,20 @@ def test_an_edited_program_keeps_its_result(tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs[0], outputs[1])
 
 
+@pytest.mark.parametrize("words", [BLOCKED, IN_PLACE])
+@pytest.mark.parametrize("name", ["bias", "residual"])
+def test_an_epilogue_as_a_loop_gives_the_same_bits(name: str, words: str, tmp_path: Path) -> None:
+    """What follows the product stands in the code once, on one row of the tile."""
+    case = CASES[name]
+    arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
+    texts = [with_words(text_of(case), x) for x in (words, f"{words}, epilogue(loop)")]
+    found = [compiled(text, tmp_path, 2)(*arguments) for text in texts]
+    np.testing.assert_array_equal(found[0], found[1])
+    levels = built(texts[1], tmp_path, 1).levels
+    assert re.search(r"for %row in 4 .*mlc.no_unroll", levels.text("tiles"))
+    assert re.search(r"mlc_tile.map\(.*frag<1x16xf32>", levels.text("tiles"))
+
+
 def two_products(x: Any, w: Any, v: Any) -> Any:
     h = np.tanh(x @ w) + 1.0
     return np.exp(h @ v).sum(axis=0), h

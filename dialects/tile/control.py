@@ -62,6 +62,8 @@ from mlc.dialects.tile.region import (
 INDEX = IndexType()
 SCOPES = ("team", "worker")
 """Who shares memory: all workers of a kernel, or one of them alone."""
+NO_UNROLL = "mlc.no_unroll"
+"""Attribute of a loop whose body stands in the code once."""
 DEALT_TO = ("team",)
 """Who shares the trips of a loop."""
 

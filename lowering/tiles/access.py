@@ -15,7 +15,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tile.bounds import Bounds, is_inside, may_be_below
 from mlc.dialects.tile.element import ElementsOp, MapOp, PositionOp, ReadOp
-from mlc.dialects.tile.expression import letters_in
+from mlc.dialects.tile.expression import Condition, letters_in
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
 from mlc.lowering.loops.buffer import Position
@@ -53,12 +53,13 @@ class Access:
         return Access(view, at, unknown, clamped, low)
 
 
-def point_of(s: TileScope, access: Access, atoms: Atoms) -> tuple[Position, ...]:
+def point_of(s: TileScope, access: Access, atoms: Atoms, lanes: int = 1) -> tuple[Position, ...]:
     """The position on each axis, clamped where that is asked for."""
     sizes = view_of(access.view).shape
+    e = s.element_builder(lanes)
     found: list[Position] = []
     for axis, (dim, size) in enumerate(zip(access.at, sizes, strict=True)):
-        place = s.position(dim, atoms)
+        place = s.position(dim, atoms, e)
         if axis in access.clamped:
             last = s.b.sub(s.b.dim(size), 1)
             place = replace(place, base=s.b.min(place.base, last))
@@ -100,7 +101,7 @@ def guard_of(s: TileScope, access: Access, point: Sequence[Position], lanes: int
 
 def fetch(s: TileScope, access: Access, atoms: Atoms, lanes: int, fill: float = 0) -> SSAValue:
     """The elements at a point; `fill` for those outside."""
-    point = point_of(s, access, atoms)
+    point = point_of(s, access, atoms, lanes)
     guard = guard_of(s, access, point, lanes)
     dtype = view_of(access.view).dtype
     e = s.element_builder(lanes, guard.lanes)
@@ -218,10 +219,11 @@ def put(
     atoms: Atoms,
     lanes: int,
     value: SSAValue,
+    where: Sequence[Condition] = (),
 ) -> None:
-    """Writes elements that are there."""
-    point = point_of(s, access, atoms)
-    guard = guard_of(s, access, point, lanes)
+    """Writes elements that are there, and for which conditions in the tile's letters hold."""
+    point = point_of(s, access, atoms, lanes)
+    guard = _limited(s, guard_of(s, access, point, lanes), where, atoms, lanes)
     buffer = s.memory[access.view]
     if isinstance(buffer, ElementsOp):
         raise MlcError("tiles to loops: what mlc_tile.elements computes is not written")
@@ -230,3 +232,19 @@ def put(
         s.element_builder(lanes, guard.lanes).store(value, buffer, point)
 
     s.b.when(guard.whole, write)
+
+
+def _limited(
+    s: TileScope, guard: Guard, where: Sequence[Condition], atoms: Atoms, lanes: int
+) -> Guard:
+    """The guard, and conditions."""
+    b, e = s.b, s.element_builder(lanes)
+    whole, mask = guard.whole, guard.lanes
+    for condition in where:
+        left, right = (s.position(x, atoms, e) for x in (condition.left, condition.right))
+        if all(x.step == 0 and x.lanes is None for x in (left, right)):
+            whole = b.both(whole, b.compare(condition.relation, left.base, right.base))
+            continue
+        found = e.compare(condition.relation, e.position(left), e.position(right), I64)
+        mask = found if mask is None else e.apply(arith.AndIOp, mask, found)
+    return Guard(whole, mask)

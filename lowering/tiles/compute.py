@@ -218,14 +218,13 @@ def lower_load(s: TileScope, op: LoadOp) -> None:
 def lower_store(s: TileScope, op: StoreOp) -> None:
     """Registers into memory, row by row: rows that lie outside are not computed either."""
     kind, tile = frag_of(op.value), s.fragments[op.value]
-    if op.where_ is not None:
-        raise MlcError(f"tiles to loops: {op.name}: conditions are not lowered; expected none")
+    where = () if op.where_ is None else op.where_.data
     rows = _Rows(s, op.view, op.where(), op.positions, axes_of(op.axes, kind), kind)
     for row in tile.rows:
 
         def write(row: tuple[int, ...] = row) -> None:
             for v, value in enumerate(tile.row(row)):
-                put(s, rows.access, rows.atoms(row, v), rows.lanes, value)
+                put(s, rows.access, rows.atoms(row, v), rows.lanes, value, where)
 
         s.b.when(rows.are_there(row), write)
 
@@ -258,7 +257,7 @@ class _Rows:
     def are_there(self, row: tuple[int, ...]) -> SSAValue | bool:
         """Whether a row lies in the memory."""
         access = replace(self.whole, open=self.by_row)
-        point = point_of(self.s, access, self.atoms(row, 0))
+        point = point_of(self.s, access, {**self.known, **_place(self.axes, row, 0, 1)})
         return guard_of(self.s, access, point, 1).whole
 
 

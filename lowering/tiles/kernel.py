@@ -16,7 +16,7 @@ from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tile.bounds import multiple
-from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
+from mlc.dialects.tile.control import NO_UNROLL, BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.expression import Positions
@@ -328,12 +328,15 @@ def _for(s: TileScope, op: ForOp) -> None:
         return
     extents = [s.least(loop.extent.data, op.positions) for loop in op.loops]
     inits = [x for value in op.inits for x in s.fragments[value].all()]
+    marks = {name: x for name, x in op.attributes.items() if name == NO_UNROLL}
 
     def nest(k: int, at: list[Index], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         if k == len(extents):
             return _trip(s, op, at, extents, carried)
         end = extents[k] if op.once is None else s.b.max(extents[k], 1)
-        return s.b.loop(0, end, op.loops[k].step, lambda i, *c: nest(k + 1, [*at, i], c), carried)
+        return s.b.loop(
+            0, end, op.loops[k].step, lambda i, *c: nest(k + 1, [*at, i], c), carried, marks
+        )
 
     _bind(s, op.outs, nest(0, [], inits))
 

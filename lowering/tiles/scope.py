@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv
+from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.expression import ConditionsAttr
 from mlc.dialects.tile.types import FragType
-from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Lanes
@@ -78,7 +80,7 @@ class TileScope:
             term: Index = 1
             moving = 0
             for atom in monomial:
-                found = self._atom(atom, atoms)
+                found = self._atom(atom, atoms, e)
                 if found.lanes is not None and e is not None and len(monomial) == 1:
                     part = e.affine(found, coefficient, Dim.const(0))
                     both = part if anywhere is None else e.plus(anywhere, part)
@@ -100,12 +102,14 @@ class TileScope:
             assert isinstance(place, Position)
         return place
 
-    def _atom(self, atom: str | FloorDiv, atoms: Atoms) -> Position:
+    def _atom(self, atom: str | FloorDiv, atoms: Atoms, e: Lanes | None) -> Position:
         if isinstance(atom, FloorDiv):
-            inside = self.position(atom.numerator, atoms)
-            if inside.step:
+            inside = self.position(atom.numerator, atoms, e)
+            if not inside.step and inside.lanes is None:
+                return Position(self.b.div(inside.base, atom.divisor))
+            if e is None:
                 raise _unordered(Dim((((atom,), 1),)))
-            return Position(self.b.div(inside.base, atom.divisor))
+            return _divided(e, inside, atom.divisor)
         if atom in atoms:
             return atoms[atom]
         return Position(self.threads if atom == ".workers" else self.b.symbols[atom])
@@ -130,6 +134,19 @@ class TileScope:
                 found = self.b.compare(relation, left, right)
             result = self.b.both(result, found)
         return result
+
+
+def _divided(e: Lanes, at: Position, divisor: int) -> Position:
+    """Of positions that lanes have, none of them negative, the quotients."""
+    if at.lanes is None and 0 < at.step * (e.lanes - 1) < divisor:
+        # one quotient and the next: the lanes of the next are those past the end of the first
+        first = e.b.div(at.base, divisor)
+        rest = Position(e.b.sub(at.base, e.b.mul(first, divisor)), at.step)
+        past = e.compare("ge", e.position(rest), e.constant(divisor, I64), I64)
+        one, none = (e.spread(e.b.index(k)) for k in (1, 0))
+        return Position(first, lanes=e.select(past, one, none))
+    found = e.apply(arith.DivUIOp, e.position(at), e.constant(divisor, I64))
+    return Position(0, lanes=e.cast("index_cast", found, INDEX))
 
 
 def _unordered(dim: Dim) -> MlcError:

@@ -16,8 +16,9 @@ from xdsl.passes import ModulePass
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import ScheduleAttr
 from mlc.dialects.tile.kernel import KernelOp
-from mlc.dialects.tile.words import Block, Edge, Pack, Prefetch, Register, Via, Word
+from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Prefetch, Register, Via, Word
 from mlc.passes.tile.block import block
+from mlc.passes.tile.epilogue import epilogue
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
@@ -32,6 +33,7 @@ _APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
     Via: via,
     Prefetch: prefetch,
     Edge: edge,
+    Epilogue: epilogue,
 }
 
 

@@ -172,7 +172,7 @@ def cut(dot: DotOp, by: Cut) -> tuple[ForOp, DotOp]:
     place = block.args[0]
     if by.axis in dot.summed:
         _set_depth(dot, by.axis, block.args[1] if sized else Dim.const(by.step))
-    new = _move(dot, ops, by, place)
+    new = move(dot, ops, by, place)
     return loop, new
 
 
@@ -211,7 +211,7 @@ def _positions(op: Operation) -> Sequence[SSAValue]:
     return op.positions
 
 
-def _move(dot: DotOp, ops: Sequence[Operation], by: Cut, place: SSAValue) -> DotOp:
+def move(dot: DotOp, ops: Sequence[Operation], by: Cut, place: SSAValue) -> DotOp:
     """The tile's ops at one part of an axis: subscripts, coordinates and sizes of fragments."""
     axes = axes_of(dot)
     number = axes.find(by.axis)
