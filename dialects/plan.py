@@ -77,6 +77,9 @@ class Schedule:
     turn_axis: int = -1  # along which reads lie that are turned in tiles; -1: none
     turn_rows: int = 0  # of such a tile, along `turn_axis`
     turn_columns: int = 0  # along the last axis
+    flat: int = (
+        0  # vectors of whole rows, where lanes run over a few columns and on to the next row
+    )
     words: Words = ()  # cuts in order, each for the pass that makes it
 
     @property
@@ -109,6 +112,7 @@ _MOST: dict[str, int] = {
     "turn_axis": 63,
     "turn_rows": 1024,
     "turn_columns": 1024,
+    "flat": 64,
 }
 """Of the fields of a schedule, the largest values; others are below 2**31."""
 _LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1, "turn_axis": -1}

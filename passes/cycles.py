@@ -112,6 +112,10 @@ class _Rows:
                 rest = ceil(row % (lanes * self.schedule.unroll) / lanes)
                 end += rest * REST_CYCLES
             return rows * (1.0 + vectors * vector) + results * end + epilogue
+        if self.schedule.flat:
+            vector = max(REDUCE_STEP_CYCLES, per_vector)
+            end = prod(self.extents[: self.nest.rank]) * (FOLD_CYCLES + self._per_result(1))
+            return ceil(prod(self.extents) / lanes) * vector + end
         step = COLUMN_STEP_CYCLES + ragged * MASKED_LOAD_CYCLES
         results = prod(self.extents[: self.nest.rank])
         reduced = prod(self.extents) // results

@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
+from mlc.dialects.flat import flat_rows, flat_vectors
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.places import Places, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
@@ -87,6 +88,8 @@ def schedule_fault(op: KernelOp, target: Target) -> str | None:
         )
     if message := _axis_fault(schedule, nest) or _turn_fault(schedule, nest):
         return message
+    if message := _flat_fault(schedule, nest):
+        return message
     if nest is None or nest.reduction is None:
         return None
     return _TEMPLATES[type(target)](schedule, nest, target)
@@ -122,6 +125,21 @@ def _turn_fault(schedule: Schedule, nest: Nest | None) -> str | None:
             f"turn_rows = {rows}, turn_columns = {columns}; expected multiples of {side},"
             f" {MOST_TURNED} elements at most"
         )
+    return None
+
+
+def _flat_fault(schedule: Schedule, nest: Nest | None) -> str | None:
+    """Vectors hold whole rows of a few columns."""
+    if not schedule.flat:
+        return None
+    groups = () if nest is None else nest.groups(frozenset())
+    if nest is None or flat_rows(nest, groups, ()) is None or schedule.vector_axis != nest.rank - 1:
+        return f"flat = {schedule.flat}; expected 0, as rows and columns are not read as one"
+    kept = next(group for group in groups if schedule.vector_axis in group)
+    columns = product(nest.sizes[axis] for axis in kept).constant
+    if columns is None or schedule.flat % flat_vectors(columns, schedule.lanes):
+        expected = "0" if columns is None else f"{flat_vectors(columns, schedule.lanes)} times n"
+        return f"flat = {schedule.flat}; expected {expected}, vectors of whole rows"
     return None
 
 

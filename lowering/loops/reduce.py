@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.dtypes import DType
+from mlc.dialects.flat import flat_rows
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
@@ -24,6 +25,7 @@ from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
+from mlc.lowering.loops.flat import FlatColumns
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 from mlc.lowering.loops.truth import ends_early, in_bytes, settled, walk_until_settled
 
@@ -339,6 +341,13 @@ class ReductionNest:
 
     def columns(self, fixed: dict[int, Position], low: Index, high: Index) -> None:
         """Columns [low, high): blocks of `unroll` vectors, then masked vectors."""
+        if self.s.schedule.flat and self.s.nest is not None:
+            rows = flat_rows(self.s.nest, self.axes.groups, self.s.strided)
+            if rows is not None:
+                self.b.when(
+                    self.b.compare("eq", low, 0), lambda: FlatColumns(self, fixed, rows).write()
+                )
+                return
         b, width = self.b, self.lanes * self.unroll
         end = b.add(low, b.mul(b.div(b.sub(high, low), width), width))
         b.loop(low, end, width, lambda j: self.column_block(fixed, j, self.unroll, None))

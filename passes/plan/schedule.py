@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.flat import MOST_VECTORS, flat_rows, flat_vectors
 from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
@@ -47,6 +48,12 @@ def multiply_add_s(element_bytes: int, target: CpuTarget) -> float:
     """Seconds of one multiplication of a tiled contraction, on one core: near the peak."""
     return 2.0 * (element_bytes / 4) / target.f32_flops_per_s
 
+
+FLAT_VECTORS = 8
+"""States of a reduction whose rows lie in vectors: an addition of four cycles, two in each."""
+
+LEAST_TRIPS = 16
+"""Of the loop over such vectors: their lanes are combined one by one behind it."""
 
 LEAST_DEPTH = 64
 """Summed elements from which writing results far apart does not count; measured."""
@@ -117,6 +124,8 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
         unroll = 2  # each state holds two vectors
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
+    if flat := _flat(nest, axis, lanes):
+        return replace(schedule, flat=flat)
     if isinstance(nest.reduction, Product) and (found := _panel(nest, lanes, target)):
         grain = int(GRAIN_SECONDS / multiply_add_s(nest.reduction.summand().bytes, target))
         return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
@@ -137,6 +146,28 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
             block_k=block_k,
         )
     return schedule
+
+
+def _flat(nest: Nest, axis: int, lanes: int) -> int:
+    """
+    Vectors of whole rows for a reduction down fewer columns than four vectors hold, else 0: as many
+    as hide a combination behind the others, `unroll` of them or a little more.
+    """
+    groups = nest.groups(frozenset())
+    if nest.reduction is None or axis != nest.rank - 1 or flat_rows(nest, groups, ()) is None:
+        return 0
+    kept = next(group for group in groups if axis in group)
+    columns = product(nest.sizes[a] for a in kept).constant
+    states = nest.reduction.combiner().state(nest.reduction.summand())
+    if not columns or lanes == 1 or columns >= 4 * lanes or len(states) > 1:
+        return 0
+    if nest.reduction.summand().kind == "complex":
+        return 0
+    period = flat_vectors(columns, lanes)
+    flat = period * max(FLAT_VECTORS // period, 1)
+    total = product(nest.sizes).constant
+    few = total is not None and total < LEAST_TRIPS * flat * lanes
+    return 0 if few or period > MOST_VECTORS else flat
 
 
 def _vector_axis(nest: Nest) -> int:

@@ -34,6 +34,10 @@ def _carried(x: Any) -> Any:
     return mlc.fori_loop(0, 5, lambda _, c: np.cumsum(c[::-1]), x) + total
 
 
+def _totals(x: Any) -> Any:
+    return x.sum(axis=0)
+
+
 def _turned(x: Any) -> Any:
     return x.T + 1
 
@@ -122,6 +126,19 @@ def test_a_kernel_is_one_nest(results: str, expected: str) -> None:
       func.return
     }}"""
     assert _said(text) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("flat = 6", "flat = 5", "expected 3 times n"),
+        ("vector_axis = 0, ", "", "rows and columns are not read as one"),
+    ],
+)
+def test_edited_vectors_of_whole_rows(old: str, new: str, expected: str) -> None:
+    text = planned(_totals, spec(100, 24), target="avx2").text("plan")
+    assert "flat = 6" in text
+    assert any(expected in message for message in _said(text.replace(old, new, 1)))
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,23 @@ func.func @epilogue(%x: tensor<9x16xf32>) -> tensor<9xf32> {
 
 // -----
 
+// Down a few columns lanes run on to the next row: vectors of whole rows, here of three columns in
+// three registers, whose lanes are combined behind the loop, a column after the other.
+// CHECK-LABEL: func.func @row_
+// CHECK:         scf.for %[[PLACE:[^ ]*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
+// CHECK:           vector.load %{{.*}}[%{{.*}}, %[[PLACE]]] : memref<1000x3xf32>, vector<8xf32>
+// CHECK-COUNT-3: vector.maskedload {{.*}} : memref<1000x3xf32>
+// CHECK:         %[[LANES:.*]] = memref.alloca() {{.*}} : memref<24xf32>
+// CHECK:         scf.for %[[COLUMN:[^ ]*]] =
+// CHECK-COUNT-8:   memref.load %[[LANES]]
+// CHECK:           memref.store %{{.*}}[%[[COLUMN]]]
+func.func @narrow(%x: tensor<1000x3xf32>) -> tensor<3xf32> {
+  %0 = mlc.reduce "sum" "mn->n" %x : tensor<1000x3xf32> -> tensor<3xf32>
+  func.return %0 : tensor<3xf32>
+}
+
+// -----
+
 // The largest of an axis that may be empty: the entry asks before the kernel runs.
 // CHECK:       mlc.sites = [{kind = "empty max"
 // CHECK:       func.func @largest(

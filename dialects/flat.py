@@ -1,0 +1,47 @@
+"""Reductions down a few columns whose rows lie one after the other: lanes may hold whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import gcd
+
+from mlc.dialects.nest import Access, Nest
+
+MOST_VECTORS = 8  # of whole rows: each is a state in a register
+
+
+def flat_rows(nest: Nest, groups: Sequence[Sequence[int]], strided: Collection[int]) -> int | None:
+    """
+    The group of rows, where every read walks rows and columns, the last axes of its input, as one.
+
+    Only of a single reduced group, and of summands whose position does not count.
+    """
+    kept = [k for k, group in enumerate(groups) if group[0] < nest.rank]
+    reduced = [k for k in range(len(groups)) if k not in kept]
+    if nest.reduction is None or len(reduced) != 1 or not kept or nest.order != "any":
+        return None
+    walked = (*groups[reduced[0]], *groups[kept[-1]])
+    if not nest.counted.isdisjoint(walked):
+        return None
+    reads = [access for access in nest.accesses if not access.per_result]
+    moving = [x for x in reads if any(p.coefficient(a) for p in x.point for a in walked)]
+    if not moving or not all(_as_one(x, walked, nest) for x in reads):
+        return None
+    return None if any(x.argument in strided for x in moving) else reduced[0]
+
+
+def _as_one(access: Access, walked: Sequence[int], nest: Nest) -> bool:
+    """Whether the access ends with these axes, whole, or is one number for all of them."""
+    if not any(not p.known or p.coefficient(a) for p in access.point for a in walked):
+        return True
+    start = len(access.point) - len(walked)
+    if start < 0 or [p.is_axis for p in access.point[start:]] != [*walked]:
+        return False
+    others = access.point[:start]
+    same = all(access.shape[start + k] == nest.sizes[a] for k, a in enumerate(walked))
+    return same and not any(not p.known or p.coefficient(a) for p in others for a in walked)
+
+
+def flat_vectors(columns: int, lanes: int) -> int:
+    """The fewest vectors that hold whole rows."""
+    return columns // gcd(columns, lanes)
