@@ -57,6 +57,16 @@ def chain_of(arguments: int, kernels: int, results: int) -> Callable[..., Any]:
     return scope["f"]
 
 
+def scale(x: Any, a: Any) -> Any:
+    """With a number."""
+    return x * a
+
+
+def step(params: Any, x: Any) -> Any:
+    """An update of parameters in a dictionary."""
+    return {name: w - 0.1 * x for name, w in params.items()}
+
+
 def row(name: str, call: Callable[[], object]) -> None:
     """Prints a line of the table."""
     try:
@@ -111,6 +121,13 @@ def main() -> None:
     for results in (2, 4, 6):
         compiled = mlc.compile(target="cuda")(chain_of(2, 6, results))
         row(f"2 arguments, {results} results", lambda c=compiled: c(*first[:2]))
+    scaled: Any = mlc.compile(target="cuda")(scale)
+    row("1 argument and a number, always the same", lambda: scaled(first[0], 2.5))
+    numbers = iter(range(10**9))
+    row("1 argument and a number", lambda: scaled(first[0], 0.5 * next(numbers)))
+    params = {f"w{k}": x for k, x in enumerate(first[1:])}
+    trained: Any = mlc.compile(target="cuda", donate="params")(step)
+    row("a step with 12 parameters in place", lambda: trained(params, first[0]))
     kernels_table(first)
     compiled = with_nodes(replay.LEAST_NODES, chain_of(13, 49, 6), first)
     row("13 arguments, 49 kernels, 6 results", lambda: compiled(*first))

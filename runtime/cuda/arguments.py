@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.generic]
 
-_PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
+PYTHON_TYPES: dict[str, type] = {"float": float, "int": int, "bool": bool}
 
 
 class NotTakenError(Exception):
@@ -24,12 +24,19 @@ class NotTakenError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """An argument that fits its spec: on the host or on the device."""
+    """An argument that fits its spec: on the host or on the device; `number`: a Python number."""
 
+    number: bool
     host: Array | None
     device: View | None
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """Of a number, as kernels read it."""
+        assert self.host is not None
+        return int.from_bytes(self.host.tobytes(), "little")
 
     def bounds(self) -> tuple[int, int]:
         """The addresses of its first byte and of the one behind its last."""
@@ -52,9 +59,13 @@ def argument_of(spec: ArgSpec, value: object, position: int) -> Argument:
         )
         if not taken:
             raise NotTakenError
-        return Argument(host=None, device=array, shape=array.shape, strides=array.strides)
-    host = _scalar(spec, value) if spec.kind != "array" else _host_array(spec, value)
-    return Argument(host=host, device=None, shape=host.shape, strides=row_major(host.shape))
+        return Argument(
+            number=False, host=None, device=array, shape=array.shape, strides=array.strides
+        )
+    number = spec.kind != "array"
+    host = _scalar(spec, value) if number else _host_array(spec, value)
+    strides = row_major(host.shape)
+    return Argument(number=number, host=host, device=None, shape=host.shape, strides=strides)
 
 
 def _host_array(spec: ArgSpec, value: object) -> Array:
@@ -74,12 +85,15 @@ def _host_array(spec: ArgSpec, value: object) -> Array:
 def _scalar(spec: ArgSpec, value: object) -> Array:
     import numpy as np
 
-    if type(value) is not _PYTHON_TYPES[spec.kind]:
+    if type(value) is not PYTHON_TYPES[spec.kind]:
         raise NotTakenError
     try:
         with np.errstate(over="ignore"):
             wide = np.array(value, "int64") if spec.kind == "int" else np.array(value)
-            narrow = wide.astype(named_dtype(spec.dtype).numpy)
+            row = named_dtype(spec.dtype)
+            if row.kind == "float":
+                wide = wide.astype("float64")  # as NumPy converts Python integers
+            narrow = wide.astype(row.numpy)
     except OverflowError:
         raise NotTakenError from None
     if spec.kind == "int" and narrow.dtype.kind == "i" and int(narrow) != value:

@@ -25,6 +25,9 @@ MOST_RECORDS = 16  # calls of a program with different shapes, on different stre
 _API = b"dlpack_exchange_api"
 _TO_PY_OBJECT, _TENSOR_FROM_PY_OBJECT, _WORK_STREAM = 32, 40, 48  # offsets in DLPackExchangeAPI
 
+NUMBER_DTYPES = ("f64", "f32", "i64", "i32", "bool")
+"""That native code makes of Python numbers, by their places there."""
+
 _SLOW, _RAISE, _CALLS, _BUSY, _ERROR, _ARGUMENTS, _RESULTS, _TUPLE, _RECORDS, _TABLE = range(10)
 
 
@@ -80,19 +83,40 @@ class Made:
     alias_of: int | None
 
 
+@dataclass(frozen=True)
+class Number:
+    """A Python number, and what kernels take it for."""
+
+    kind: type
+    dtype: str
+
+    def words(self) -> list[int]:
+        """As native code has it."""
+        places = NUMBER_DTYPES.index(self.dtype), (float, int, bool).index(self.kind)
+        return [id(self.kind), 0, *places, *[0] * 7]
+
+
 class Record(Words):
-    """A call with arrays like `arguments`, whose results are made by the library of the first."""
+    """A call with such arguments, whose results are made by the library of the first array."""
 
     def __init__(
-        self, pool: Pool, replay: Replay, arguments: Sequence[View], results: Sequence[Made]
+        self,
+        pool: Pool,
+        replay: Replay,
+        arguments: Sequence[View | Number],
+        results: Sequence[Made],
     ) -> None:
         super().__init__()
         self.replay = replay
         self.key = key_of(replay.stream, arguments)
         donated = {x.alias_of for x in results}
-        specs = [y for k, x in enumerate(arguments) for y in self._argument(x, k in donated)]
+        specs = [
+            word
+            for k, x in enumerate(arguments)
+            for word in (x.words() if isinstance(x, Number) else self._array(x, k in donated))
+        ]
         made = [y for x in results for y in self._result(pool, x)]
-        functions = exchange(type(arguments[0].origin))
+        functions = exchange(type(next(x for x in arguments if isinstance(x, View)).origin))
         assert functions is not None
         self.address = self.at(
             [
@@ -102,7 +126,7 @@ class Record(Words):
             ]
         )
 
-    def _argument(self, x: View, donated: bool) -> list[int]:
+    def _array(self, x: View, donated: bool) -> list[int]:
         kind = type(x.origin)
         functions = exchange(kind)
         assert functions is not None
@@ -127,18 +151,18 @@ class Record(Words):
         return [alias, shelf, kind, self.at(x.shape), self.at(row_major(x.shape))]
 
 
-def key_of(stream: int, arguments: Sequence[View]) -> tuple[object, ...]:
+def key_of(stream: int, arguments: Sequence[View | Number]) -> tuple[object, ...]:
     """What calls have in common that one record can make."""
-    return stream, *((type(x.origin), x.shape, x.strides) for x in arguments)
-
-
-def recordable(arguments: Sequence[View]) -> bool:
-    """Whether native code can make such a call: arrays of libraries that share fast."""
-    return (
-        layout.layout_fault() is None
-        and bool(arguments)
-        and all(exchange(type(x.origin)) for x in arguments)
+    parts = (
+        x if isinstance(x, Number) else (type(x.origin), x.shape, x.strides) for x in arguments
     )
+    return stream, *parts
+
+
+def recordable(arguments: Sequence[View | Number]) -> bool:
+    """Whether native code can make such a call: arrays of libraries that share fast."""
+    kinds = [type(x.origin) for x in arguments if isinstance(x, View)]
+    return layout.layout_fault() is None and bool(kinds) and all(map(exchange, kinds))
 
 
 class Entry:

@@ -76,6 +76,7 @@ class Native:
         self._keep = offset, DeviceArray.of_node
         imports |= {
             "_Py_FalseStruct": id(False),
+            "_Py_TrueStruct": id(True),
             "mlc_array_of": id(self._keep[1]),
             "mlc_current_stream": id(current_stream),
             "mlc_block_node": ctypes.addressof(offset),

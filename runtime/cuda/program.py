@@ -15,14 +15,23 @@ from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, Tenso
 from mlc.dialects.signature import EntrySignature, solve, solved
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.runtime import layout
-from mlc.runtime.cuda.arguments import Argument, NotTakenError, argument_of
+from mlc.runtime.cuda.arguments import PYTHON_TYPES, Argument, NotTakenError, argument_of
 from mlc.runtime.cuda.dlpack import DeviceArray, View, exporter
 from mlc.runtime.cuda.driver import Device, device
-from mlc.runtime.cuda.entry import Entry, Made, Record, key_of, recordable, work_stream
+from mlc.runtime.cuda.entry import (
+    NUMBER_DTYPES,
+    Entry,
+    Made,
+    Number,
+    Record,
+    key_of,
+    recordable,
+    work_stream,
+)
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
 from mlc.runtime.cuda.native import Function, GpuError
 from mlc.runtime.cuda.pool import Block, current_stream
-from mlc.runtime.cuda.recording import Launched, Recorder
+from mlc.runtime.cuda.recording import Address, Launched, Recorder
 from mlc.runtime.cuda.replay import Replay
 from mlc.runtime.cuda.staging import packed
 
@@ -92,6 +101,7 @@ class LoadedProgram:
         self._solution = solve(signature)
         self._slow, self._on_error = slow, on_error
         self._arenas: dict[int, Block] = {}  # by stream
+        self._numbers: dict[int, Block] = {}  # by stream: the places of numbers among the arguments
         self._calls = 0
         self._replays: dict[tuple[int, ...], Replay] = {}  # by stream and sizes, the latest last
         self._recorder = Recorder()
@@ -194,13 +204,33 @@ class LoadedProgram:
         return stream
 
     def _placed(self, arguments: list[Argument], keep: list[Block]) -> list[int]:
-        """Where the arguments are on the device; copied there if they must be."""
-        hosts = [argument.host for argument in arguments if argument.host is not None]
+        """
+        Where the arguments are on the device, copied there if they must be; of numbers the bits,
+        which are stored there by kernels.
+        """
+        hosts = [x.host for x in arguments if x.host is not None and not x.number]
         pointers = iter(self._device.staging.upload(hosts, keep, self._stream))
-        return [
-            next(pointers) if argument.device is None else self._in_place(argument.device, keep)
-            for argument in arguments
-        ]
+        found: list[int] = []
+        for x in arguments:
+            if x.device is not None:
+                found.append(self._in_place(x.device, keep))
+            else:
+                found.append(x.bits if x.number else next(pointers))
+        return found
+
+    def _stored(self, values: list[Address]) -> list[int]:
+        """Has kernels store the numbers among the arguments; where each argument is."""
+        found: list[int] = list(values)
+        for k, spec in enumerate(self._signature.args):
+            if spec.kind != "array":
+                numbers = self._numbers.get(self._stream)
+                if numbers is None:
+                    total = POINTER_ALIGNMENT * len(values)
+                    numbers = self._device.pool.take(total, self._stream)
+                    self._numbers[self._stream] = numbers
+                found[k] = numbers.pointer + POINTER_ALIGNMENT * k
+                self.write_number(found[k], values[k])
+        return found
 
     def _in_place(self, array: View, keep: list[Block]) -> int:
         """Where an array is; a copy where kernels cannot begin there."""
@@ -247,7 +277,7 @@ class LoadedProgram:
             registers[register] = value
         registers[FIRST_SIZE : FIRST_SIZE + len(sizes)] = sizes
         recorder = self._recorder = Recorder()
-        places = [recorder.address(x, k) for k, x in enumerate(bases)]
+        places = self._stored([recorder.address(x, k) for k, x in enumerate(bases)])
         registers[plan.first_input : plan.first_input + len(bases)] = places
         for k, block in enumerate(self._constants):
             registers[plan.first_constant + k] = block.pointer
@@ -264,13 +294,18 @@ class LoadedProgram:
 
     def _record(self, replay: Replay, arguments: list[Argument], outs: list[_Out]) -> None:
         """Lets native code make the next call with such arguments."""
-        views = [x.device for x in arguments if x.device is not None]
-        if len(views) < len(arguments) or not recordable(views):
-            return
-        if not self._entry.knows(key_of(replay.stream, views)):
+        given: list[View | Number] = []
+        for spec, x in zip(self._signature.args, arguments, strict=True):
+            if x.device is not None:
+                given.append(x.device)
+            elif x.number and spec.dtype in NUMBER_DTYPES:
+                given.append(Number(PYTHON_TYPES[spec.kind], spec.dtype))
+            else:
+                return
+        if recordable(given) and not self._entry.knows(key_of(replay.stream, given)):
             specs = self._signature.results
             made = [Made(o.dtype, o.shape, s.alias_of) for s, o in zip(specs, outs, strict=True)]
-            self._entry.add(Record(self._device.pool, replay, views, made))
+            self._entry.add(Record(self._device.pool, replay, given, made))
 
     def _places(
         self, symbols: dict[str, int], inputs: Sequence[int], *, on_device: bool

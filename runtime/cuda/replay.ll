@@ -14,6 +14,8 @@
 ; graph: 0 executable, 1 its nodes, by launch, 2 the addresses in it
 ; record: 0 replay, 1 arguments, 2 their table, 3 results, 4 their table, 5 current_work_stream,
 ;        6 device, 7 managed_tensor_to_py_object_no_sync
+; number: 0 type, 1 zero, 2 what it becomes: 0 f64, 1 f32, 2 i64, 3 i32, 4 a byte, 3 the place of
+;        its type in (float, int, bool); its bits stand where an address does
 ; argument: 0 type, 1 dltensor_from_py_object_no_sync, 2 rank and dtype, 3 device, 4 sizes,
 ;        5 strides, 6 whether they are row-major, 7 what may be lazy (1 gradient, sign; 2 conjugate),
 ;        8, 9 first byte and the one behind the last, from its address on, 10 whether it is donated
@@ -136,6 +138,67 @@ define internal ptr @pointer(ptr %table, i64 %k) alwaysinline {
   ret ptr %found
 }
 
+; ---- numbers
+
+@_Py_TrueStruct = external global i8
+
+; The bits of a Python number, stored; 1 where it does not fit.
+define internal i64 @number_fits(ptr %spec, ptr %object, ptr %bits.at) {
+entry:
+  %overflow = alloca i32, align 4
+  store i32 0, ptr %overflow
+  %target = call i64 @word(ptr %spec, i64 2)
+  %kind = call i64 @word(ptr %spec, i64 3)
+  switch i64 %kind, label %truth [ i64 0, label %float
+                                   i64 1, label %whole ]
+float:
+  %value.at = getelementptr i8, ptr %object, i64 16
+  %value = load double, ptr %value.at
+  br label %real
+truth:
+  %is.true = icmp eq ptr %object, @_Py_TrueStruct
+  %one = zext i1 %is.true to i64
+  br label %integer
+whole:
+  %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %object, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %inside = icmp eq i32 %over, 0
+  br i1 %inside, label %integer, label %other
+integer:
+  %n = phi i64 [ %one, %truth ], [ %number, %whole ]
+  %becomes.real = icmp ult i64 %target, 2
+  br i1 %becomes.real, label %convert, label %narrow
+convert:
+  %n.real = sitofp i64 %n to double
+  br label %real
+narrow:
+  %low = trunc i64 %n to i32
+  %back = sext i32 %low to i64
+  %kept = icmp eq i64 %back, %n
+  %half = icmp eq i64 %target, 3
+  %lost = xor i1 %kept, true
+  %bad = and i1 %half, %lost
+  br i1 %bad, label %other, label %whole.done
+whole.done:
+  store i64 %n, ptr %bits.at
+  ret i64 0
+real:
+  %r = phi double [ %value, %float ], [ %n.real, %convert ]
+  %wide = icmp eq i64 %target, 0
+  br i1 %wide, label %double, label %single
+double:
+  store double %r, ptr %bits.at
+  ret i64 0
+single:
+  %f = fptrunc double %r to float
+  %f.bits = bitcast float %f to i32
+  %f.wide = zext i32 %f.bits to i64
+  store i64 %f.wide, ptr %bits.at
+  ret i64 0
+other:
+  ret i64 1
+}
+
 ; Whether an answer is False; it is given back. 0: it is, 1: it is not, -1: there is none.
 define internal i64 @is_true(ptr %answer) {
   %none = icmp eq ptr %answer, null
@@ -184,6 +247,12 @@ entry:
   br i1 %type.same, label %convert, label %other
 convert:
   %from = call ptr @pointer(ptr %spec, i64 1)
+  %is.number = icmp eq ptr %from, null
+  br i1 %is.number, label %number, label %array
+number:
+  %number.fits = call i64 @number_fits(ptr %spec, ptr %object, ptr %address.at)
+  ret i64 %number.fits
+array:
   %status = call i32 %from(ptr %object, ptr %tensor)
   %failing = icmp ne i32 %status, 0
   br i1 %failing, label %failed, label %check.kind
@@ -265,10 +334,13 @@ one:
   %done = icmp eq i64 %n, %count
   br i1 %done, label %apart, label %check
 check:
-  %itself = icmp eq i64 %n, %k
-  br i1 %itself, label %next, label %compare
-compare:
   %other = getelementptr [11 x i64], ptr %table, i64 %n
+  %itself = icmp eq i64 %n, %k
+  %from = call ptr @pointer(ptr %other, i64 1)
+  %number = icmp eq ptr %from, null
+  %skipped = or i1 %itself, %number
+  br i1 %skipped, label %next, label %compare
+compare:
   %base = call i64 @word(ptr %addresses, i64 %n)
   %first = call i64 @word(ptr %other, i64 8)
   %behind = call i64 @word(ptr %other, i64 9)

@@ -149,3 +149,33 @@ def test_a_loop_of_the_host_is_made_again(torch: Any) -> None:
     wanted = looped(np.ones(1000, np.float32))
     for _ in range(3):
         np.testing.assert_allclose(f(x).cpu().numpy(), wanted, rtol=1e-6)
+
+
+def test_numbers_among_the_arguments(torch: Any) -> None:
+    def step(x: Any, rate: Any, count: Any) -> Any:
+        return x * rate + count
+
+    f: Any = mlc.compile(target="cuda")(step)
+    x = torch.ones(1000, device="cuda")
+    for k in range(12):
+        assert torch.equal(f(x, 0.5 * k, k), step(x, 0.5 * k, k))
+
+
+def test_a_training_step_in_place(torch: Any) -> None:
+    def step(params: Any, x: Any, rate: Any) -> Any:
+        error = x @ params["w"] + params["b"]
+        new = {"w": params["w"] - rate * (x.T @ error), "b": params["b"] - rate * error.sum(axis=0)}
+        return new, (error * error).mean()
+
+    f: Any = mlc.compile(target="cuda", donate="params")(step)
+    rng = np.random.default_rng(0)
+    start = {"w": rng.standard_normal((20, 8)), "b": rng.standard_normal(8)}
+    x = rng.standard_normal((64, 20))
+    mine = {k: torch.from_numpy(v).cuda() for k, v in start.items()}
+    there = torch.from_numpy(x).cuda()
+    for k in range(8):
+        start, wanted = step(start, x, 0.001 * k)
+        mine, loss = f(mine, there, 0.001 * k)
+        np.testing.assert_allclose(float(loss), wanted, rtol=1e-9)
+    for key, value in start.items():
+        np.testing.assert_allclose(mine[key].cpu().numpy(), value, rtol=1e-9)

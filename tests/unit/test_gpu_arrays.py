@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from xdsl.ir import SSAValue
 
 import mlc
 from mlc.dialects.dims import Dim
-from mlc.dialects.dtypes import F32, I64
+from mlc.dialects.dtypes import F32, I64, named_dtype
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.elementwise import AddOp
@@ -232,3 +233,40 @@ def test_functions_of_containers_have_a_short_way(gpu: FakeDevice) -> None:
     assert native >= 3
     compiled(params, x)
     assert ready.executable.entry._entry.calls == native + 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_numbers_are_stored_by_the_call(gpu: FakeDevice, dtype: Any) -> None:
+    def scaled(x: Any, a: Any) -> Any:
+        return x * a
+
+    compiled: Any = mlc.compile(target="cuda")(scaled)
+    x = mlc.device_put(np.ones(64, dtype))
+    numbers: list[Any] = [3, -7, 0, 2**24 + 1]
+    if np.dtype(dtype).kind == "f":
+        numbers += [0.1, -2.5, float("inf")]
+    for kind in (int, float):
+        given = [a for a in numbers if type(a) is kind]
+        for a in 3 * given:
+            compiled(x, a)
+            (name, _, _, (place, bits)), (_, _, _, passed) = gpu.native.launches[-2:]
+            assert name == "mlc_write_number"
+            assert place in passed
+            (ready, *_) = next(iter(reversed(compiled._dispatcher.ready.values())))
+            row = named_dtype(ready.program.signature.args[1].dtype)
+            assert np.frombuffer(bytes(ctypes.c_int64(bits)), row.numpy)[0] == row.numpy.type(a)
+    entries = [r.executable.entry for g in compiled._dispatcher.ready.values() for r in g]
+    assert all(entry._entry.calls >= 5 for entry in entries)
+    if dtype is np.int32:
+        with pytest.raises(OverflowError):
+            compiled(x, 2**40)
+
+
+def test_free_memory_is_given_back(gpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "device", lru_cache(lambda: gpu))
+    kept = mlc.device_put(np.ones(1000, np.float32))
+    assert mlc.device_put(np.ones(5000, np.float32)).size == 5000
+    before = gpu.native.used_bytes
+    freed = mlc.clear_pool()
+    assert 0 < before - gpu.native.used_bytes <= freed
+    assert float(np.asarray(kept).sum()) == 1000.0
