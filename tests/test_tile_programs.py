@@ -210,6 +210,24 @@ def test_an_edited_program_keeps_its_result(tmp_path: Path) -> None:
     np.testing.assert_array_equal(outputs[0], outputs[1])
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_panels_across_rows_are_turned_in_registers(dtype: str, tmp_path: Path) -> None:
+    """Squares of whole vectors, of which no element is read by itself; then what is left."""
+    kind = {"f32": np.float32, "f64": np.float64}[dtype]
+    words = BLOCKED.replace("pack(b, panels 16, team)", "pack(b, panels 16)")
+    words = words.replace("team), register", "team), pack(a, panels 4), register")
+    words = words.replace(" 16", f" {64 // np.dtype(kind).itemsize}")
+    for depth, gathers in ((64, False), (67, True)):
+        case = Case(rhs_turned, ((60, depth), (48, depth)), words, dtype)
+        arguments = [normal(*sizes_of(shape)).astype(kind) for shape in case.shapes]
+        exe = built(with_words(text_of(case), words), tmp_path, 1)
+        loops = exe.levels.text("loops")
+        assert ("mlc_vec.gather" in loops) == gathers
+        assert "vector.shuffle" in loops
+        found = cast("Callable[..., Array]", exe)(*arguments)
+        np.testing.assert_allclose(found, arguments[0] @ arguments[1].T, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("words", [BLOCKED, IN_PLACE])
 @pytest.mark.parametrize("name", ["bias", "residual"])
 def test_an_epilogue_as_a_loop_gives_the_same_bits(name: str, words: str, tmp_path: Path) -> None:

@@ -170,11 +170,10 @@ class Turns:
         element = memory_type(buffer.dtype)
         side = square_side(self.s.schedule.lanes)
         kind = vector_type(element, side)
-        order, steps = exchanges(side, PART_BITS // 8 // buffer.dtype.bytes)
 
         def square(j: Index, i: Index) -> None:
             registers: list[SSAValue] = []
-            for k in order:
+            for k in range(side):
                 here = {
                     **at,
                     self.across: Position(b.add(row, i)),
@@ -184,15 +183,22 @@ class Turns:
                 place = [point[affine.terms[0][0]] for affine in access.point]
                 bases, _ = buffer.indices(b, place)
                 registers.append(b.load_vector(buffer.memref, bases, kind, None, None))
-            for step in steps:
-                registers = [_taken(b, registers[x], registers[y], lanes) for x, y, lanes in step]
-            for k, register in enumerate(registers):
+            for k, register in enumerate(turned(b, registers, buffer.dtype.bytes)):
                 b.store_vector(register, cell, [b.add(i, k), j], None)
 
         def columns(j: Index) -> None:
             b.loop(0, self.rows, side, partial(square, j))
 
         b.loop(0, self.columns, side, columns)
+
+
+def turned(b: LoopBuilder, rows: Sequence[SSAValue], item_bytes: int) -> list[SSAValue]:
+    """The columns of a square."""
+    order, steps = exchanges(len(rows), PART_BITS // 8 // item_bytes)
+    registers = [rows[k] for k in order]
+    for step in steps:
+        registers = [_taken(b, registers[x], registers[y], lanes) for x, y, lanes in step]
+    return registers
 
 
 def _taken(b: LoopBuilder, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:

@@ -18,6 +18,7 @@ from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.tiles.access import Access, fetch, put
 from mlc.lowering.tiles.copy import Copy
 from mlc.lowering.tiles.scope import TileScope
+from mlc.lowering.tiles.turned import Turned
 
 GROUP = 64
 """Bytes of the vectors that are cut into groups."""
@@ -26,7 +27,8 @@ GROUP = 64
 def lower_copy(s: TileScope, op: CopyOp) -> None:
     """The whole copy, or a worker's share of it."""
     kind = _kind(op)
-    (Copy(s, op) if kind is None else kind(s, op)).run()
+    copy = kind(s, op) if kind is not None else Turned.of(s, op) or Copy(s, op)
+    copy.run()
 
 
 def _kind(op: CopyOp) -> type[_Groups] | None:
