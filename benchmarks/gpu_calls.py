@@ -12,14 +12,14 @@ from __future__ import annotations
 import importlib
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 import mlc
-from mlc.runtime.cuda import device, replay
+from mlc.runtime.cuda import device
 
 BURST, BURSTS, WARM = 20, 25, 12
 SIZE = 1024
@@ -77,23 +77,9 @@ def row(name: str, call: Callable[[], object]) -> None:
     print(f"{name:46} {host:8.2f} {whole:8.2f}", flush=True)
 
 
-def with_nodes(least: int, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    """A compiled function whose calls are graphs from so many kernels on."""
-    before, replay.LEAST_NODES = replay.LEAST_NODES, least
-    compiled: Any = mlc.compile(target="cuda", fusion="none")(function)
-    for _ in range(4):
-        compiled(*arrays)
-    replay.LEAST_NODES = before
-    return compiled
-
-
-def kernels_table(arrays: Sequence[Any]) -> None:
-    """Graphs beside launches one by one."""
-    for kernels in (1, 2, 3, 4, 6, 8, 16, 49):
-        f = chain_of(2, kernels, 1)
-        for least, name in ((1, "graph"), (9999, "launches")):
-            compiled = with_nodes(least, f, arrays[:2])
-            row(f"2 arguments, {kernels} kernels, {name}", lambda c=compiled: c(*arrays[:2]))
+def unfused(function: Callable[..., Any]) -> Any:
+    """A compiled function with a kernel for each op."""
+    return mlc.compile(target="cuda", fusion="none")(function)
 
 
 def main() -> None:
@@ -128,8 +114,10 @@ def main() -> None:
     params = {f"w{k}": x for k, x in enumerate(first[1:])}
     trained: Any = mlc.compile(target="cuda", donate="params")(step)
     row("a step with 12 parameters in place", lambda: trained(params, first[0]))
-    kernels_table(first)
-    compiled = with_nodes(replay.LEAST_NODES, chain_of(13, 49, 6), first)
+    for kernels in (1, 2, 4, 8, 16, 49):
+        compiled = unfused(chain_of(2, kernels, 1))
+        row(f"2 arguments, {kernels} kernels", lambda c=compiled: c(*first[:2]))
+    compiled = unfused(chain_of(13, 49, 6))
     row("13 arguments, 49 kernels, 6 results", lambda: compiled(*first))
     kept: list[Any] = []
 

@@ -68,7 +68,6 @@ class NativeDriver:
         self._shared: dict[int, int] = {}  # bytes that a kernel may have, by handle
         self._moves: dict[TensorMap, bool] = {}
         self._linker = f"{gpu}, driver {version.value}".encode()
-        self.launch_kernel = self.address("cuLaunchKernel")
         self.push_context = self.address("cuCtxPushCurrent_v2")
         self.pop_context = self.address("cuCtxPopCurrent_v2")
         self.launch_graph = self.address("cuGraphLaunch")

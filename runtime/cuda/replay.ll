@@ -7,8 +7,8 @@
 ;        8 -> 77, 9 offset, 10 next on its shelf, 11 bytes, 12 stream, 13-76 sizes, 77-140 strides
 ; shelf: free nodes of one size on one stream; whoever holds the interpreter's lock takes, all give
 ; replay: 0 addresses, 1 patches, 2 their table, 3 launches, 4 their table, 5 graphs, 6 most graphs,
-;        7 their table, 8 the graph to be changed next, 9 stream, 10 context, 11 cuLaunchKernel,
-;        12 cuCtxPushCurrent, 13 cuCtxPopCurrent, 14 cuGraphLaunch, 15 cuGraphExecKernelNodeSetParams
+;        7 their table, 8 the graph to be changed next, 9 stream, 10 context, 11 cuCtxPushCurrent,
+;        12 cuCtxPopCurrent, 13 cuGraphLaunch, 14 cuGraphExecKernelNodeSetParams
 ; patch: 0 where an address goes, 1 which, 2 what is added, 3 the launch
 ; launch: CUDA_KERNEL_NODE_PARAMS_v2, 72 bytes
 ; graph: 0 executable, 1 its nodes, by launch, 2 the addresses in it
@@ -443,45 +443,6 @@ out:
   ret void
 }
 
-define internal i32 @launch_each(ptr %replay) {
-entry:
-  %count = call i64 @word(ptr %replay, i64 3)
-  %table = call ptr @pointer(ptr %replay, i64 4)
-  %stream = call ptr @pointer(ptr %replay, i64 9)
-  %launch = call ptr @pointer(ptr %replay, i64 11)
-  br label %next
-next:
-  %n = phi i64 [ 0, %entry ], [ %n.next, %one ]
-  %status = phi i32 [ 0, %entry ], [ %found, %one ]
-  %failed = icmp ne i32 %status, 0
-  %all = icmp eq i64 %n, %count
-  %done = or i1 %failed, %all
-  br i1 %done, label %out, label %one
-one:
-  %node = getelementptr [72 x i8], ptr %table, i64 %n
-  %function = load ptr, ptr %node
-  %sizes = getelementptr i8, ptr %node, i64 8
-  %gx = load i32, ptr %sizes
-  %gy.at = getelementptr i32, ptr %sizes, i64 1
-  %gy = load i32, ptr %gy.at
-  %gz.at = getelementptr i32, ptr %sizes, i64 2
-  %gz = load i32, ptr %gz.at
-  %bx.at = getelementptr i32, ptr %sizes, i64 3
-  %bx = load i32, ptr %bx.at
-  %by.at = getelementptr i32, ptr %sizes, i64 4
-  %by = load i32, ptr %by.at
-  %bz.at = getelementptr i32, ptr %sizes, i64 5
-  %bz = load i32, ptr %bz.at
-  %shared.at = getelementptr i32, ptr %sizes, i64 6
-  %shared = load i32, ptr %shared.at
-  %places = call ptr @pointer(ptr %node, i64 5)
-  %found = call i32 %launch(ptr %function, i32 %gx, i32 %gy, i32 %gz, i32 %bx, i32 %by, i32 %bz, i32 %shared, ptr %stream, ptr %places, ptr null)
-  %n.next = add i64 %n, 1
-  br label %next
-out:
-  ret i32 %status
-}
-
 ; Whether a graph's addresses are these.
 define internal i1 @same_words(ptr %a, ptr %b, i64 %count) {
 entry:
@@ -532,7 +493,7 @@ entry:
   %count = call i64 @word(ptr %replay, i64 1)
   %table = call ptr @pointer(ptr %replay, i64 2)
   %launches = call ptr @pointer(ptr %replay, i64 4)
-  %set = call ptr @pointer(ptr %replay, i64 15)
+  %set = call ptr @pointer(ptr %replay, i64 14)
   %executable = call ptr @pointer(ptr %graph, i64 0)
   %nodes = call ptr @pointer(ptr %graph, i64 1)
   %have = call ptr @pointer(ptr %graph, i64 2)
@@ -585,11 +546,17 @@ define i64 @mlc_replay_start(ptr %replay, ptr %addresses) {
 entry:
   %popped = alloca ptr, align 8
   call void @patch(ptr %replay, ptr %addresses)
+  %launches = call i64 @word(ptr %replay, i64 3)
+  %nothing = icmp eq i64 %launches, 0
+  br i1 %nothing, label %done, label %find
+done:
+  ret i64 0
+find:
   %count = call i64 @word(ptr %replay, i64 5)
   %most = call i64 @word(ptr %replay, i64 6)
   %context = call ptr @pointer(ptr %replay, i64 10)
-  %push = call ptr @pointer(ptr %replay, i64 12)
-  %pop = call ptr @pointer(ptr %replay, i64 13)
+  %push = call ptr @pointer(ptr %replay, i64 11)
+  %pop = call ptr @pointer(ptr %replay, i64 12)
   %graph = call ptr @graph_with(ptr %replay, ptr %addresses)
   %unknown = icmp eq ptr %graph, null
   %short = icmp ult i64 %count, %most
@@ -605,12 +572,6 @@ refused:
   %entered.wide = zext i32 %entered to i64
   ret i64 %entered.wide
 choose:
-  %none = icmp eq i64 %most, 0
-  br i1 %none, label %each, label %graphs
-each:
-  %status.each = call i32 @launch_each(ptr %replay)
-  br label %leave
-graphs:
   br i1 %unknown, label %move, label %run
 move:
   %turn = call i64 @word(ptr %replay, i64 8)
@@ -625,14 +586,14 @@ move:
   %unmoved = icmp ne i32 %status.move, 0
   br i1 %unmoved, label %leave, label %run
 run:
-  %ready = phi ptr [ %graph, %graphs ], [ %chosen, %move ]
+  %ready = phi ptr [ %graph, %choose ], [ %chosen, %move ]
   %executable = call ptr @pointer(ptr %ready, i64 0)
   %stream = call ptr @pointer(ptr %replay, i64 9)
-  %start = call ptr @pointer(ptr %replay, i64 14)
+  %start = call ptr @pointer(ptr %replay, i64 13)
   %status.run = call i32 %start(ptr %executable, ptr %stream)
   br label %leave
 leave:
-  %code = phi i32 [ %status.each, %each ], [ %status.move, %move ], [ %status.run, %run ]
+  %code = phi i32 [ %status.move, %move ], [ %status.run, %run ]
   %left = call i32 %pop(ptr %popped)
   %code.wide = zext i32 %code to i64
   ret i64 %code.wide

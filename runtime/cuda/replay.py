@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 MOST_GRAPHS = 4
 """Of a call: a step that writes where another array was before comes back to the same addresses."""
 
-LEAST_NODES = 4
-"""Fewer kernels are started one by one."""
-
 _LAUNCH_WORDS = 9  # CUDA_KERNEL_NODE_PARAMS_v2. SOURCE: cuda.h 13.0
-_GRAPHS, _MOST, _WANTS_GRAPH = 5, 6, -1
+_GRAPHS, _WANTS_GRAPH = 5, -1
 
 
 class Words:
@@ -59,14 +56,12 @@ class Replay(Words):
         self._count = len(bases)
         patches, self._parameters = self._tables(launches, bases)
         self._graph_words = self.words([0] * (3 * MOST_GRAPHS))
-        most = MOST_GRAPHS if len(launches) >= LEAST_NODES else 0
         self._table = self.words(
             [
                 *(len(bases), len(patches) // 4, self.at(patches)),
                 *(len(launches), self._parameters),
-                *(0, most, ctypes.addressof(self._graph_words), 0),
-                *(stream, device.context, driver.launch_kernel),
-                *(driver.push_context, driver.pop_context),
+                *(0, MOST_GRAPHS, ctypes.addressof(self._graph_words), 0),
+                *(stream, device.context, driver.push_context, driver.pop_context),
                 *(driver.launch_graph, driver.set_node),
             ]
         )

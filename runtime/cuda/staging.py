@@ -47,7 +47,8 @@ class Staging:
                 buffer[offset : offset + array.nbytes] = array.reshape(-1).view("uint8")
             self._device.native.copy_in(block.pointer, buffer.ctypes.data, total, stream)
             self._device.native.record(self._read, stream)
-        return [block.pointer + offset for offset in offsets]
+        first = block.pointer
+        return [first + offset for offset in offsets]
 
     def _alone(self, array: Array, keep: list[Block], stream: int) -> int:
         block = self._device.pool.take(array.nbytes, stream)

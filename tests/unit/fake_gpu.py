@@ -45,9 +45,7 @@ class FakeDriver:
         self._allocations: dict[int, Any] = {}
         self._kept: list[Any] = []
         self._kernels: list[tuple[str, int]] = []
-        word, size, status = ctypes.c_void_p, ctypes.c_uint, ctypes.c_int
-        kernel = ctypes.PYFUNCTYPE(status, word, *[size] * 7, *[word] * 3)
-        self.launch_kernel = self._address(kernel, self._launch)
+        word, status = ctypes.c_void_p, ctypes.c_int
         self.push_context = self._address(ctypes.PYFUNCTYPE(status, word), self._push)
         self.pop_context = self._address(ctypes.PYFUNCTYPE(status, word), self._pop)
         self.launch_graph = self._address(ctypes.PYFUNCTYPE(status, word, word), self._start_graph)
@@ -58,11 +56,6 @@ class FakeDriver:
         return function_address(self._kept[-1])
 
     # what native code calls
-
-    def _launch(self, function: int, *x: Any) -> int:
-        self.launches.append(self._noted(function, x[:6], x[8]))
-        self.shared_bytes, self.streams = x[6], [*self.streams, x[7] or 0]
-        return self.status
 
     def _noted(self, function: int, sizes: Sequence[int], places: int) -> Launch:
         name, count = self._kernels[function - 1]
@@ -84,7 +77,8 @@ class FakeDriver:
         return self.status
 
     def _node(self, parameters: int) -> Launch:
-        sizes = (ctypes.c_uint32 * 6).from_address(parameters + 8)
+        sizes = (ctypes.c_uint32 * 7).from_address(parameters + 8)
+        self.shared_bytes = sizes[6]
         places = ctypes.c_uint64.from_address(parameters + 40).value
         return self._noted(ctypes.c_uint64.from_address(parameters).value, list(sizes), places)
 
