@@ -84,6 +84,7 @@ BOTH = (
     "block(n, 96), block(k, 64), pack(b, panels 16, team), block(m, 12, team),"
     " pack(a, panels 4), register(m 4, n 16), via(fma), prefetch(b, 2), grain(2048)"
 )
+OWN = "pack(b, panels 16), register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
 
 
 def relu_of_sum(x: Any, w: Any, bias: Any) -> Any:
@@ -123,6 +124,9 @@ CASES = {
     "rows by name": Case(product, (("M", 131), (131, 109)), BLOCKED),
     "depth by name": Case(product, ((61, "K"), ("K", 109)), WHOLE),
     "batch": Case(product, ((3, 61, 131), (3, 131, 109)), f"block(g, 1), {BLOCKED}"),
+    "batches whole": Case(product, ((7, 21, 131), (7, 131, 109)), f"block(g, 1, team), {OWN}"),
+    "one row": Case(product, ((1, 131), (131, 109)), IN_PLACE),
+    "one column": Case(product, ((61, 131), (131, 1)), IN_PLACE),
     "f64": Case(product, ((61, 131), (131, 109)), BLOCKED.replace(" 16", " 8"), dtype="f64"),
 }
 
