@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mlc
 from mlc import native
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget
@@ -43,6 +44,10 @@ def lhs_turned(a: Any, b: Any) -> Any:
 
 def product(a: Any, b: Any) -> Any:
     return a @ b
+
+
+def relu_of_sum(a: Any, b: Any, bias: Any) -> Any:
+    return np.maximum(a @ b + bias, 0)
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,7 @@ REFUSED = {
     "block(k, 6), pack(b, panels 16, group 4, i8)":
         "blocks of k have 6 elements; expected a multiple of 4",
     "pack(b, panels 16, group 4, u8)": "u8 does not hold the values of i8; expected a wider dtype",
-    "register(m 4, n 16), via(dot_u8s8)": "dot_u8s8 for i32, i32, i32",
+    "register(m 4, n 16), via(dot_u8s8)": "dot_u8s8 for i32, i8, i32",
 }  # fmt: skip
 
 
@@ -227,3 +232,50 @@ def test_sums_of_bytes_have_no_spills(tmp_path: Path) -> None:
     loop = lines[at[0] : at[-1]]
     assert not [line for line in loop if "%rsp" in line]
     assert sum("vpbroadcastd" in line for line in loop) >= 11
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The instruction that the compiler takes for a product of 256 on a machine."""
+
+    target: str
+    dtype: str
+    function: Callable[..., Any]
+    row: str
+    packs: tuple[str, ...]
+
+
+CHOSEN = [
+    Chosen("avx2", "i8", sums_of_integers, "madd_i16", ("b", "a")),
+    Chosen("amx", "i8", sums_of_integers, "amx_s8", ("b",)),
+    Chosen("neon", "i8", sums_of_integers, "dot_s8", ("b",)),
+    Chosen("avx2", "bf16", product, "fma", ("b", "a")),
+    Chosen("avx512", "f16", product, "fma", ("b", "a")),
+    Chosen("amx", "bf16", product, "amx_bf16", ("b",)),
+]
+
+
+@pytest.mark.parametrize("case", CHOSEN, ids=[f"{c.dtype} on {c.target}" for c in CHOSEN])
+def test_what_a_function_is_compiled_to(case: Chosen) -> None:
+    """Each machine's instruction; what is converted before the product goes."""
+    square = spec(256, 256, dtype=case.dtype)
+    tiles = planned(case.function, square, square, target=case.target).text("tiles")
+    assert f"via {case.row}" in tiles
+    assert tuple(re.findall(r"-> %packed_(\w) ", tiles)) == case.packs
+    assert ("mlc.convert" in tiles) == ("a" in case.packs)
+
+
+def test_products_of_narrow_dtypes_from_functions() -> None:
+    """Compiled for this machine: every layout, what surrounds products, what is not plain."""
+    rng = np.random.default_rng(3)
+    a, b = (_draw(rng, s, "i8") for s in ((70, 130), (130, 90)))
+    x, y = (_draw(rng, s, "bf16") for s in ((70, 130), (130, 90)))
+    bias = _draw(rng, (90,), "bf16")
+    run: Any = mlc.compile(sums_of_integers)
+    for left, right in ((a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b)):
+        np.testing.assert_array_equal(run(left, right), sums_of_integers(left, right))
+    relu: Any = mlc.compile(relu_of_sum)
+    exact = np.maximum(x.astype(np.float64) @ y.astype(np.float64) + bias.astype(np.float64), 0)
+    np.testing.assert_allclose(relu(x, y, bias).astype(np.float64), exact, rtol=0.02, atol=0.1)
+    p, q = (_draw(rng, s, "i8") for s in ((5, 40, 70), (5, 70, 50)))
+    np.testing.assert_array_equal(run(p, q), sums_of_integers(p, q))

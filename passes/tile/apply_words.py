@@ -26,7 +26,7 @@ from mlc.passes.tile.register import register
 SCHEDULE = "schedule"
 """Attribute of a kernel whose words are not applied yet."""
 
-_APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
+APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
     Block: block,
     Pack: pack,
     Register: register,
@@ -45,9 +45,9 @@ def apply_words(kernel: KernelOp) -> None:
     if not isinstance(schedule, ScheduleAttr):
         raise MlcError(f"tiles: schedule = {schedule}; expected #mlc.schedule<[…]>")
     for word in schedule.data.words:
-        applied = _APPLIED.get(type(word))
+        applied = APPLIED.get(type(word))
         if applied is None:
-            known = ", ".join(x.NAME for x in _APPLIED)
+            known = ", ".join(x.NAME for x in APPLIED)
             raise MlcError(f"tiles: {word} is not applied to tile programs; expected {known}")
         applied(kernel, word)
 

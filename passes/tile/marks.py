@@ -11,14 +11,26 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
 
 from mlc.dialects.errors import MlcError
+from mlc.dialects.target.intrinsics import INTRINSICS
 from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.types import ViewType, view_of
 from mlc.dialects.tile.words import Edge, Prefetch, Via
 from mlc.passes.tile.cut import axes_of, dot_of
+from mlc.passes.tile.panels import as_given, forget
 
 
 def via(kernel: KernelOp, word: Via) -> None:
-    """Names the intrinsic row."""
-    dot_of(kernel).properties["via"] = StringAttr(word.row)
+    """Names the intrinsic row; what widens a factor for nothing goes."""
+    dot = dot_of(kernel)
+    dot.properties["via"] = StringAttr(word.row)
+    rows = [row for row in INTRINSICS if row.name == word.row]
+    for k, view in enumerate((dot.lhs, dot.rhs)):
+        dtypes = {row.dtypes[k] for row in rows}
+        if isinstance(view.type, ViewType) and view.type.dtype.name not in dtypes:
+            given = as_given(view)
+            if view_of(given).dtype.name in dtypes:
+                dot.operands = [given if x is view else x for x in dot.operands]
+                forget(view)
 
 
 def prefetch(kernel: KernelOp, word: Prefetch) -> None:

@@ -17,14 +17,11 @@ panels are "(kc)(Jn) -> Jknc", and the product runs over groups k and places c i
 
 from __future__ import annotations
 
-from xdsl.ir import SSAValue
-
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.control import BarrierOp
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,
     Positions,
@@ -38,7 +35,7 @@ from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.types import view_of, view_type
 from mlc.dialects.tile.words import Pack
 from mlc.passes.tile.cut import dot_of, left_of
-from mlc.passes.tile.panels import PLACE, deepest, group_depth, in_dtype
+from mlc.passes.tile.panels import PLACE, deepest, forget, group_depth, in_dtype
 
 
 def pack(kernel: KernelOp, word: Pack) -> None:
@@ -85,19 +82,11 @@ def pack(kernel: KernelOp, word: Pack) -> None:
     packed = (panel, *(inside if c == axis else letter(c) for c in along))
     dot.operands = [alloc.result if k == which else x for k, x in enumerate(dot.operands)]
     dot.properties[("lhs_at", "rhs_at")[which]] = ExpressionsAttr(packed)
-    _forget(view)
+    forget(view)
 
 
 def _ceiling(width: Dim, panels: int) -> ExpressionsAttr:
     return ExpressionsAttr(((width + (panels - 1)) // panels,))
-
-
-def _forget(view: SSAValue) -> None:
-    """Takes away what was computed where it was read, and is read no more."""
-    op = view.owner
-    if isinstance(op, ElementsOp) and not op.result.uses:
-        op.detach()
-        op.erase()
 
 
 def _place(kernel: KernelOp, dot: DotOp, alloc: AllocOp, copy: CopyOp) -> None:

@@ -98,7 +98,7 @@ def in_dtype(dot: DotOp, view: SSAValue, word: Pack) -> SSAValue:
         return view
     if (have.name, wanted.name, word.operand) == ("i8", "u8", "a"):
         dot.properties["zero"] = IntegerAttr(SHIFT, i64)
-    elif not _holds(wanted, have):
+    elif not holds(wanted, have):
         raise MlcError(
             f"tiles: {word}: {wanted.name} does not hold the values of {have.name}; expected a"
             " wider dtype, or a in u8 for one of i8"
@@ -106,7 +106,7 @@ def in_dtype(dot: DotOp, view: SSAValue, word: Pack) -> SSAValue:
     return _converted(dot, view, have, wanted)
 
 
-def _holds(wide: DType, narrow: DType) -> bool:
+def holds(wide: DType, narrow: DType) -> bool:
     """Whether every value of a dtype is one of another."""
     return bool(np.can_cast(narrow.numpy, wide.numpy, "safe"))
 
@@ -117,13 +117,12 @@ def _narrow(dot: DotOp, view: SSAValue, wanted: DType) -> SSAValue:
     if not isinstance(op, ElementsOp):
         return view
     (last,) = (x.owner for x in yielded(op.body.block))
-    if not (isinstance(last, ConvertOp) and _holds(last.dtype, last.source)):
+    if not (isinstance(last, ConvertOp) and holds(last.dtype, last.source)):
         return view
-    if _holds(wanted, last.dtype):
+    if holds(wanted, last.dtype):
         return view
-    read = last.x.owner
-    if isinstance(read, ReadOp) and _reads_same_place(read, op):
-        return read.view
+    if as_given(view) is not view:
+        return as_given(view)
     body = op.body.clone()
     end = body.block.last_op
     assert end is not None
@@ -133,6 +132,24 @@ def _narrow(dot: DotOp, view: SSAValue, wanted: DType) -> SSAValue:
     copied.detach()
     copied.erase()
     return _added(dot, ElementsOp.of(view_type(last.source.ir, view_of(view).shape), body))
+
+
+def as_given(view: SSAValue) -> SSAValue:
+    """The view whose elements, at the same places, are only converted and keep their values."""
+    op = view.owner
+    if not isinstance(op, ElementsOp):
+        return view
+    (last,) = (x.owner for x in yielded(op.body.block))
+    read = last.x.owner if isinstance(last, ConvertOp) and holds(last.dtype, last.source) else None
+    return read.view if isinstance(read, ReadOp) and _reads_same_place(read, op) else view
+
+
+def forget(view: SSAValue) -> None:
+    """Takes away what was computed where it was read, and is read no more."""
+    op = view.owner
+    if isinstance(op, ElementsOp) and not op.result.uses:
+        op.detach()
+        op.erase()
 
 
 def _reads_same_place(read: ReadOp, op: ElementsOp) -> bool:
