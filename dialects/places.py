@@ -19,6 +19,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, WhileOp, yield_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.dialects.tile.kernel import CallOp
 
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""
@@ -49,6 +50,8 @@ class Places:
         """By kernel: what it reads, and what is read after it; in program order."""
         self.after: dict[KernelOp, frozenset[SSAValue]] = {}
         """By kernel: what is read after it, its own results included."""
+        self.calls: dict[CallOp, tuple[SSAValue, ...]] = {}
+        """As `live`, of calls of tile programs."""
         self.moving: set[SSAValue] = set()
         """Groups of which a value may lie in one of several slots."""
         self._parent: dict[SSAValue, SSAValue] = {}
@@ -56,7 +59,7 @@ class Places:
         block = function.body.block
         self._join(block)
         self._walk(block, ())
-        for op in self.live:
+        for op in (*self.live, *self.calls):
             for value, buffer in zip(op.outs, op.buffers or (), strict=False):
                 if len(buffer.data[1]) > 1:
                     self.moving.add(self.group(value))
@@ -111,6 +114,8 @@ class Places:
             live.update(dict.fromkeys(map(root_of, op.operands)))
             if isinstance(op, KernelOp):
                 self.live[op] = tuple(sorted(live, key=self._order.__getitem__))
+            elif isinstance(op, CallOp):
+                self.calls[op] = tuple(sorted(live, key=self._order.__getitem__))
         for argument in block.args:
             live.pop(argument, None)
         return live

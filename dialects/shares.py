@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.nest import nest_of, whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp, called
+from mlc.dialects.tile.words import grain_of
 
 TEAM = "mlc.team"
 """Function attribute: one team runs the whole body, and waits where ops say so."""
+LOADS = "mlc.loads"
+"""Attribute of a tile loop whose kernels are tile programs: what `loads_of_tiles` says of it."""
 WAIT = "mlc.wait"
 """Attribute of an op of such a function: workers wait before it, or before a condition is read."""
 
@@ -50,6 +53,9 @@ def is_dealt(kernel: KernelOp | CallOp) -> bool:
 
 def loads_of_tiles(op: TilesOp) -> Dim:
     """As `loads_of`, of all phases of a tile loop."""
+    known = op.attributes.get(LOADS)
+    if isinstance(known, DimsAttr):
+        return known.data[0]
     total = Dim.const(0)
     for kernel in op.walk():
         if not isinstance(kernel, KernelOp):
@@ -60,6 +66,7 @@ def loads_of_tiles(op: TilesOp) -> Dim:
         for loop in enclosing_tiles(kernel):
             for extent, step in zip(loop.extents, loop.steps, strict=True):
                 work = work * ((extent.substitute(bounds) + (step - 1)) // step)
-        if grain := _grain(kernel):
+        words = kernel.schedule.data.words if kernel.schedule is not None else ()
+        if grain := (grain_of(words) or 1) if words else _grain(kernel):
             total = total + work // grain
     return total

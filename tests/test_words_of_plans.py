@@ -16,9 +16,11 @@ from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import contraction_roles
 from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.compute import DotOp
-from mlc.dialects.tile.words import Block, Edge, Grain, Pack, Register, Via, Words
+from mlc.dialects.tile.words import Block, Edge, Grain, Pack, Register, Sums, Via, Words
 from mlc.executable import compile_module
+from mlc.frontend.containers import flatten
 from mlc.levels import Levels
 from mlc.pipeline import run_pipeline
 from mlc.runtime.interpret import interpret
@@ -26,7 +28,7 @@ from tests.plans import RUNNABLE, planned
 
 Array = np.ndarray[Any, Any]
 rng = np.random.default_rng(7)
-WAYS = ("in place", "packed", "both packed")
+WAYS = ("in place", "packed", "both packed", "sums in scratch")
 ENDS: dict[str, Words] = {
     "i32": (Register(4, 16), Via("mul_add")),
     "c64": (Register(2, 4), Via("fma")),
@@ -85,6 +87,19 @@ def two_results(x: Any, w: Any) -> Any:
     return np.tanh(y), y
 
 
+def attention(q: Any, k: Any, v: Any) -> Any:
+    scores = np.einsum("hqd,hkd->hqk", q, k) * 0.125
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.einsum("hqk,hkd->hqd", weights / weights.sum(axis=-1, keepdims=True), v)
+
+
+def recurrent(h: Any, weights: Any) -> Any:
+    def step(h: Any, w: Any) -> Any:
+        return np.tanh(h @ w), h
+
+    return mlc.scan(step, h, weights)
+
+
 def einsum(letters: str) -> Callable[..., Any]:
     def found(a: Any, b: Any) -> Any:
         return np.einsum(letters, a, b)
@@ -109,6 +124,7 @@ PROGRAMS = {
     "whole numbers": Program(product, ((23, 24), (24, 40)), dtype="i32"),
     "complex numbers": Program(product, ((23, 24), (24, 40)), dtype="c64"),
     "halves": Program(relu_of_product, ((23, 24), (24, 40)), dtype="f16"),
+    "loop": Program(recurrent, ((23, 40), (5, 40, 40))),
     "two results": Program(two_results, ((23, 24), (24, 40))),
 }
 
@@ -133,7 +149,7 @@ def levels_of(name: str) -> Levels:
     return planned(program.function, *specs, target=RUNNABLE)
 
 
-def words_of(way: str, dtype: str, *, batches: bool) -> Words:
+def words_of(way: str, dtype: str, *, batches: bool, alone: bool = False) -> Words:
     """One of each kind of word that a way needs."""
     end = ENDS.get(dtype, END)
     tile = next(word for word in end if isinstance(word, Register))
@@ -142,8 +158,12 @@ def words_of(way: str, dtype: str, *, batches: bool) -> Words:
         "in place": (rows,),
         "packed": (Pack("b", tile.n, team=True), rows),
         "both packed": (Pack("b", tile.n, team=True), rows, Pack("a", tile.m)),
+        "sums in scratch": (Sums("scratch"), Block("k", 8), Pack("b", tile.n, team=True), rows),
     }
-    return (*([Block("g", 1)] if batches else []), *ways[way], *end, *LAST)
+    found = (*([Block("g", 1)] if batches else []), *ways[way], *end, *LAST)
+    if not alone:
+        return found
+    return tuple(replace(x, team=False) if isinstance(x, Block | Pack) else x for x in found)
 
 
 def with_words(name: str, way: str) -> ModuleOp:
@@ -175,10 +195,58 @@ def test_tile_programs_mean_what_the_plan_means(name: str, way: str) -> None:
     for threads in (1, 2):
         options = replace(levels.options, threads=threads)
         run = compile_module(module.clone(), levels.signature, options)
-        results: Any = run(*arguments)
-        found.append([*results] if isinstance(results, tuple) else [results])
+        found.append([np.asarray(x) for x in flatten(run(*arguments))[0]])
     for results in found:
         for result, wanted in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-3)
     for one, other in zip(*found[1:], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_results_lie_in_several_slots() -> None:
+    """The result of a loop's contraction, as the tests above have it, lies where there is room."""
+    ((kernel, _),) = contractions(levels_of("loop").plan())
+    assert kernel.buffers is not None
+    assert len(kernel.buffers.data[0].data[1]) > 1
+
+
+@pytest.mark.parametrize("way", ["in place", "both packed"])
+def test_phases_of_tile_loops_have_words(way: str) -> None:
+    """Compiled for one thread and two; by the interpreter as they are before any word."""
+    arguments = [rng.integers(-3, 4, (2, 300, 32)).astype(np.float32) for _ in range(3)]
+    levels = planned(attention, *arguments, target=RUNNABLE)
+    expected = interpret(levels.plan(), arguments)
+    found: list[list[Array]] = []
+    for wholly in (False, True):
+        module = levels.plan().clone()
+        for kernel, _ in contractions(module):
+            assert is_phase(kernel)
+            cuts = words_of(way, "f32", batches=True, alone=True)
+            words = (Block("n", 64), *cuts) if wholly else (Grain(64),)
+            kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
+        if not wholly:
+            found.append(interpret(run_pipeline(module, levels.options, until="tiles"), arguments))
+            continue
+        for threads in (1, 2):
+            options = replace(levels.options, threads=threads)
+            run = compile_module(module.clone(), levels.signature, options)
+            found.append([np.asarray(run(*arguments))])
+    for results in found:
+        np.testing.assert_allclose(results[0], expected[0], rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(found[1][0], found[2][0])
+
+
+def test_strict_sums_are_the_same_however_they_are_cut() -> None:
+    """Sums of a block begin with those of the block before: one sum, in order."""
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((23, 70), (70, 40)))
+    levels = planned(product, a, b, target=RUNNABLE, numerics="strict")
+    (expected,) = interpret(levels.plan(), [a, b])
+    for place in ((), (Sums("scratch"),)):
+        module = levels.plan().clone()
+        ((kernel, _),) = contractions(module)
+        words = (*place, Block("k", 16), *words_of("packed", "i32", batches=False))
+        kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
+        tiles = run_pipeline(module.clone(), levels.options, until="tiles")
+        np.testing.assert_array_equal(interpret(tiles, [a, b], workers=3)[0], expected)
+        run = compile_module(module, levels.signature, levels.options)
+        np.testing.assert_array_equal(run(a, b), expected)

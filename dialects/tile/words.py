@@ -217,12 +217,20 @@ class Grain(Word):
 Words = tuple[Word, ...]
 
 
-def shared_by(words: Words) -> int | None:
-    """The points of the iteration space for each worker; None where workers share nothing."""
-    teams = (x for x in words if isinstance(x, Split) or (isinstance(x, Block) and x.team))
-    if next(teams, None) is None:
-        return None
+def is_shared(words: Words) -> bool:
+    """Whether workers share what the kernel does."""
+    return any(isinstance(x, Split) or (isinstance(x, Block | Pack) and x.team) for x in words)
+
+
+def grain_of(words: Words) -> int | None:
+    """The points of the iteration space for each worker, where that is said."""
     return next((max(word.elements, 1) for word in words if isinstance(word, Grain)), None)
+
+
+def shared_by(words: Words) -> int | None:
+    """As `grain_of`; None where workers share nothing."""
+    teams = (x for x in words if isinstance(x, Split) or (isinstance(x, Block) and x.team))
+    return None if next(teams, None) is None else grain_of(words)
 
 
 WORDS: dict[str, type[Word]] = {

@@ -120,7 +120,7 @@ class ControlLowering(ABC):
         slot: Index = numbers[-1]
         offset = slots[numbers[-1]]
         taken: list[Index] = []
-        if len(numbers) > 1 and isinstance(op, KernelOp):
+        if len(numbers) > 1:
             taken = self._taken(op, k)
         for number in reversed(numbers[:-1]):
             free: SSAValue | bool = True
@@ -130,11 +130,12 @@ class ControlLowering(ABC):
             offset = self.b.choose(free, slots[number], offset)
         return Home(self._arena(offset, result.type), slot=slot)
 
-    def _taken(self, op: KernelOp, k: int) -> list[Index]:
+    def _taken(self, op: KernelOp | CallOp, k: int) -> list[Index]:
         """The slots of the result's group in which live values lie."""
         places = self.places
         group = places.group(op.outs[k])
-        live = [x for x in places.live[op] if places.group(x) is group]
+        alive = places.live[op] if isinstance(op, KernelOp) else places.calls[op]
+        live = [x for x in alive if places.group(x) is group]
         written = [x for x in op.outs[:k] if places.group(x) is group]
         found = [self.homes[x].slot for x in (*live, *written)]
         return [slot for slot in dict.fromkeys(found) if slot != OUTSIDE]

@@ -399,7 +399,8 @@ class EntryLowering(TilesLowering):
         """The function of a tile program."""
         from mlc.lowering.tiles.kernel import lower_called
 
-        return lower_called(op, self.symbols, self.module, self.kernels)
+        names = [*self.symbols, *bounds_of(op)]
+        return lower_called(op, names, self.module, self.kernels)
 
     def _strides(self, op: KernelOp) -> Strides:
         """Which of the kernel's buffers are not row-major."""

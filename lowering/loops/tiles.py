@@ -37,6 +37,7 @@ from mlc.lowering.loops.control import ControlLowering, Home, Thread
 from mlc.lowering.loops.element import Lanes
 
 ALIGNMENT = 64  # bytes; a cache line
+VECTOR = 64  # bytes; the widest of any machine
 
 
 class TilesLowering(ControlLowering):
@@ -68,7 +69,7 @@ class TilesLowering(ControlLowering):
         if not loops:
             return total
         self.private_slots, self.private_scratch = self._slots("mlc.private")
-        phases = [k for op in loops for k in op.walk() if isinstance(k, KernelOp)]
+        phases = [k for op in loops for k in op.walk() if isinstance(k, KernelOp | CallOp)]
         self.private_bytes = b.add(self.private_scratch, self._most_scratch(phases))
         self.private_at = total
         self.partials_at = b.add(total, b.mul(self.private_bytes, self._available()))
@@ -318,6 +319,8 @@ class TilesLowering(ControlLowering):
         b, count = self.b, self.b.dim(product(shape_of(kind)))
         schedules = [k.schedule for k in op.walk() if isinstance(k, KernelOp)]
         lanes = max((s.data.lanes for s in schedules if s is not None), default=1)
+        if any(isinstance(k, CallOp) for k in op.walk()):  # whose vectors nothing here says
+            lanes = max(lanes, VECTOR // dtype_of(as_tensor(kind).element_type).bytes)
         end = b.mul(b.div(count, lanes), lanes)
 
         def some(i: Index, mask: SSAValue | None = None) -> None:

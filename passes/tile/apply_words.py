@@ -16,12 +16,13 @@ from xdsl.passes import ModulePass
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import ScheduleAttr
 from mlc.dialects.tile.kernel import KernelOp
-from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Prefetch, Register, Via, Word
+from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Prefetch, Register, Sums, Via, Word
 from mlc.passes.tile.block import block
 from mlc.passes.tile.epilogue import epilogue
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
+from mlc.passes.tile.sums import SUMS, sums
 
 SCHEDULE = "schedule"
 """Attribute of a kernel whose words are not applied yet."""
@@ -34,6 +35,7 @@ APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
     Prefetch: prefetch,
     Edge: edge,
     Epilogue: epilogue,
+    Sums: sums,
 }
 
 
@@ -50,6 +52,7 @@ def apply_words(kernel: KernelOp) -> None:
             known = ", ".join(x.NAME for x in APPLIED)
             raise MlcError(f"tiles: {word} is not applied to tile programs; expected {known}")
         applied(kernel, word)
+    kernel.attributes.pop(SUMS, None)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mlc.dialects.tile.control import Deal
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block
 from mlc.passes.tile.cut import Cut, axes_of, cut, dot_of, loop_of, size_of
-from mlc.passes.tile.sums import wait_in_result
+from mlc.passes.tile.sums import wait
 
 
 def block(kernel: KernelOp, word: Block) -> None:
@@ -41,4 +41,4 @@ def block(kernel: KernelOp, word: Block) -> None:
             f" block of {' or '.join(dot.summed)}"
         )
     loop, dot = cut(dot, Cut(word.axis, word.step, once=size.constant is None))
-    wait_in_result(kernel, dot, loop, word)
+    wait(kernel, dot, loop, word)

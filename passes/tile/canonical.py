@@ -28,6 +28,7 @@ from mlc.dialects.tile.types import FragType, Layout, view_type
 from mlc.dialects.tile.words import Via, Words, shared_by
 from mlc.passes.tile.axes import Axes, apart, joined, source
 from mlc.passes.tile.elements import ElementRegion, Memory, Place
+from mlc.passes.tile.sums import OVER
 
 
 def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Layout]) -> KernelOp:
@@ -49,6 +50,8 @@ def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Lay
     grain = shared_by(words)
     work = None if grain is None else product(op.sizes().values())
     program = KernelOp.of(name, Region(memory.block), len(kernel.outs), work, grain or 1)
+    if any(number >= 0 for number in kernel.shared_inputs):
+        program.attributes[OVER] = kernel.properties["over"]
     program.location = kernel.location
     return program
 

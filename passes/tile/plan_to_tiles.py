@@ -10,20 +10,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.dims import DimsAttr
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.program import entry_function
-from mlc.dialects.tensor.tiles import is_phase
+from mlc.dialects.shares import LOADS, loads_of_tiles
+from mlc.dialects.tensor.tiles import enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.dialects.tile.types import Layout
-from mlc.dialects.tile.words import Grain
+from mlc.dialects.tile.words import Grain, Words, is_shared, spell
 from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
+from mlc.passes.tile.layouts import layouts_of
 
 
 def has_words(module: ModuleOp) -> bool:
@@ -47,8 +50,11 @@ class PlanToTilesPass(ModulePass):
         function = entry_function(op)
         known: dict[str, TileKernel] = {}
         for kernel, schedule in list(_kernels(op)):
-            _check(kernel)
-            layouts = _layouts(kernel)
+            _check(kernel, schedule.data.words)
+            for loop in enclosing_tiles(kernel):
+                if LOADS not in loop.attributes and loop.spreads:  # by its kernels, while they are
+                    loop.attributes[LOADS] = DimsAttr((loads_of_tiles(loop),))
+            layouts = layouts_of(kernel)
             key = _structure(kernel, layouts)
             name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
             if name not in known:
@@ -60,7 +66,7 @@ class PlanToTilesPass(ModulePass):
 def program_of(kernel: KernelOp) -> TileKernel:
     """The finished program of a kernel with words, of which nothing is kept."""
     assert kernel.schedule is not None
-    layouts = _layouts(kernel)
+    layouts = layouts_of(kernel)
     program = _program(kernel, kernel.schedule, kernel.template.data, layouts)
     apply_words(program)
     return program
@@ -77,33 +83,19 @@ def _program(
     return program
 
 
-def _check(kernel: KernelOp) -> None:
+def _check(kernel: KernelOp, words: Words) -> None:
     """MlcError for a kernel whose place in the program its call would not keep."""
-    if is_phase(kernel):
-        raise MlcError("plan to tiles: a kernel in a tile loop has words; expected numbers there")
+    if is_phase(kernel) and is_shared(words):
+        raise MlcError(
+            f"plan to tiles: {spell(words)} in a tile loop, whose trips workers share; expected no"
+            " team"
+        )
     for buffer in kernel.buffers or ():
-        place, numbers = buffer.data
-        if place == "input" or len(numbers) > 1:
+        if buffer.data[0] == "input":
             raise MlcError(
-                f"plan to tiles: a kernel with words writes to {buffer}; expected one slot of the"
-                " arena, or a result"
+                f"plan to tiles: a kernel with words writes to {buffer}; expected the arena, a"
+                " result or a tile of one"
             )
-
-
-def _layouts(kernel: KernelOp) -> list[Layout]:
-    """How arguments lie, then results."""
-    results: list[Layout] = [""] * len(kernel.outs)
-    return [*map(_layout, kernel.inputs), *results]
-
-
-def _layout(value: SSAValue) -> Layout:
-    """How an argument of the entry may lie."""
-    if not isinstance(value, BlockArgument):
-        return ""
-    function = value.owner.parent_op()
-    marks = getattr(function, "arg_attrs", None)
-    general = marks is not None and marks.data[value.index].data.get("mlc.layout")
-    return "strided" if general == StringAttr("general") else ""
 
 
 def _structure(kernel: KernelOp, layouts: list[Layout]) -> str:

@@ -164,6 +164,36 @@ mlc_tile.kernel @narrow(%x: !mlc_tile.view<8x8xbf16>) -> (%y: !mlc_tile.view<8x8
 
 // -----
 
+// The result lies where c does, which is read after the sums: these wait elsewhere.
+// CHECK:       mlc_tile.kernel @scratch
+// CHECK-NEXT:    %sums = mlc_tile.alloc team : !mlc_tile.view<8x8xf32>
+// CHECK-NEXT:    mlc_tile.for %k in 32 step 16 {
+// CHECK:           mlc_tile.if first(%k)
+// CHECK:             mlc_tile.load %sums[%m + m, %n + n] as "mn"
+// CHECK:           mlc_tile.if last(%k) {
+// CHECK:             mlc_tile.store %t, %y[%m + m, %n + n] as "mn"
+// CHECK-NEXT:      } else {
+// CHECK-NEXT:        mlc_tile.store %{{.*}}, %sums[%m + m, %n + n] as "mn"
+mlc_tile.kernel @scratch(%a: !mlc_tile.view<8x32xf32>, %b: !mlc_tile.view<32x8xf32>, %c: !mlc_tile.view<8x8xf32>) -> (%y: !mlc_tile.view<8x8xf32>) attributes {over = [2], schedule = #mlc.schedule<[sums(scratch), block(k, 16), register(m 4, n 8)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 32) : !mlc_tile.frag<8x8xf32>
+  %t = mlc_tile.map(%e = %s) at(%m, %n) -> (!mlc_tile.frag<8x8xf32>) {
+    %d = mlc_tile.read %c[%m, %n] : tensor<f32>
+    %v = mlc.add %e, %d : tensor<f32>
+    mlc_tile.yield %v : tensor<f32>
+  }
+  mlc_tile.store %t, %y[m, n] as "mn"
+}
+
+// -----
+
+// CHECK: tiles: block(k, 16): sums wait in the result, which lies where over reads what it needs after them; expected sums(scratch) before
+mlc_tile.kernel @over(%a: !mlc_tile.view<8x32xf32>, %b: !mlc_tile.view<32x8xf32>) -> (%y: !mlc_tile.view<8x8xf32>) attributes {over = [0], schedule = #mlc.schedule<[block(k, 16)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 32) : !mlc_tile.frag<8x8xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// -----
+
 // CHECK: tiles: pack(b, panels 8): the factor has the axes g, k, n; expected n and k alone: block the others first
 mlc_tile.kernel @batch(%x: !mlc_tile.view<2x8x8xf32>) -> (%y: !mlc_tile.view<2x8x8xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 8)]>} {
   %s = mlc_tile.dot "gmk,gkn->gmn" %x[g, m, k], %x[g, k, n] over (k 8) : !mlc_tile.frag<2x8x8xf32>
