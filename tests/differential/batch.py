@@ -26,6 +26,7 @@ from mlc.passes import wellformed
 from mlc.passes.dominance import verify_dominance
 from mlc.passes.plan.form_kernels import FormKernelsPass
 from mlc.passes.plan.form_tiles import FormTilesPass
+from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.tensor.dce import DcePass
 from mlc.runtime.interpret import interpret
 from tests.differential.elementwise import elementary_op
@@ -224,6 +225,8 @@ def check(batch: Batch, way: Way) -> str:
                 chosen = FormKernelsPass(fusion="none")
             if isinstance(chosen, FormTilesPass) and way.tile:
                 chosen = FormTilesPass(tile=way.tile)
+            if way.parallel and isinstance(chosen, PlaceBarriersPass):
+                _cut_finely(module)  # who shares work decides who waits
             chosen.apply(Context(), module)
             if isinstance(chosen, FormTilesPass):
                 batch.loops = tile_loops(module)
@@ -236,8 +239,6 @@ def check(batch: Batch, way: Way) -> str:
                 return fault
     if wrong := [message for _, message in wellformed.faults(module)]:
         return f"the plan: {wrong[0]}"
-    if way.parallel:
-        _cut_finely(module)
     threads = 2 if way.parallel else 1
     call = compile_plan(module, signature, opt_level=way.opt_level, thread_count=threads)
     for run in (*range(RUNS), 0):  # the first sizes again, after others
