@@ -106,7 +106,8 @@ def why_not(best: Candidate, other: Candidate) -> str:
     if other.seconds <= best.seconds * 1.001:
         return "as fast as the first"
     parts = (
-        ("arithmetic and loads", "core_s"), ("reads", "wait_s"), ("writes of sums", "write_s"),
+        ("arithmetic and loads", "core_s"), ("reads", "wait_s"),
+        ("lines of rows that lie apart", "line_s"), ("writes of sums", "write_s"),
         ("copies", "pack_s"), ("starts and barriers", "start_s"),
     )  # fmt: skip
     more = [

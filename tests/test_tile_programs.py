@@ -269,6 +269,30 @@ def test_one_team_runs_programs_and_kernels(words: str, tmp_path: Path) -> None:
             np.testing.assert_array_equal(a, b)
 
 
+def powers(x: Any, w: Any) -> Any:
+    def step(_: Any, x: Any) -> Any:
+        return np.maximum(x @ w, 0.0)
+
+    return mlc.fori_loop(0, 5, step, x)
+
+
+def test_programs_write_where_no_live_value_lies(tmp_path: Path) -> None:
+    """What a program makes for the next trip of a loop goes into a slot that is free then."""
+    shapes = ((61, 61), (61, 61))
+    text = text_of(Case(powers, shapes, ""))
+    assert "#mlc.buffer<arena 0, 1>" in text
+    text = with_words(text, "pack(b, panels 16, team), block(m, 12, team), register(m 4, n 16),"
+                      " via(fma), edge(m, clamp), grain(2048)")  # fmt: skip
+    x, w = (normal(*shape) / 8 for shape in shapes)
+    expected = x
+    for _ in range(5):
+        expected = np.maximum(expected @ w, 0.0)
+    for threads in (1, 3):
+        exe = built(text, tmp_path, threads)
+        assert "mlc_tile.call" in exe.levels.text("tiles")
+        np.testing.assert_allclose(cast("Any", exe(x, w)), expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("words", "regions"),
     [(IN_PLACE, 1), (IN_PLACE.replace(", team", ""), 0), (f"{IN_PLACE[:-1]}000)", 0)],

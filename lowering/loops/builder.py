@@ -34,6 +34,8 @@ from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
 
 _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 """Pure, and yet not to be computed where it was not asked for."""
+_PLACES = (arith.MinSIOp, arith.AddiOp)
+"""What clamps a place: LLVM leaves it in a loop of which few registers are left."""
 
 NO_FAST_MATH = arith.FastMathFlagsAttr("none")
 EITHER_ZERO = arith.FastMathFlagsAttr([FastMathFlag.NO_SIGNED_ZEROS])
@@ -140,15 +142,17 @@ class LoopBuilder(IndexBuilder):
 
     def _hoist(self, body: Block) -> None:
         """
-        Moves what a loop reads in one place in every trip in front of it, with what is computed
-        from that alone. The place exists without a trip too: outer loops have reached it.
+        Moves places that do not change in front of a loop, what it reads in one place in every trip
+        and what is computed from that alone. The place exists without a trip too: outer loops have
+        reached it.
         """
         moved: set[SSAValue] = set()
         for op in list(body.ops):
             if isinstance(op, memref.LoadOp):
                 may = op.memref in self.unchanging
             else:
-                may = not moved.isdisjoint(op.operands) and op.has_trait(Pure)
+                place = isinstance(op, _PLACES) and op.results[0].type == INDEX
+                may = place or (not moved.isdisjoint(op.operands) and op.has_trait(Pure))
                 may = may and not isinstance(op, _UNSAFE)
             if may and not any(_is_of(x, body) for x in op.operands):
                 op.detach()

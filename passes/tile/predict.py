@@ -1,9 +1,9 @@
 """
 What a list of words moves and takes, for a product of known sizes on a CPU: values in, values out.
 
-Seconds are writes + max(reads, arithmetic and the part of reads that it does not hide) + copies +
-starts, per worker. Reads of a level are what `loads.py` counts into the level above and not into
-the level itself.
+Seconds are writes + max(reads, arithmetic and the part of reads that it does not hide) + lines that
+no stream brings + copies + starts, per worker. Reads of a level are what `loads.py` counts into the
+level above and not into the level itself.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, gcd, log2, prod
+from math import ceil, gcd, inf, log2, prod
 from typing import Literal, TypeVar
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
+from mlc.passes.cost import first_access_s
 from mlc.passes.tile.loads import AXES, Nest
 
 _W = TypeVar("_W", bound=Word)
@@ -83,6 +84,7 @@ class Prediction:
     """Read by one worker from level 1, 2, 3 and memory, copies apart."""
     core_s: float
     read_s: float
+    line_s: float
     write_s: float
     pack_s: float
     start_s: float
@@ -96,7 +98,8 @@ class Prediction:
     @property
     def seconds(self) -> float:
         """Of the call."""
-        return self.core_s + self.wait_s + self.write_s + self.pack_s + self.start_s
+        shown = self.core_s + self.wait_s + self.line_s + self.write_s
+        return shown + self.pack_s + self.start_s
 
 
 @lru_cache(maxsize=4096)
@@ -202,6 +205,7 @@ class _Walk:
             bytes=(round(steps * loads * self.load_bytes()), *read),
             core_s=core,
             read_s=read_s,
+            line_s=self.lines(),
             write_s=self.writes() + self.added(),
             pack_s=sum(self.packing(word) for word in self.words if isinstance(word, Pack)),
             start_s=self.starts(),
@@ -256,10 +260,18 @@ class _Walk:
             whole = self.nest.touched[operand][0] * self.item[operand]
             if operand == "c":
                 moved -= whole  # the first block writes
-            if self.footprints[0] <= capacity or (operand in self.packed and whole <= capacity):
+            if self.footprints[0] <= capacity or self.copied(operand) <= capacity:
                 moved = 0  # it lies there already: from the call before, or from the copy
             found.append(moved * self.waste(operand))
         return found
+
+    def copied(self, operand: str) -> float:
+        """Bytes of an operand's copy, which lies in the nearest level; else no end."""
+        for k, word in enumerate(self.words):
+            if isinstance(word, Pack) and word.operand == operand:
+                return self.nest.touched[operand][self.depth(k)] * self.item[operand]
+        whole = self.nest.touched[operand][0] * self.item[operand]
+        return whole if operand in self.packed else inf
 
     def waste(self, operand: str) -> float:
         """Bytes of the lines that a register tile touches, to those it uses."""
@@ -293,6 +305,23 @@ class _Walk:
         if "b" in self.packed or self.problem.b_unit != "n" or depth <= PAGES or not apart:
             return 0.0
         return self.tiles() * depth * PAGE_CYCLES / self.target.clock_hz
+
+    def lines(self) -> float:
+        """
+        Seconds of waiting for lines that no stream brings: those of factors in place of which a
+        register tile reads less than half a page of a row, and the next row lies on another page.
+        """
+        problem, target, seconds = self.problem, self.target, 0.0
+        sizes = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
+        along = {"m": self.tile.m, "n": self.tile.n}
+        along["k"] = round(self.nest.loops[-1].trips * self.row.shape[2])
+        for x, unit in (("a", problem.a_unit), ("b", problem.b_unit)):
+            row, run = sizes[unit] * self.item[x], along[unit] * self.item[x]
+            if x not in self.packed and run < target.page_bytes // 2 <= row:
+                whole = prod(sizes[axis] for axis in problem.axes[x]) * self.item[x]
+                lines = self.into(x)[1] / target.cache_line_bytes
+                seconds += lines * first_access_s(whole, target)
+        return seconds
 
     def writes(self) -> float:
         """Seconds of the sums on their way out, once for each block of the summed axis."""

@@ -92,7 +92,8 @@ def test_routes_by_size() -> None:
     assert best(PROBLEMS["tiny"], "avx512").route == "tiny"
     assert best(PROBLEMS["square"], "avx512").route == "blocked"
     assert best(PROBLEMS["tall"], "avx512").route == "panel"
-    assert best(PROBLEMS["few rows"], "avx512").route == "skinny"
+    assert best(Problem(m=4, n=512, k=512), "avx512").route == "skinny"
+    assert best(PROBLEMS["few rows"], "avx512").route == "blocked"  # b comes from level 3
     assert best(PROBLEMS["batched"], "avx512").route in ("batched", "panel")
     assert best(PROBLEMS["transposed"], "avx512").route == "blocked"
 
@@ -401,9 +402,10 @@ def test_why_a_schedule_is_slower_names_what_it_does_more() -> None:
         return Candidate("blocked", words, predict(problem, words, machine))
 
     end = (Register(6, 64), Via("fma"))
-    first = candidate(Block("k", 128), Pack("b", 64), *end)
-    packed = candidate(Block("k", 128), Pack("b", 64), Block("m", 252), Pack("a", 6), *end)
-    narrow = candidate(Block("k", 128), Pack("b", 16), Register(6, 16), Via("fma"))
+    first = candidate(Block("k", 512), Pack("b", 64), *end)
+    outer = (Block("n", 128), Block("k", 512))  # a is packed for each block of columns
+    packed = candidate(*outer, Pack("b", 64), Block("m", 252), Pack("a", 6), *end)
+    narrow = candidate(Block("k", 512), Pack("b", 16), Register(6, 16), Via("fma"))
     assert "slower: copies" in why_not(first, packed)
     assert "slower: arithmetic and loads" in why_not(first, narrow)
     assert why_not(first, first) == "as fast as the first"
