@@ -53,14 +53,19 @@ def words_of_narrow(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Word
         return None
     waits = list(kernel.yielded.values) == [op.results[0]] and op.summand() is op.dtype
     lies = in_memory(op.operands[1 if roles.swapped else 0])
-    for candidate in choose_schedule(problem, target):
-        words = candidate.words
+    # whole depths first: narrow panels are small, and no sums wait in memory
+    for words in sorted((c.words for c in choose_schedule(problem, target)), key=_cuts_depth):
         packs = any(isinstance(word, Pack) and word.operand == "a" for word in words)
         if (packs or lies) and all(_is_applied(word, waits) for word in words):
             row = row_of(problem, words, target)
             macs = row.macs_per_cycle(target) * target.clock_hz * grain_s
             return (*(_in_dtype(word, row) for word in words), Grain(int(macs)))
     return None
+
+
+def _cuts_depth(words: Words) -> bool:
+    """Whether sums wait for blocks of the summed axis."""
+    return any(isinstance(word, Block) and word.axis == "k" for word in words)
 
 
 def _is_applied(word: Word, waits: bool) -> bool:
