@@ -151,7 +151,7 @@ _TYPES: dict[str, type] = {
     for kind in (
         *(Artifact, Code, MemoryPlan, Site, EntrySignature, ArgSpec, ResultSpec, LaunchPlan),
         *(launch.Compute, launch.Reserve, launch.Launch, launch.ReadNumber, launch.WriteNumber),
-        *(launch.Fail, launch.Library, launch.Branch, launch.Loop, launch.While),
+        *(launch.Fail, launch.Library, launch.Branch, launch.Loop, launch.While, launch.TensorMap),
     )
 }
 _KIND, _IMAGE, _DIM = "$kind", "$image", "$dim"  # no field has such a name

@@ -218,6 +218,8 @@ BACKENDS = (
             Stage(
                 "tiles",
                 (
+                    Step("mlc-plan-to-tiles", "schedules that are words are for tile programs"),
+                    Step("mlc-apply-words", "which slots there are, the words say"),
                     Step("mlc-place-slots", "rings and slots of all programs are known"),
                     Step("mlc-insert-fences", "what is stored where, and copied, stays from here"),
                 ),

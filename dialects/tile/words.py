@@ -214,6 +214,43 @@ class Grain(Word):
     elements: int = _number(least=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Tile(Word):
+    """On a GPU: what a block of threads computes of the result, and summed elements of a step."""
+
+    NAME = "tile"
+    m: int = _named()
+    n: int = _named()
+    k: int = _named()
+
+
+@dataclass(frozen=True, slots=True)
+class Stages(Word):
+    """Steps of factors that a block's ring holds."""
+
+    NAME = "stages"
+    depth: int = _number(least=2, most=64)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles(Word):
+    """Warps that copy, groups of warps that multiply, and registers of a thread of each."""
+
+    NAME = "roles"
+    producer: int = _named(most=4)
+    consumer: int = _named(most=4)
+    fill: int = _named(most=256, default=40)
+    sums: int = _named(most=256, default=232)
+
+
+@dataclass(frozen=True, slots=True)
+class Raster(Word):
+    """Rows of tiles that blocks take together before they go on to others."""
+
+    NAME = "raster"
+    rows: int = _number(most=65536)
+
+
 Words = tuple[Word, ...]
 
 
@@ -237,7 +274,7 @@ WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
         Block, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Inline, Vector,
-        Unroll, Grain,
+        Unroll, Grain, Tile, Stages, Roles, Raster,
     )
 }  # fmt: skip
 """Every word by its name."""

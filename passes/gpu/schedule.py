@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
@@ -12,6 +13,7 @@ from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.passes.gpu.block import choose_block
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
@@ -38,7 +40,7 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
     if isinstance(nest.reduction, ContractOp):
         tiled = choose_tile(nest.reduction)
         if tiled is not None:
-            return tiled
+            return replace(tiled, words=choose_block(kernel, nest.reduction, target))
     return _reduction(nest, lanes, target)
 
 

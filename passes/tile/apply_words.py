@@ -16,8 +16,20 @@ from xdsl.passes import ModulePass
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import ScheduleAttr
 from mlc.dialects.tile.kernel import KernelOp
-from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Prefetch, Register, Sums, Via, Word
+from mlc.dialects.tile.words import (
+    Block,
+    Edge,
+    Epilogue,
+    Pack,
+    Prefetch,
+    Register,
+    Sums,
+    Tile,
+    Via,
+    Word,
+)
 from mlc.passes.tile.block import block
+from mlc.passes.tile.blocks import form_blocks
 from mlc.passes.tile.epilogue import epilogue
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
@@ -46,7 +58,11 @@ def apply_words(kernel: KernelOp) -> None:
         return
     if not isinstance(schedule, ScheduleAttr):
         raise MlcError(f"tiles: schedule = {schedule}; expected #mlc.schedule<[…]>")
-    for word in schedule.data.words:
+    words = schedule.data.words
+    if any(isinstance(word, Tile) for word in words):
+        form_blocks(kernel, words)
+        return
+    for word in words:
         applied = APPLIED.get(type(word))
         if applied is None:
             known = ", ".join(x.NAME for x in APPLIED)

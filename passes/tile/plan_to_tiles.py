@@ -23,7 +23,7 @@ from mlc.dialects.tensor.tiles import enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.dialects.tile.types import Layout
-from mlc.dialects.tile.words import Grain, Words, is_shared, spell
+from mlc.dialects.tile.words import Grain, Tile, Words, is_shared, spell
 from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.layouts import layouts_of
@@ -42,7 +42,10 @@ def _kernels(module: ModuleOp) -> Iterator[tuple[KernelOp, ScheduleAttr]]:
 
 @dataclass(frozen=True)
 class PlanToTilesPass(ModulePass):
-    """Makes a program of each different kernel that has words, and calls it in its place."""
+    """
+    Makes a program of each different kernel that has words, and calls it in its place. Where a
+    GPU's numbers stand beside words that cannot be applied, the numbers stay.
+    """
 
     name = "mlc-plan-to-tiles"
 
@@ -50,17 +53,30 @@ class PlanToTilesPass(ModulePass):
         function = entry_function(op)
         known: dict[str, TileKernel] = {}
         for kernel, schedule in list(_kernels(op)):
-            _check(kernel, schedule.data.words)
+            layouts = layouts_of(kernel)
+            if schedule.data.threads and not _is_blocks(kernel, schedule, layouts):
+                kernel.properties["schedule"] = ScheduleAttr(replace(schedule.data, words=()))
+                continue
+            _check(kernel, schedule.data.words, layouts)
             for loop in enclosing_tiles(kernel):
                 if LOADS not in loop.attributes and loop.spreads:  # by its kernels, while they are
                     loop.attributes[LOADS] = DimsAttr((loads_of_tiles(loop),))
-            layouts = layouts_of(kernel)
             key = _structure(kernel, layouts)
             name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
             if name not in known:
                 known[name] = _program(kernel, schedule, name, layouts)
                 op.body.block.insert_op_before(known[name], function)
             _call(kernel, name)
+
+
+def _is_blocks(kernel: KernelOp, schedule: ScheduleAttr, layouts: Sequence[Layout]) -> bool:
+    """Whether all words can be applied."""
+    try:
+        _check(kernel, schedule.data.words, layouts)
+        program_of(kernel)
+    except MlcError:
+        return False
+    return True
 
 
 def program_of(kernel: KernelOp) -> TileKernel:
@@ -83,8 +99,10 @@ def _program(
     return program
 
 
-def _check(kernel: KernelOp, words: Words) -> None:
+def _check(kernel: KernelOp, words: Words, layouts: Sequence[Layout]) -> None:
     """MlcError for a kernel whose place in the program its call would not keep."""
+    if any(layouts) and any(isinstance(word, Tile) for word in words):
+        raise MlcError("plan to tiles: blocks copy row-major factors; expected no other arguments")
     if is_phase(kernel) and is_shared(words):
         raise MlcError(
             f"plan to tiles: {spell(words)} in a tile loop, whose trips workers share; expected no"

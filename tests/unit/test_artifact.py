@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import mlc
 from mlc import executable, knobs
 from mlc.artifact import FORMAT, Artifact, Code, MemoryPlan
-from mlc.dialects.launch import LaunchPlan
+from mlc.dialects.launch import LaunchPlan, TensorMap
 from mlc.dialects.target import Target, named_target
 from mlc.executable import Executable, compile_module
 from mlc.memory import memory_plan_of
@@ -26,6 +26,7 @@ from mlc.runtime.interpret import entry_function
 from mlc.runtime.jit import LoadError
 from mlc.runtime.probe import host_target
 from mlc.text import parse_text
+from tests.block_programs import Product
 from tests.unit.fake_gpu import FakeDevice
 
 H200 = named_target("h200")
@@ -107,6 +108,17 @@ def test_every_step_of_a_launch_plan_is_the_same_after_packing(gpu: FakeDevice) 
     steps = "Compute Reserve Launch ReadNumber Library Branch Loop While"
     assert [step for step in steps.split() if f'"{step}"' not in said] == []
     assert all(".entry" in code.image.decode() for code in found.kernels)
+
+
+def test_a_described_matrix_is_the_same_after_packing(gpu: FakeDevice) -> None:
+    a = np.zeros((128, 64), np.float16)
+    exe = compiled(parse_text(Product(128, 256, 64, dtype="f16").text(), "product"), H200)
+    found = exe.artifact
+    assert Artifact.unpack(found.pack()) == found
+    exe(a, np.zeros((256, 64), np.float16), np.zeros(256, np.float32))
+    (launched,) = gpu.launches
+    boxes = [x.box for x in launched[3] if isinstance(x, TensorMap)]
+    assert boxes == [(128, 64), (256, 64), (16, 64)]
 
 
 SMALL = Artifact(

@@ -1,0 +1,351 @@
+"""
+The words of a GPU's blocks: `tile`, `stages`, `roles`, `raster`. Together they make of a whole
+product one in which warps copy steps of both factors into a ring, and groups of warps multiply them
+and finish what hangs on the sums.
+
+```
+tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16)
+
+dot "mk,kn->mn" …      %ring = channel 4 x [128x64, 64x256]
+map …                  roles producer(1) { work { for k { put; copy a; copy b } } }
+store …            ->        consumer(2) { work { for k { get; dot_start; wait; release }
+                                                  wait; map …; store; copy } }
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, NoneAttr, StringAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects.dims import Dim, DimsAttr, product
+from mlc.dialects.dtypes import F32
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.create import ConstantOp, dense
+from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
+from mlc.dialects.tile.control import INDEX, ForOp, Loop
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.element import MapOp, scalar
+from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
+from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.memory import AllocOp, StoreOp
+from mlc.dialects.tile.pipeline import (
+    ChannelOp,
+    ChannelType,
+    DotStartOp,
+    GetOp,
+    PutOp,
+    ReadyOp,
+    ReleaseOp,
+    RolesOp,
+    WaitOp,
+    WorkOp,
+)
+from mlc.dialects.tile.region import YieldOp
+from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
+from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
+from mlc.passes.tile.cut import dot_of, tile_of
+
+GROUP_ROWS = 64
+"""Of sums that a group of four warps has. SOURCE: PTX ISA, wgmma"""
+SLOT_COLUMNS = 64
+"""Results of 16 bits in a row of a slot."""
+TURNS = 2
+"""Slots of results that a group uses in turn."""
+
+WordT = TypeVar("WordT", bound=Word)
+
+
+def form_blocks(kernel: KernelOp, words: Words) -> None:
+    """Rewrites a canonical product by all words together; MlcError for another program."""
+    dot = dot_of(kernel)
+    if dot.letters.data.split("->")[1] != "mn" or dot.parent is not kernel.block:
+        raise MlcError(
+            f"tiles: {words[0]}: product {dot.letters.data!r}; expected one of mn, whole"
+        )
+    arguments = set(kernel.block.args)
+    if not {dot.lhs, dot.rhs} <= arguments:
+        raise MlcError(f"tiles: {words[0]}: a factor is computed; expected both in memory")
+    _Blocks(kernel, dot, words).form()
+
+
+@dataclass
+class _Place:
+    """Where a consumer stands."""
+
+    i: SSAValue
+    j: SSAValue
+    group: SSAValue
+
+    def at(self, column: int = 0) -> tuple[ExpressionsAttr, list[SSAValue]]:
+        """Row and column of the group's tile, or of columns of it."""
+        named = Positions()
+        rows = named.of(self.i) + named.of(self.group) * GROUP_ROWS
+        return ExpressionsAttr((rows, named.of(self.j) + column)), list(named.values)
+
+
+class _Blocks:
+    def __init__(self, kernel: KernelOp, dot: DotOp, words: Words) -> None:
+        self.kernel, self.dot = kernel, dot
+        self.tile = self._word(words, Tile)
+        self.stages = self._word(words, Stages)
+        self.roles = self._word(words, Roles)
+        self.raster = next((w.rows for w in words if isinstance(w, Raster)), 1)
+        known = (Tile, Stages, Roles, Raster)
+        if other := next((w for w in words if not isinstance(w, known)), None):
+            raise MlcError(f"tiles: {other} beside tile(…): expected stages, roles, raster")
+        if self.tile.m != GROUP_ROWS * self.roles.consumer:
+            raise MlcError(
+                f"tiles: {self.tile}: {self.roles.consumer} groups have {GROUP_ROWS} rows each;"
+                f" expected m {GROUP_ROWS * self.roles.consumer}"
+            )
+        self.rest = tile_of(dot)[1:]
+        self.letters = [_stored(dims) for dims in dot.where()]
+        self.sizes = dict(zip("mn", frag_of(dot.result).dims.data, strict=True))
+        self.sizes["k"] = dict(dot.over.data)["k"].data[0]
+        steps = {"m": self.tile.m, "n": self.tile.n, "k": self.tile.k}
+        slots = [
+            view_type(view_of(view).element, tuple(Dim.const(steps[c]) for c in word), "sw128")
+            for view, word in zip((dot.lhs, dot.rhs), self.letters, strict=True)
+        ]
+        self.ring = ChannelType(IntAttr(self.stages.depth), ArrayAttr(slots))
+        self.sums = FragType(
+            DimsAttr((Dim.const(GROUP_ROWS), Dim.const(self.tile.n))), F32.ir, NoneAttr()
+        )
+
+    @staticmethod
+    def _word(words: Words, kind: type[WordT]) -> WordT:
+        found = next((w for w in words if isinstance(w, kind)), None)
+        if found is None:
+            raise MlcError(f"tiles: tile(…) without {kind.NAME}(…); expected both")
+        return found
+
+    def form(self) -> None:
+        """Channel, slots for results, roles; nothing of the product stays."""
+        block, kernel = self.kernel.block, self.kernel
+        kernel.properties["work"] = DimsAttr((product([self.sizes["m"], self.sizes["n"]]),))
+        kernel.properties["grain"] = IntegerAttr(self.tile.m * self.tile.n, i64)
+        channel = ChannelOp.create(result_types=[self.ring])
+        channel.result.name_hint = "ring"
+        slots: dict[Operation, SSAValue] = {}
+        made: list[Operation] = [channel]
+        for op in self.rest:
+            if isinstance(op, StoreOp) and view_of(op.view).dtype.bytes == 2:
+                shape = (self.roles.consumer, TURNS, GROUP_ROWS, SLOT_COLUMNS)
+                kind = view_type(view_of(op.view).element, tuple(map(Dim.const, shape)), "sw128")
+                alloc = AllocOp.of("worker", kind)
+                alloc.result.name_hint = "out"
+                slots[op] = alloc.result
+                made.append(alloc)
+        counts = (self.roles.producer, self.roles.consumer)
+        registers = (self.roles.fill, self.roles.sums)
+        regions = [self._producer(channel.result), self._consumer(channel.result, slots)]
+        made.append(
+            RolesOp.create(
+                properties={
+                    "kinds": ArrayAttr([StringAttr("producer"), StringAttr("consumer")]),
+                    "counts": ArrayAttr([IntegerAttr(n, i64) for n in counts]),
+                    "registers": ArrayAttr([IntegerAttr(n, i64) for n in registers]),
+                },
+                regions=regions,
+            )
+        )
+        for op in reversed([self.dot, *self.rest]):
+            op.detach()
+            op.erase()
+        last = block.last_op
+        assert last is not None
+        for op in made:
+            op.location = self.dot.location
+            block.insert_op_before(op, last)
+
+    def _work(self, body: Block) -> WorkOp:
+        """A walk over the items."""
+        for x, name in zip(body.args, ("i", "j"), strict=True):
+            x.name_hint = name
+        body.add_op(YieldOp.of())
+        steps = (self.tile.m, self.tile.n)
+        return WorkOp.create(
+            properties={
+                "extents": ArrayAttr([ExpressionsAttr((self.sizes[c],)) for c in "mn"]),
+                "steps": ArrayAttr([IntegerAttr(n, i64) for n in steps]),
+                "raster": IntegerAttr(self.raster, i64),
+            },
+            regions=[Region(body)],
+        )
+
+    def _role(self, name: str, body: Block, role: Block) -> Region:
+        role.args[0].name_hint = name
+        role.add_op(self._work(body))
+        role.add_op(YieldOp.of())
+        return Region(role)
+
+    def _steps(self, body: Block, inits: Sequence[SSAValue] = ()) -> ForOp:
+        """A loop along the summed axis."""
+        body.args[0].name_hint = "k"
+        extent = ExpressionsAttr((self.sizes["k"],))
+        return ForOp.of([Loop(extent, self.tile.k)], Region(body), (), inits)
+
+    def _producer(self, channel: SSAValue) -> Region:
+        role, body, step = (Block(arg_types=[INDEX] * n) for n in (1, 2, 1))
+        put = PutOp.create(operands=[channel], result_types=[*self.ring.slots])
+        step.add_op(put)
+        at = {"m": body.args[0], "n": body.args[1], "k": step.args[0]}
+        views = (self.dot.lhs, self.dot.rhs)
+        for view, word, slot in zip(views, self.letters, put.slots, strict=True):
+            named = Positions()
+            begin = ExpressionsAttr(tuple(named.of(at[c]) for c in word))
+            spelled = " ".join(word)
+            step.add_op(
+                CopyOp.of(
+                    (view, begin), (slot, ExpressionsAttr(())), f"{spelled} -> {spelled}",
+                    named.values, via="tma",
+                )
+            )  # fmt: skip
+        step.add_op(YieldOp.of())
+        body.add_op(self._steps(step))
+        return self._role("warp", body, role)
+
+    def _consumer(self, channel: SSAValue, slots: dict[Operation, SSAValue]) -> Region:
+        role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX, INDEX])
+        group, token = role.args[0], TokenType(self.sums)
+        zero = _added(body, _zero(self.sums))
+        begin = _added(body, ReadyOp.create(operands=[zero], result_types=[token]))
+        step = Block(arg_types=[INDEX, token])
+        get = GetOp.create(operands=[channel], result_types=[*self.ring.slots])
+        step.add_op(get)
+        named = Positions()
+        rows = named.of(group) * GROUP_ROWS
+        starts = {"m": rows + letter("m"), "n": letter("n"), "k": letter("k")}
+        lhs, rhs = (
+            (slot, ExpressionsAttr(tuple(starts[c] for c in word)))
+            for slot, word in zip(get.slots, self.letters, strict=True)
+        )
+        over = (("k", ExpressionsAttr((Dim.const(self.tile.k),))),)
+        started = DotStartOp.of(
+            f"{','.join(self.letters)}->mn", lhs, rhs, over, named.values, token, init=step.args[1]
+        )
+        started.location = self.dot.location
+        sums = _added(step, started)
+        step.add_op(_wait(sums, 1))
+        step.add_op(_release(channel, 1))
+        step.add_op(YieldOp.of(sums))
+        loop = self._steps(step, [begin])
+        body.add_op(loop)
+        done = _added(body, _wait(loop.outs[0], 0, self.sums))
+        body.add_op(_release(channel))
+        self._finish(body, done, _Place(body.args[0], body.args[1], group), slots)
+        return self._role("group", body, role)
+
+    def _finish(
+        self, body: Block, sums: SSAValue, place: _Place, slots: dict[Operation, SSAValue]
+    ) -> None:
+        """What follows the product, on the group's tile."""
+        values: dict[SSAValue, SSAValue] = {self.dot.result: sums}
+        for op in self.rest:
+            match op:
+                case ConvertOp():
+                    kind = self._tile(op.result)
+                    made = ConvertOp.create(operands=[values[op.value]], result_types=[kind])
+                    values[op.result] = _added(body, made)
+                case MapOp():
+                    values.update(zip(op.outs, self._map(body, op, values, place), strict=True))
+                case StoreOp():
+                    self._store(body, op, values[op.value], place, slots.get(op))
+                case _:
+                    raise MlcError(f"tiles: {self.tile}: {op.name} follows the product")
+
+    def _tile(self, value: SSAValue) -> FragType:
+        return FragType(self.sums.dims, frag_of(value).element, NoneAttr())
+
+    def _map(
+        self, body: Block, op: MapOp, values: dict[SSAValue, SSAValue], place: _Place
+    ) -> Sequence[SSAValue]:
+        at, positions = place.at()
+        if op.positions:
+            raise MlcError(f"tiles: {self.tile}: a region that stands somewhere; expected a whole")
+        starts = [ExpressionsAttr((dim,)) for dim in at.data]
+        made = MapOp.of(
+            [values[x] for x in op.inputs],
+            starts if op.starts.data else [],
+            positions if op.starts.data else (),
+            [self._tile(x) for x in op.outs],
+            op.body.clone(),
+        )
+        made.location = op.location
+        body.add_op(made)
+        return made.outs
+
+    def _store(
+        self, body: Block, op: StoreOp, value: SSAValue, place: _Place, slot: SSAValue | None
+    ) -> None:
+        if op.where() != (letter("m"), letter("n")):
+            raise MlcError(f"tiles: {self.tile}: a result that is turned; expected rows, columns")
+        if slot is None:
+            at, positions = place.at()
+            rows, columns = at.data
+            moved = ExpressionsAttr((rows + letter("m"), columns + letter("n")))
+            body.add_op(StoreOp.of(value, op.view, moved, positions, axes="mn"))
+            return
+        width = min(SLOT_COLUMNS, self.tile.n)
+        part = FragType(
+            DimsAttr((Dim.const(GROUP_ROWS), Dim.const(width))), frag_of(value).element, NoneAttr()
+        )
+        sizes = (("m", GROUP_ROWS), ("n", width))
+        over = tuple((c, ExpressionsAttr((Dim.const(n),))) for c, n in sizes)
+        for number in range(self.tile.n // width):
+            columns = (number * width, (number + 1) * width)
+            piece = _added(body, ExtractOp.of(value, ((0, GROUP_ROWS), columns), part))
+            named = Positions()
+            turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
+            body.add_op(StoreOp.of(piece, slot, turn, named.values))
+            target, positions = place.at(columns[0])
+            named = Positions(positions)
+            turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
+            body.add_op(
+                CopyOp.of(
+                    (slot, turn), (op.view, target), "m n -> m n", named.values, over=over,
+                    via="tma",
+                )
+            )  # fmt: skip
+
+
+def _stored(dims: Sequence[Dim]) -> str:
+    """The letters of a factor's axes as they lie; MlcError where they are no matrix."""
+    found = [c for dim in dims for c in "mnk" if dim == letter(c)]
+    if len(found) != len(dims) or len(dims) != 2:
+        raise MlcError(f"tiles: a factor at [{', '.join(map(str, dims))}]; expected a whole matrix")
+    return "".join(found)
+
+
+def _added(block: Block, op: Operation) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]
+
+
+def _zero(kind: FragType) -> MapOp:
+    """A tile of zeros."""
+    body = Block()
+    value: dict[str, Attribute] = {"value": dense(np.zeros((), np.float32), F32)}
+    zero = ConstantOp.create(result_types=[scalar(F32.ir)], properties=value)
+    body.add_op(zero)
+    body.add_op(YieldOp.of(zero.result))
+    return MapOp.of([], [], (), [kind], Region(body))
+
+
+def _wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp:
+    return WaitOp.create(
+        operands=[token],
+        result_types=[] if kind is None else [kind],
+        properties={"pending": IntegerAttr(pending, i64)},
+    )
+
+
+def _release(channel: SSAValue, behind: int = 0) -> ReleaseOp:
+    properties: dict[str, Attribute] = {"behind": IntegerAttr(behind, i64)} if behind else {}
+    return ReleaseOp.create(operands=[channel], properties=properties)

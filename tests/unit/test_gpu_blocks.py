@@ -1,0 +1,152 @@
+"""Products of 16-bit factors on GPUs: which are tile programs of blocks, and what these compute."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+import mlc
+from mlc.dialects.dtypes import BF16
+from mlc.dialects.target.known import H200
+from mlc.levels import Levels
+from mlc.lowering.gpu import emit_gpu, lower_to_gpu
+from mlc.passes.tile.place_slots import PlaceSlotsPass
+from mlc.passes.tile.plan_to_tiles import PlanToTilesPass
+from mlc.runtime.interpret import interpret
+from mlc.runtime.ptx import emit_ptx
+from mlc.text import parse_text
+from tests.plans import planned
+
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+Shapes = tuple[tuple[int | str, ...], ...]
+SQUARE: Shapes = ((4096, 4096), (4096, 4096))
+
+
+def levels(f: Callable[..., Any], shapes: Shapes, target: str = "cuda:h200") -> Levels:
+    specs = [mlc.TensorSpec(*shape, dtype="bf16") for shape in shapes]
+    return planned(f, *specs, target=target)
+
+
+def words(of: Levels) -> str:
+    found = re.search(r"schedule<[^>]*\[(.*?)\]>", of.text("plan"))
+    return found[1] if found else ""
+
+
+def nn(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def nt(a: Any, b: Any) -> Any:
+    return a @ b.T
+
+
+def tn(a: Any, b: Any) -> Any:
+    return a.T @ b
+
+
+def relu_of_sum(a: Any, b: Any, bias: Any) -> Any:
+    return np.maximum(a @ b + bias, 0)
+
+
+def residual(a: Any, b: Any, c: Any) -> Any:
+    return a @ b + c
+
+
+def both(a: Any, b: Any) -> Any:
+    c = a @ b
+    return c, np.maximum(c, 0)
+
+
+SUITED: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
+    "large": (nn, SQUARE, "tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2)"),
+    "one wave": (nn, ((1024, 1024), (1024, 1024)), "tile(m 64, n 128, k 64), stages(8)"),
+    "few rows": (nn, ((16, 4096), (4096, 8192)), "tile(m 64, n 64, k 64), stages(13)"),
+    "edges": (relu_of_sum, ((1000, 520), (520, 1032), (1032,)), "tile(m 128, n 128, k 64)"),
+    "two results": (both, ((512, 256), (256, 768)), "tile(m 64, n 64, k 64)"),
+    "turned": (tn, ((512, 256), (512, 768)), "tile(m 64,"),
+}
+
+
+@pytest.mark.parametrize("name", SUITED)
+def test_what_suits_has_words(name: str) -> None:
+    f, shapes, expected = SUITED[name]
+    assert words(levels(f, shapes)).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((512, 512), (512, 500)),  # rows of 1000 bytes
+        ((512, 100), (100, 512)),
+        (("M", 512), (512, 512)),
+        ((32, 32), (32, 32)),
+        ((8, 64, 64), (8, 64, 64)),
+    ],
+)
+def test_other_products_are_multiplied_by_threads(shapes: Shapes) -> None:
+    assert words(levels(nn, shapes)) == ""
+
+
+def test_other_machines_have_no_such_blocks() -> None:
+    assert words(levels(nn, SQUARE, "cuda:sm_90")) == ""
+    assert words(levels(nn, SQUARE, "cuda:sm_80")) == ""
+
+
+def test_words_that_cannot_be_applied_leave_numbers() -> None:
+    text = levels(nn, SQUARE).text("plan").replace("#mlc.buffer<out 0>", "#mlc.buffer<input 0>")
+    assert "tile(m 128" in text
+    module = parse_text(text, "plan")
+    PlanToTilesPass().apply(Context(), module)
+    assert "mlc_tile.kernel" not in str(module)
+    assert "tile(m 128" not in str(module)
+
+
+@pytest.mark.parametrize("f", [nn, nt, tn, residual, relu_of_sum])
+def test_the_interpreter_agrees(f: Callable[..., Any]) -> None:
+    m, n, k = 136, 136, 136
+    last: dict[Any, tuple[int, ...]] = {residual: (m, n), relu_of_sum: (n,)}
+    shapes: list[tuple[int, ...]] = [(m, k), (k, n), *([last[f]] if f in last else [])]
+    module = levels(f, tuple(shapes)).at("tiles")
+    assert "mlc_tile.dot_start" in str(module)
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal(shape).astype(BF16.numpy) for shape in shapes]
+    (found,) = interpret(module, arrays, workers=3, seed=1)
+    expected = f(*(x.astype(np.float32) for x in arrays))
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", SUITED)
+def test_the_assembler_keeps_sums_in_registers(name: str, tmp_path: Path) -> None:
+    f, shapes, _ = SUITED[name]
+    (unit,) = levels(f, shapes).units()
+    ptx = emit_ptx(unit.text, H200)
+    assert "wgmma.mma_async" in ptx
+    path = tmp_path / "kernel.ptx"
+    path.write_text(ptx)
+    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said[:2000]
+    assert " 0 bytes spill stores" in said
+    assert "C75" not in said
+
+
+def test_an_edited_program_changes_the_code() -> None:
+    text = levels(nn, SQUARE).text("tiles")
+    assert text.count("channel<4 x") > 1
+
+    def code(text: str) -> str:
+        module = parse_text(text, "edited")
+        PlaceSlotsPass().apply(Context(), module)
+        return emit_gpu(lower_to_gpu(module), H200).kernels[0].llvm
+
+    assert code(text.replace("channel<4 x", "channel<3 x")) != code(text)
