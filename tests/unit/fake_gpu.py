@@ -38,6 +38,7 @@ class FakeDriver:
         self.status = self.shared_bytes = 0
         self.copies_in = self.copies_out = self.changes = 0
         self.launches: list[Launch] = []
+        self.boxes: list[tuple[int, int]] = []  # of the matrices that launches describe
         self.streams: list[int] = []
         self.followed: list[tuple[int, int]] = []
         self.contexts: list[int] = []
@@ -104,11 +105,14 @@ class FakeDriver:
         function: FakeFunction,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        arguments: Sequence[int],
+        arguments: Sequence[int | TensorMap],
         stream: int,
         shared_bytes: int = 0,
     ) -> None:
-        self.launches.append((function.name, grid, block, tuple(map(int, arguments))))
+        maps = [x for x in arguments if isinstance(x, TensorMap)]
+        self.boxes += [x.box for x in maps]
+        numbers = (int(x.address if isinstance(x, TensorMap) else x) for x in arguments)
+        self.launches.append((function.name, grid, block, tuple(numbers)))
         self.streams.append(stream)
 
     def encode(self, x: TensorMap, at: int) -> None:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import mlc
 from mlc import executable, knobs
 from mlc.artifact import FORMAT, Artifact, Code, MemoryPlan
-from mlc.dialects.launch import LaunchPlan, TensorMap
+from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.target import Target, named_target
 from mlc.executable import Executable, compile_module
 from mlc.memory import memory_plan_of
@@ -116,9 +116,7 @@ def test_a_described_matrix_is_the_same_after_packing(gpu: FakeDevice) -> None:
     found = exe.artifact
     assert Artifact.unpack(found.pack()) == found
     exe(a, np.zeros((256, 64), np.float16), np.zeros(256, np.float32))
-    (launched,) = gpu.launches
-    boxes = [x.box for x in launched[3] if isinstance(x, TensorMap)]
-    assert boxes == [(128, 64), (256, 64), (16, 64)]
+    assert gpu.native.boxes == [(128, 64), (256, 64), (16, 64)]
 
 
 SMALL = Artifact(
