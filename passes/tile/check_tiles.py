@@ -18,10 +18,11 @@ from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.target.intrinsics import Intrinsic, row_named
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.kernel import CallOp, KernelOp, called
 from mlc.dialects.tile.memory import AllocOp
 from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
 from mlc.passes.tile.choose import fits_registers
+from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.races import race_faults
 from mlc.passes.tile.stores import store_faults
 
@@ -32,17 +33,40 @@ _MOST_PLACES = 1 << 18  # elements of a copy that are looked at
 class CheckTilesPass(ModulePass):
     """
     PlanError at the first op of a tile program that breaks an invariant: rows, registers and
-    scratch of the target, letters of copies, barriers between workers, results stored once.
+    scratch of the target, letters of copies, barriers between workers, results stored once, views
+    of what lies otherwise.
     """
 
     name = "mlc-check-tiles"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_of(op, self.name)
-        for kernel in op.body.block.ops:
-            if isinstance(kernel, KernelOp):
-                for found, message in tile_faults(kernel, target):
-                    raise PlanError(f"{_place(found)}{self.name}: {found.name}: {message}")
+        for found, message in _faults(op, target):
+            raise PlanError(f"{_place(found)}{self.name}: {found.name}: {message}")
+
+
+def _faults(module: ModuleOp, target: CpuTarget) -> Iterator[Fault]:
+    for op in module.body.block.ops:
+        if isinstance(op, KernelOp):
+            yield from tile_faults(op, target)
+        else:
+            for call in op.walk():
+                if isinstance(call, CallOp):
+                    yield from _call_faults(call)
+
+
+def _call_faults(call: CallOp) -> Iterator[Fault]:
+    """Views of the kernel that lie otherwise than what is handed over."""
+    kernel = called(call)
+    assert kernel is not None
+    for k, (view, found) in enumerate(zip(kernel.block.args, layouts_of(call), strict=True)):
+        expected = view_of(view).layout.data
+        if expected != found:
+            yield (
+                call,
+                f"argument {k} lies {found or 'in one piece'}, its view in @{kernel.sym_name.data}"
+                f" {expected or 'in one piece'}; expected the same layout",
+            )
 
 
 def tile_faults(kernel: KernelOp, target: CpuTarget) -> Iterator[Fault]:

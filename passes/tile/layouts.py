@@ -15,7 +15,7 @@ from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.types import Layout
 
 
-def layouts_of(kernel: KernelOp) -> list[Layout]:
+def layouts_of(kernel: KernelOp | CallOp) -> list[Layout]:
     """Of arguments, then of results."""
     found: list[Layout] = [layout_of(x) for x in kernel.inputs]
     return found + [_written(kernel, k) for k in range(len(kernel.outs))]

@@ -175,3 +175,27 @@ mlc_tile.kernel @epilogue(%b: !mlc_tile.view<64x8xf32>) -> (%c: !mlc_tile.view<8
     mlc_tile.store %z, %c
   }
 }
+
+// -----
+
+mlc_tile.kernel @strided(%b: !mlc_tile.view<8xf32, strided>) -> (%c: !mlc_tile.view<8xf32>) {
+  %x = mlc_tile.load %b : !mlc_tile.frag<8xf32>
+  mlc_tile.store %x, %c
+}
+func.func @main(%b: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: mlc_tile.call: argument 0 lies in one piece, its view in @strided strided; expected the same layout
+  %c = mlc_tile.call @strided(%b) : (tensor<8xf32>) -> tensor<8xf32> {buffers = [#mlc.buffer<out 0>]}
+  func.return %c : tensor<8xf32>
+}
+
+// -----
+
+mlc_tile.kernel @dense(%b: !mlc_tile.view<8xf32>) -> (%c: !mlc_tile.view<8xf32>) {
+  %x = mlc_tile.load %b : !mlc_tile.frag<8xf32>
+  mlc_tile.store %x, %c
+}
+func.func @main(%b: tensor<8xf32> {mlc.layout = "general"}) -> tensor<8xf32> {
+  // CHECK: mlc_tile.call: argument 0 lies strided, its view in @dense in one piece; expected the same layout
+  %c = mlc_tile.call @dense(%b) : (tensor<8xf32>) -> tensor<8xf32> {buffers = [#mlc.buffer<out 0>]}
+  func.return %c : tensor<8xf32>
+}
