@@ -77,9 +77,7 @@ class Schedule:
     turn_axis: int = -1  # along which reads lie that are turned in tiles; -1: none
     turn_rows: int = 0  # of such a tile, along `turn_axis`
     turn_columns: int = 0  # along the last axis
-    flat: int = (
-        0  # vectors of whole rows, where lanes run over a few columns and on to the next row
-    )
+    flat: int = 0  # vectors of whole rows, of which lanes hold several; 0: none
     words: Words = ()  # cuts in order, each for the pass that makes it
 
     @property
