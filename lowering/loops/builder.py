@@ -321,6 +321,16 @@ class LoopBuilder(IndexBuilder):
             )
         )
 
+    def shuffled(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
+        """The lanes of x and, counted on, of y, by their numbers."""
+        return self.value(
+            vector.ShuffleOp.create(
+                operands=[x, y],
+                result_types=[vector_type(element_of(x.type), len(lanes))],
+                properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
+            )
+        )
+
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
         """A scalar in every lane."""
         return self.value(

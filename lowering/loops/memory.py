@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects import arith
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import vec
@@ -128,9 +127,9 @@ def _load_backwards(
     last = e.lanes - 1
     order = list(range(last, -1, -1))
     start = [*bases[:-1], e.b.sub(bases[-1], last)]
-    reversed_mask = None if mask is None else _shuffled(e, mask, mask, order)
+    reversed_mask = None if mask is None else e.b.shuffled(mask, mask, order)
     value = _load_row(e, buffer, start, element, reversed_mask)
-    return _shuffled(e, value, value, order)
+    return e.b.shuffled(value, value, order)
 
 
 def _load_apart(
@@ -151,19 +150,9 @@ def _load_apart(
             which, place = divmod(lane * step, lanes)
             placed = lane if v > 1 and which < v else place  # the first two are placed together
             order.append(lanes + place if which == v else placed if which < v else 0)
-        found = _shuffled(e, found, piece, order)
+        found = e.b.shuffled(found, piece, order)
     assert found is not None
     return found
-
-
-def _shuffled(e: Lanes, x: SSAValue, y: SSAValue, order: Sequence[int]) -> SSAValue:
-    return e.b.value(
-        vector.ShuffleOp.create(
-            operands=[x, y],
-            result_types=[x.type],
-            properties={"mask": DenseArrayBase.from_list(i64, list(order))},
-        )
-    )
 
 
 def _zero(e: Lanes, element: Attribute) -> SSAValue:

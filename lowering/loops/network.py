@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
     VectorType,
@@ -83,7 +82,7 @@ def _runs(e: Lanes, keys: Sequence[SSAValue]) -> list[SSAValue]:
         for u in (u for u in range(count) if not u & step):
             pair, both = (found[u], found[u + step]), held[u] + held[u + step]
             for place, order in ((u, low), (u + step, high)):
-                found[place] = shuffled(e, *pair, order)
+                found[place] = e.b.shuffled(*pair, order)
                 held[place] = [both[k] for k in order]
     result: list[SSAValue] = []
     for start in range(0, lanes * count, lanes):
@@ -92,7 +91,7 @@ def _runs(e: Lanes, keys: Sequence[SSAValue]) -> list[SSAValue]:
         register = next(u for u, content in enumerate(held) if wanted[0] in content)
         order = [held[register].index(key) for key in wanted]
         key = found[register]
-        result.append(key if order == [*range(lanes)] else shuffled(e, key, key, order))
+        result.append(key if order == [*range(lanes)] else e.b.shuffled(key, key, order))
     return result
 
 
@@ -117,7 +116,7 @@ def _exchange(
     wide = least is arith.MinSIOp and element_of(keys[0].type) == i64 and lanes == 4
     result: list[SSAValue] = []
     for u, key in enumerate(keys):
-        other = shuffled(e, key, key, partners)
+        other = e.b.shuffled(key, key, partners)
         places = range(u * lanes, (u + 1) * lanes)
         takes_least = [(not i & distance) == (not i & run) for i in places]
         if wide:
@@ -125,7 +124,7 @@ def _exchange(
             continue
         both = e.apply(least, key, other), e.apply(most, key, other)
         chosen = [k if small else k + lanes for k, small in enumerate(takes_least)]
-        result.append(shuffled(e, *both, chosen))
+        result.append(e.b.shuffled(*both, chosen))
     return result
 
 
@@ -136,17 +135,6 @@ def _lesser(e: Lanes, key: SSAValue, other: SSAValue, takes_least: Sequence[bool
     turned = e.b.constant(DenseIntOrFPElementsAttr.from_list(kind, values), kind)
     swaps = e.apply(arith.XOrIOp, e.b.value(vec.CmpiOp.of("sgt", key, other)), turned)
     return e.select(swaps, other, key)
-
-
-def shuffled(e: Lanes, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
-    """The lanes of x and, counted on, of y, by their numbers."""
-    return e.b.value(
-        vector.ShuffleOp.create(
-            operands=[x, y],
-            result_types=[x.type],
-            properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
-        )
-    )
 
 
 def lanes_on(b: LoopBuilder, mask: SSAValue) -> Index:

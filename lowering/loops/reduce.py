@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.dtypes import DType
 from mlc.dialects.flat import flat_rows
-from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
 from mlc.dialects.tensor.reduce import Product, Reduction
@@ -98,18 +95,9 @@ class ReductionNest:
         return state
 
     def _part(self, x: SSAValue, start: int, count: int) -> SSAValue:
-        wide = x.type
-        assert isinstance(wide, VectorType)
-        element = cast(VectorType[Attribute], wide).element_type
         if count == 1:
             return self.b.lane(x, start)
-        lanes = DenseArrayBase.from_list(i64, list(range(start, start + count)))
-        kind = vector_type(element, count)
-        return self.b.value(
-            vector.ShuffleOp.create(
-                operands=[x, x], result_types=[kind], properties={"mask": lanes}
-            )
-        )
+        return self.b.shuffled(x, x, range(start, start + count))
 
     def finish(self, e: Lanes, at: Sequence[Position], state: State) -> None:
         """Finalises a state, applies the epilogue and writes the results of one point."""

@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
-from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.nest import whole_of
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.scan import ScanOp
@@ -195,17 +192,7 @@ class ScanNest:
         lanes = range(self.lanes)
         step = -distance if not self.op.is_backward else distance
         places = [self.lanes + k + step if 0 <= k + step < self.lanes else k for k in lanes]
-        mask = DenseArrayBase.from_list(i64, places)
-        return tuple(
-            self.b.value(
-                vector.ShuffleOp.create(
-                    operands=[f, x],
-                    result_types=[vector_type(element_of(x.type), self.lanes)],
-                    properties={"mask": mask},
-                )
-            )
-            for f, x in zip(fill, state, strict=True)
-        )
+        return tuple(self.b.shuffled(f, x, places) for f, x in zip(fill, state, strict=True))
 
     def _lane(self, x: SSAValue, lane: int) -> SSAValue:
         if self.lanes == 1:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import i1
-from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag, ReductionOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from mlc.dialects.dtypes import BOOL, U8, DType
@@ -19,12 +17,10 @@ from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.op import Array, TensorOp
 from mlc.dialects.tensor.order import BLOCK_ELEMENTS, Order
 from mlc.lowering.loops.arithmetic import INDEX, Index
-from mlc.lowering.loops.builder import NO_FAST_MATH
 
 if TYPE_CHECKING:
     from mlc.lowering.loops.reduce import ReductionNest
 
-_ANY = CombiningKindAttr(CombiningKindFlag.OR)
 ALL_BITS = 255
 
 Walk = Callable[[Index, Index, Sequence[SSAValue]], Sequence[SSAValue]]
@@ -91,15 +87,9 @@ def settled(nest: ReductionNest, states: Sequence[SSAValue], lanes: int) -> SSAV
     for state in states[1:]:
         together = e.apply(nest.monoid.op, together, state)
     known = e.compare("ne", together, e.constant(nest.monoid.start, U8), U8)
-    if lanes == 1:
-        return known
-    return nest.b.value(
-        ReductionOp.create(
-            operands=[known],
-            result_types=[i1],
-            properties={"kind": _ANY, "fastmath": NO_FAST_MATH},
-        )
-    )
+    found = e.any_lane(known)
+    assert found is not None
+    return found
 
 
 def walk_until_settled(

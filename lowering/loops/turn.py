@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.lanes import vector_type
@@ -197,18 +195,8 @@ def turned(b: LoopBuilder, rows: Sequence[SSAValue], item_bytes: int) -> list[SS
     order, steps = exchanges(len(rows), PART_BITS // 8 // item_bytes)
     registers = [rows[k] for k in order]
     for step in steps:
-        registers = [_taken(b, registers[x], registers[y], lanes) for x, y, lanes in step]
+        registers = [b.shuffled(registers[x], registers[y], lanes) for x, y, lanes in step]
     return registers
-
-
-def _taken(b: LoopBuilder, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
-    return b.value(
-        vector.ShuffleOp.create(
-            operands=[x, y],
-            result_types=[x.type],
-            properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
-        )
-    )
 
 
 def turns_of(s: KernelScope, axes: Axes) -> Turns | None:

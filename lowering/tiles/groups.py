@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 
-from mlc.dialects.lanes import element_of, lanes_of, vector_type
+from mlc.dialects.lanes import lanes_of
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.types import view_of
 from mlc.lowering.loops.arithmetic import Index
@@ -130,7 +128,8 @@ class Cut(_Groups):
         s, group = self.s, self.group
         for k in range(self.groups):
             where = self.place_at({**at, f".{self.depth}": Position(s.b.add(first, k))})
-            put(s, self.target, where, group, _part(s.b, values, k * group, group))
+            own = range(k * group, (k + 1) * group)
+            put(s, self.target, where, group, s.b.shuffled(values, values, own))
 
     def one(self, at: dict[str, Position], source: Access) -> None:
         """One group, which may end outside."""
@@ -145,17 +144,6 @@ class Rows(Cut):
     def put(self, at: dict[str, Position], first: Index, values: SSAValue) -> None:
         start = self.place_at({**at, f".{self.depth}": Position(first)})
         put(self.s, self.target, start, self.groups * self.group, values)
-
-
-def _part(b: LoopBuilder, values: SSAValue, first: int, count: int) -> SSAValue:
-    """Some lanes of a vector."""
-    mask = DenseArrayBase.from_list(i64, list(range(first, first + count)))
-    kind = vector_type(element_of(values.type), count)
-    return b.value(
-        vector.ShuffleOp.create(
-            operands=[values, values], result_types=[kind], properties={"mask": mask}
-        )
-    )
 
 
 def in_turn(b: LoopBuilder, values: Sequence[SSAValue]) -> SSAValue:
@@ -178,8 +166,4 @@ def _pair(b: LoopBuilder, x: SSAValue, y: SSAValue, unit: int) -> SSAValue:
         for from_ in (0, lanes)
         for k in range(unit)
     ]
-    mask = DenseArrayBase.from_list(i64, order)
-    kind = vector_type(element_of(x.type), 2 * lanes)
-    return b.value(
-        vector.ShuffleOp.create(operands=[x, y], result_types=[kind], properties={"mask": mask})
-    )
+    return b.shuffled(x, y, order)
