@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
@@ -15,18 +14,16 @@ from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
 from mlc.dialects.tile.types import FragType, frag_of, view_of
-from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, run_elements
 from mlc.lowering.tiles.fragment import Fragment, waits
-from mlc.lowering.tiles.rows import GROUPED, lower_grouped
+from mlc.lowering.tiles.rows import GROUPED, lower_grouped, over_summed
 from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.tile_registers import IN_TILES, lower_in_tiles
 
 ROWS = ("fma", "mul_add")
 """The rows that multiply single elements, in vectors."""
-NO_UNROLL: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
 
 
 def _place(axes: Sequence[str], row: tuple[int, ...], v: int, lanes: int) -> dict[str, Position]:
@@ -99,20 +96,7 @@ class _Product:
             count = self.tile.vectors * sum(1 for _ in self.tile.rows)
             begin = [b.element(0, dtype, self.lanes)] * count
 
-        def nest(
-            k: int, at: dict[str, Position], carried: Sequence[SSAValue]
-        ) -> Sequence[SSAValue]:
-            if k == len(self.summed):
-                return self.step(at, carried)
-            c = self.summed[k]
-            size = s.least(self.op.summed[c].data, self.op.positions)
-
-            def trip(i: Index, *sums: SSAValue) -> Sequence[SSAValue]:
-                return nest(k + 1, {**at, f".{c}": Position(i)}, sums)
-
-            return b.loop(0, size, 1, trip, carried, NO_UNROLL)
-
-        return list(nest(0, {}, begin))
+        return list(over_summed(s, self.op, self.summed, begin, self.step))
 
     def step(self, at: dict[str, Position], sums: Sequence[SSAValue]) -> list[SSAValue]:
         """One summed element's products, added to all sums."""

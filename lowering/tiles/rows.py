@@ -5,7 +5,7 @@ vector of sums takes a group of the lhs, repeated for each column, and a vector 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnitAttr
@@ -17,6 +17,7 @@ from mlc.dialects.dot import RepeatOp, rows_named
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.compute import DotOp
+from mlc.dialects.tile.control import NO_UNROLL
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.types import frag_of, view_of
 from mlc.lowering.loops.arithmetic import Index
@@ -25,7 +26,7 @@ from mlc.lowering.tiles.access import Access, fetch
 from mlc.lowering.tiles.fragment import Fragment
 from mlc.lowering.tiles.scope import TileScope
 
-NO_UNROLL: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
+_ONCE: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 GROUPED = ("dot_bf16", "dot_u8s8", "dot_i16", "madd_i16", "dot_s8")
 """The rows that are lowered here."""
 
@@ -33,6 +34,29 @@ GROUPED = ("dot_bf16", "dot_u8s8", "dot_i16", "madd_i16", "dot_s8")
 def lower_grouped(s: TileScope, op: DotOp, lhs: Access, rhs: Access) -> Fragment:
     """Vectors of sums that a loop over groups of summed elements carries."""
     return _Grouped(s, op, lhs, rhs).fragment()
+
+
+def over_summed(
+    s: TileScope,
+    op: DotOp,
+    letters: Sequence[str],
+    begin: Sequence[SSAValue],
+    step: Callable[[dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]],
+) -> Sequence[SSAValue]:
+    """The sums that loops over summed letters carry; `step` adds the products of one place."""
+
+    def nest(k: int, at: dict[str, Position], carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        if k == len(letters):
+            return step(at, carried)
+        c = letters[k]
+        size = s.least(op.summed[c].data, op.positions)
+
+        def trip(i: Index, *sums: SSAValue) -> Sequence[SSAValue]:
+            return nest(k + 1, {**at, f".{c}": Position(i)}, sums)
+
+        return s.b.loop(0, size, 1, trip, carried, _ONCE)
+
+    return nest(0, {}, begin)
 
 
 class _Grouped:
@@ -53,7 +77,7 @@ class _Grouped:
     def _check(self) -> None:
         op, row, c = self.op, self.row, f".{self.place}"
         if op.summed[self.place].data != (Dim.const(row.group),):
-            raise _wrong(op, f"expected a last letter after over of size {row.group}")
+            raise wrong(op, f"expected a last letter after over of size {row.group}")
         panel = self.s.memory[self.rhs.view]
         side_by_side = (
             not isinstance(panel, ElementsOp)
@@ -63,7 +87,7 @@ class _Grouped:
             and (f".{self.axes[-1]}",) in [m for m, one in self.rhs.at[-2].terms if one == 1]
         )
         if not side_by_side:
-            raise _wrong(op, f"expected the rhs in panels: pack(b, panels N, group {row.group})")
+            raise wrong(op, f"expected the rhs in panels: pack(b, panels N, group {row.group})")
 
     def fragment(self) -> Fragment:
         """The tile's sums."""
@@ -72,26 +96,12 @@ class _Grouped:
         zero = s.b.element(0, dtype, lanes)
         begin = s.fragments[self.op.init].all() if self.op.init is not None else [zero] * count
         beyond = [zero] * (self.tile.vectors if self.op.zero is not None else 0)
-        found = list(self.nest(0, {}, [*begin, *beyond]))
+        found = list(over_summed(s, self.op, self.summed, [*begin, *beyond], self.step))
         sums, beyond = found[:count], found[count:]
         if beyond:
             e = s.element_builder(lanes)
             sums = [e.apply(arith.SubiOp, x, beyond[k % len(beyond)]) for k, x in enumerate(sums)]
         return Fragment.of(self.kind.shape, lanes, sums)
-
-    def nest(
-        self, k: int, at: dict[str, Position], carried: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """The loops over groups."""
-        if k == len(self.summed):
-            return self.step(at, carried)
-        c = self.summed[k]
-        size = self.s.least(self.op.summed[c].data, self.op.positions)
-
-        def trip(i: Index, *sums: SSAValue) -> Sequence[SSAValue]:
-            return self.nest(k + 1, {**at, f".{c}": Position(i)}, sums)
-
-        return self.s.b.loop(0, size, 1, trip, carried, NO_UNROLL)
 
     def step(self, at: dict[str, Position], carried: Sequence[SSAValue]) -> list[SSAValue]:
         """One group's products, added to all sums; then what the lhs is too much."""
@@ -134,9 +144,10 @@ def _row(op: DotOp, lanes: int) -> Intrinsic:
     for row in rows_named(op.via.data):
         if row.shape[1] == lanes and row.dtypes == dtypes:
             return row
-    raise _wrong(op, f"no such instruction has vectors of {lanes} {dtypes[2]} for {dtypes[:2]}")
+    raise wrong(op, f"no such instruction has vectors of {lanes} {dtypes[2]} for {dtypes[:2]}")
 
 
-def _wrong(op: DotOp, said: str) -> MlcError:
+def wrong(op: DotOp, said: str) -> MlcError:
+    """A product whose instruction does not take it so."""
     assert op.via is not None
     return MlcError(f"tiles to loops: {op.name}: via {op.via.data}: {said}")

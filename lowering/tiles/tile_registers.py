@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.dims import Dim
 from mlc.dialects.dot import DotOp as InstructionOp
 from mlc.dialects.dot import TileLoadOp, TileStoreOp, TileType, TileZeroOp, rows_named
-from mlc.dialects.errors import MlcError
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.bounds import multiple
@@ -25,6 +24,7 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.tiles.access import Access
 from mlc.lowering.tiles.fragment import Fragment
+from mlc.lowering.tiles.rows import wrong
 from mlc.lowering.tiles.scope import TileScope
 
 IN_TILES = ("amx_bf16", "amx_s8")
@@ -56,7 +56,7 @@ class _InTiles:
         self.m, self.n = ("".join(axis) for axis in op.words.result)
         group = op.summed[self.place].data
         if group != (Dim.const(self.row.group),) or op.init is not None:
-            raise _wrong(op, f"expected groups of {self.row.group} last, and no sums to begin with")
+            raise wrong(op, f"expected groups of {self.row.group} last, and no sums to begin with")
         self.lhs = self.rows_along(lhs, (self.m, self.depth))
         self.rhs = self.rows_along(rhs, (self.depth, self.n))
         self.a, self.b, self.c = (
@@ -73,13 +73,13 @@ class _InTiles:
         if axes[1] == self.n:
             said = f"the rhs in panels: pack(b, panels N, group {self.row.group})"
         if isinstance(buffer, ElementsOp) or access.open or buffer.strides[-1] != 1:
-            raise _wrong(self.op, f"expected {said}")
+            raise wrong(self.op, f"expected {said}")
         at, group, place = access.at, self.row.group, f".{self.place}"
         if at[-1].symbols() == frozenset((place,)):  # an axis of its own: the factor is packed
             sizes = buffer.sizes
             panel, least = (sizes[-2], 1) if axes[1] == self.n else (sizes[-3], 0)
             if not isinstance(panel, int) or panel % self.row.shape[least]:
-                raise _wrong(self.op, f"expected panels of a multiple of {self.row.shape[least]}")
+                raise wrong(self.op, f"expected panels of a multiple of {self.row.shape[least]}")
             joined = (*sizes[:-2], b.mul(sizes[-2], sizes[-1]))
             at = (*at[:-2], at[-2] * group + at[-1])
             memref = b.view(buffer.memref, joined)
@@ -88,7 +88,7 @@ class _InTiles:
         moves = [{f".{axes[0]}"}, {f".{axes[1]}", place}]
         letters = [{s for s in dim.symbols() if s[0] == "."} for dim in at[-2:]]
         if letters != moves:
-            raise _wrong(self.op, f"expected {said}")
+            raise wrong(self.op, f"expected {said}")
         return _Rows(memref, at)
 
     def fragment(self) -> Fragment:
@@ -102,7 +102,7 @@ class _InTiles:
         groups = depth // self.row.group
         bound = self.op.summed[self.depth].data
         if any(multiple(dim, Positions(self.op.positions)) % groups for dim in bound):
-            raise _wrong(self.op, f"expected pack(b, panels N, …, depth {depth})")
+            raise wrong(self.op, f"expected pack(b, panels N, …, depth {depth})")
         found = self.nest(0, {}, groups, begin)
         cell = b.view(b.cell(self.c, rows * columns), (rows, columns))
         for (i, j), x in zip(places, found, strict=True):
@@ -158,8 +158,3 @@ class _InTiles:
         atoms = {**self.atoms, **at, f".{self.place}": Position(0)}
         indices = [self.s.b.index(self.s.position(dim, atoms).base) for dim in rows.at]
         return self.s.b.value(TileLoadOp.of(rows.memref, indices, kind))
-
-
-def _wrong(op: DotOp, said: str) -> MlcError:
-    assert op.via is not None
-    return MlcError(f"tiles to loops: {op.name}: via {op.via.data}: {said}")
