@@ -19,18 +19,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, NoneAttr, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, product
 from mlc.dialects.dtypes import F32
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.control import INDEX, ForOp, Loop
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.element import MapOp, scalar
+from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.memory import AllocOp, StoreOp
@@ -50,6 +48,7 @@ from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
 from mlc.passes.tile.cut import dot_of, tile_of
+from mlc.passes.tile.sums import zeros
 
 GROUP_ROWS = 64
 """Of sums that a group of four warps has. SOURCE: PTX ISA, wgmma"""
@@ -214,7 +213,7 @@ class _Blocks:
     def _consumer(self, channel: SSAValue, slots: dict[Operation, SSAValue]) -> Region:
         role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX, INDEX])
         group, token = role.args[0], TokenType(self.sums)
-        zero = _added(body, _zero(self.sums))
+        zero = _added(body, zeros(self.sums))
         begin = _added(body, ReadyOp.create(operands=[zero], result_types=[token]))
         step = Block(arg_types=[INDEX, token])
         get = GetOp.create(operands=[channel], result_types=[*self.ring.slots])
@@ -326,16 +325,6 @@ def _stored(dims: Sequence[Dim]) -> str:
 def _added(block: Block, op: Operation) -> SSAValue:
     block.add_op(op)
     return op.results[0]
-
-
-def _zero(kind: FragType) -> MapOp:
-    """A tile of zeros."""
-    body = Block()
-    value: dict[str, Attribute] = {"value": dense(np.zeros((), np.float32), F32)}
-    zero = ConstantOp.create(result_types=[scalar(F32.ir)], properties=value)
-    body.add_op(zero)
-    body.add_op(YieldOp.of(zero.result))
-    return MapOp.of([], [], (), [kind], Region(body))
 
 
 def _wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp:

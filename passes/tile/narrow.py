@@ -52,7 +52,7 @@ def words_of_narrow(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Word
     if any(x not in _NARROW.get(sums, ()) for x in problem.dtypes[:2]):
         return None
     waits = list(kernel.yielded.values) == [op.results[0]] and op.summand() is op.dtype
-    lies = in_memory(op.operands[1 if roles.swapped else 0])
+    lies = _in_memory(op.operands[1 if roles.swapped else 0])
     # whole depths first: narrow panels are small, and no sums wait in memory
     for words in sorted((c.words for c in choose_schedule(problem, target)), key=_cuts_depth):
         packs = any(isinstance(word, Pack) and word.operand == "a" for word in words)
@@ -127,24 +127,24 @@ def _problem(op: ContractOp, roles: ContractionRoles) -> Problem:
         n=size(roles.n),
         k=size(roles.k),
         batch=size(roles.batch),
-        dtypes=(narrowest(a), narrowest(b), op.summand().name),
+        dtypes=(_narrowest(a), _narrowest(b), op.summand().name),
         a_unit="k" if left[-1] in roles.k else "m",
         b_unit="n" if right[-1] in roles.n else "k",
         threads=WORKERS,
     )
 
 
-def in_memory(factor: SSAValue) -> bool:
+def _in_memory(factor: SSAValue) -> bool:
     """Whether a factor is an argument, or one widened."""
-    op = factor.owner
-    if isinstance(op, ConvertOp) and holds(op.dtype, op.source):
-        factor = op.x
-    return isinstance(factor, BlockArgument)
+    return isinstance(_as_made(factor), BlockArgument)
 
 
-def narrowest(factor: SSAValue) -> str:
+def _narrowest(factor: SSAValue) -> str:
     """The dtype of a factor's elements before a conversion that keeps all values."""
+    return dtype_of(tensor_of(_as_made(factor)).element_type).name
+
+
+def _as_made(factor: SSAValue) -> SSAValue:
+    """A factor before a conversion that keeps all values."""
     op = factor.owner
-    if isinstance(op, ConvertOp) and holds(op.dtype, op.source):
-        return op.source.name
-    return dtype_of(tensor_of(factor).element_type).name
+    return op.x if isinstance(op, ConvertOp) and holds(op.dtype, op.source) else factor

@@ -43,7 +43,7 @@ from mlc.dialects.tile.expression import (
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.memory import AllocOp, LoadOp, StoreOp
 from mlc.dialects.tile.region import YieldOp
-from mlc.dialects.tile.types import frag_of, view_of, view_type
+from mlc.dialects.tile.types import FragType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Sums, Word
 from mlc.passes.tile.cut import axes_of, begin_with, tile_of
 
@@ -158,14 +158,18 @@ def _alone(dot: DotOp) -> Region:
 
 
 def _zero(dot: DotOp) -> Region:
-    kind = frag_of(dot.result)
+    found = zeros(frag_of(dot.result))
+    return Region(Block([found, YieldOp.of(found.outs[0])]))
+
+
+def zeros(kind: FragType) -> MapOp:
+    """A tile of zeros."""
     zero = ConstantOp.create(
         result_types=[scalar(kind.element)],
         properties={"value": dense(np.zeros((), kind.dtype.numpy), kind.dtype)},
     )
     body = Block([zero, YieldOp.of(zero.result)])
-    found = MapOp.of([], (), (), [kind], Region(body))
-    return Region(Block([found, YieldOp.of(found.outs[0])]))
+    return MapOp.of([], (), (), [kind], Region(body))
 
 
 def _earlier(dot: DotOp, waiting: _Waiting) -> Region:
