@@ -39,8 +39,6 @@ from xdsl.utils.exceptions import VerifyException
 
 GROUP_THREADS = 128
 """Threads that start a product together. SOURCE: PTX ISA, wgmma"""
-MOST_BYTES = 227 * 1024
-"""Shared memory of a block. SOURCE: CUDA programming guide, compute capability 9.0"""
 SWIZZLE_BYTES = 128
 """Of a row of a tile that products read: its 16-byte parts are permuted by the row's number."""
 MOST_BOX = 256

@@ -259,11 +259,6 @@ class NativeDriver:
         size = ctypes.c_size_t(size_bytes)
         self._ask("cuMemcpyDtoDAsync_v2", *_words(target, source), size, *_words(stream))
 
-    def fill_words(self, pointer: int, word: int, count: int, stream: int) -> None:
-        """`count` 32-bit words, in order with the launches."""
-        values = ctypes.c_uint(word), ctypes.c_size_t(count)
-        self._ask("cuMemsetD32Async", *_words(pointer), *values, *_words(stream))
-
     # order --------------------------------------------------------------------------------------
 
     def event(self, *, timed: bool = False) -> int:
