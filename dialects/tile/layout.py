@@ -20,6 +20,9 @@ LEVELS = ("register", "lane", "warp", "group")
 Vector = tuple[int, ...]
 """A coordinate along each axis."""
 
+GROUP_ROWS = 64
+"""Of sums that a group of four warps has. SOURCE: PTX ISA, wgmma"""
+
 
 @dataclass(frozen=True)
 class LinearLayout:

@@ -16,15 +16,15 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
 
-GROUP_ROWS = 64  # of a group of warps. SOURCE: PTX ISA, wgmma
 DEPTH = 64  # summed elements of a step: rows of 128 bytes
 ALIGNED = 8  # elements of 16 bytes, at which rows begin. SOURCE: CUDA driver API, tensor maps
 LEAST = 64  # columns of B and summed elements from which a tile is worth it
 SLACK_BYTES = 2048  # barriers, and where slots begin
 RASTER_ROWS = 2048
-"""Of tiles that blocks take together, so that B stays in L2; measured: `../spikes`."""
+"""Of tiles that blocks take together, so that B stays in L2. Measured: docs/measurements.md."""
 TILES = (
     (128, 256, 1.0), (128, 128, 0.85), (64, 256, 0.8), (64, 128, 0.7), (128, 64, 0.6), (64, 64, 0.5)
 )  # fmt: skip

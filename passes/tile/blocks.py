@@ -31,6 +31,7 @@ from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.kernel import KernelOp
+from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.memory import AllocOp, StoreOp
 from mlc.dialects.tile.pipeline import (
     ChannelOp,
@@ -50,8 +51,6 @@ from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
 from mlc.passes.tile.cut import dot_of, tile_of
 from mlc.passes.tile.sums import zeros
 
-GROUP_ROWS = 64
-"""Of sums that a group of four warps has. SOURCE: PTX ISA, wgmma"""
 SLOT_COLUMNS = 64
 """Results of 16 bits in a row of a slot."""
 TURNS = 2

@@ -85,7 +85,7 @@ class Replay(Words):
         return patches, self.at(table)
 
     def start(self, addresses: Sequence[int]) -> None:
-        """The kernels with these addresses; makes a graph where there are fewer than MOST_GRAPHS."""
+        """The kernels with these addresses; makes a graph until there are MOST_GRAPHS."""
         words = (ctypes.c_uint64 * max(1, self._count))(*addresses)
         at = ctypes.addressof(words)
         status = native().start(self.address, at)

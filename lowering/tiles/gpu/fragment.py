@@ -19,7 +19,7 @@ from mlc.dialects.gpu_products import (
 )
 from mlc.dialects.tile.compute import ConvertOp, ExtractOp
 from mlc.dialects.tile.element import MapOp
-from mlc.dialects.tile.layout import LayoutAttr, wgmma_acc
+from mlc.dialects.tile.layout import GROUP_ROWS, LayoutAttr, wgmma_acc
 from mlc.dialects.tile.memory import StoreOp, axes_of
 from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp, WaitOp
 from mlc.dialects.tile.slots import ROW_BYTES
@@ -36,7 +36,6 @@ from mlc.lowering.tiles.gpu.scope import (
     split,
 )
 
-GROUP_ROWS = 64
 _TURNED = {("m", "k"): False, ("k", "m"): True, ("n", "k"): False, ("k", "n"): True}
 
 
