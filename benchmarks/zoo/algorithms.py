@@ -85,7 +85,7 @@ def n_body(x: Any, mass: Any) -> Any:
 
 
 def factorisation_loss(x: Any, u: Any, v: Any) -> Any:
-    """sum(X log(U Vᵀ + ε)). SOURCE: issue 5, S131."""
+    """sum(X log(U Vᵀ + ε)). SOURCE: S131."""
     return (x * np.log(u @ v.T + 1e-3)).sum()
 
 
@@ -165,7 +165,7 @@ def product_chain(a: Any, b: Any, c: Any, v: Any) -> Any:
 
 
 def weighted_gram(x: Any, w: Any, v: Any) -> Any:
-    """Xᵀ (w (X v)). SOURCE: issue 5, S132."""
+    """Xᵀ (w (X v)). SOURCE: S132."""
     return x.T @ (w * (x @ v))
 
 

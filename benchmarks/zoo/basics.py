@@ -18,7 +18,7 @@ def chain(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def exponential_chain(a: Any, b: Any) -> Any:
-    """Two results from one exponential. SOURCE: issue 5, S141."""
+    """Two results from one exponential. SOURCE: S141."""
     c = a + 0.5 * b
     return (c / 2) * (c - 1), np.exp(c - 1)
 

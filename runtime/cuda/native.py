@@ -177,17 +177,17 @@ class NativeDriver:
 
     def begins_with_address(self, x: TensorMap) -> bool:
         """Whether the address is the first word of a map and stands nowhere else in it."""
-        plain = replace(x, address=int(x.address))
-        if plain not in self._moves:
+        kind = replace(x, address=0)
+        if kind not in self._moves:
             texts: list[Sequence[int]] = []
-            addresses = (plain.address, plain.address ^ 256)
+            addresses = (int(x.address), int(x.address) ^ 256)
             for address in addresses:
-                words, places = parameters([replace(plain, address=address)], self.encode)
+                words, places = parameters([replace(x, address=address)], self.encode)
                 texts.append((ctypes.c_uint64 * _MAP_WORDS).from_address(places[0] or 0)[:])
                 del words
             first = tuple(text[0] for text in texts) == addresses
-            self._moves[plain] = first and texts[0][1:] == texts[1][1:]
-        return self._moves[plain]
+            self._moves[kind] = first and texts[0][1:] == texts[1][1:]
+        return self._moves[kind]
 
     def graph(self, count: int, launches: int) -> Graph:
         """Kernels one after the other. `launches`: where their CUDA_KERNEL_NODE_PARAMS_v2 are."""
