@@ -263,7 +263,7 @@ class Tracer(Value):
         return self.__format__("")
 
     def __divmod__(self, other: Any) -> tuple[object, object]:
-        return self // other, self % other  # pyright: ignore[reportOperatorIssue]
+        return self // other, self % other
 
     def __rdivmod__(self, other: Any) -> tuple[object, object]:
         return other // self, other % self

@@ -51,8 +51,8 @@ def by_numpy(x: Array, target: DType) -> Array:
                 limit = 2.0 ** (63 if target.kind == "int" else 64)
                 inside = np.where(np.abs(wide) < limit, wide, 0.0)
                 whole = np.where(inside < 0, inside * (target.lowest < 0), inside)
-                lowest, highest = np.array([target.lowest, target.highest], target.numpy)
-                bound = np.where(wide < 0, lowest, highest)
+                ends = np.array([target.lowest, target.highest], target.numpy)
+                bound = ends[(wide >= 0).astype(int)]
                 return np.where(np.abs(wide) < limit, whole.astype(target.numpy), bound)
             return np.clip(np.trunc(wide), target.lowest, target.highest).astype(target.numpy)
         return x.astype(target.numpy)

@@ -55,8 +55,8 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule has no word 'tile'; expected one of block, edge, epilogue,
-"test.op"() {s = #mlc.schedule<[tile(m, 4)]>} : () -> ()
+// CHECK: schedule has no word 'strip'; expected one of block, edge, epilogue,
+"test.op"() {s = #mlc.schedule<[strip(m, 4)]>} : () -> ()
 
 // -----
 
@@ -65,7 +65,7 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule: pack lacks panels; expected pack(a|b, panels N, [group N], [team])
+// CHECK: schedule: pack lacks panels; expected pack(a|b, panels N, [group N], [depth N], [f32|bf16|
 "test.op"() {s = #mlc.schedule<[pack(b, team)]>} : () -> ()
 
 // -----
