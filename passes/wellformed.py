@@ -171,7 +171,7 @@ def _level_fault(op: Operation, in_kernel: bool) -> str | None:
 def check_unplanned(name: str, function: FuncOp) -> None:
     """PlanError where the pass `name`, which reads programs as they are written, meets a plan."""
     for op in function.walk():
-        if isinstance(op, TilesOp | KernelOp):
+        if isinstance(op, TilesOp | KernelOp | CallOp):
             raise PlanError(
                 f"{name}: @{function.sym_name.data} holds {op.name}; expected the tensor level,"
                 " before tiles and kernels are formed"

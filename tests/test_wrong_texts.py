@@ -197,3 +197,21 @@ def test_gpus_refuse_tile_loops(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["show", str(path), "--at", "code", "--target", "sm_80"]) == 1
     assert "leave mlc-form-tiles out" in (said := capsys.readouterr().err)
     assert "bug" not in said
+
+
+@pytest.mark.parametrize("name", ["batch", "differentiate"])
+def test_what_reads_programs_refuses_tile_programs(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "calls.mlir"
+    path.write_text(
+        "mlc_tile.kernel @k(%b: !mlc_tile.view<8xf32>) -> (%c: !mlc_tile.view<8xf32>) {\n"
+        "  %x = mlc_tile.load %b : !mlc_tile.frag<8xf32>\n  mlc_tile.store %x, %c\n}\n"
+        "func.func @main(%b: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "  %c = mlc_tile.call @k(%b) : (tensor<8xf32>) -> tensor<8xf32>\n"
+        "  func.return %c : tensor<8xf32>\n}\n",
+        encoding="utf-8",
+    )
+    assert main(["opt", str(path), "-p", name]) == 1
+    told = capsys.readouterr().err
+    assert "@main holds mlc_tile.call; expected the tensor level" in told
