@@ -10,9 +10,11 @@ SOURCE: PTX ISA 8.0, mbarrier, cp.async.bulk.tensor, setmaxnreg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     BFloat16Type,
     Float16Type,
     IntegerAttr,
@@ -33,6 +35,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -43,6 +46,8 @@ SWIZZLE_BYTES = 128
 """Of a row of a tile that products read: its 16-byte parts are permuted by the row's number."""
 MOST_BOX = 256
 """Elements of a box along an axis. SOURCE: CUDA driver API, cuTensorMapEncodeTiled"""
+MOST_AXES = 5
+"""Of an array that is described. SOURCE: as above"""
 COUNT = IntegerAttr.constr(eq(i64))
 
 
@@ -70,45 +75,45 @@ TENSOR_MAP = TensorMapType()
 @irdl_op_definition
 class TensorMapOp(IRDLOperation):
     """
-    The entry describes a matrix in boxes of so many rows and columns, whose rows of 128 bytes are
-    swizzled where they lie in shared memory.
+    The entry describes an array in boxes of so many elements along each axis, whose rows of 128
+    bytes are swizzled where they lie in shared memory.
 
     ```mlir
-    %m = mlc_gpu.map %x box 64 x 64 : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
+    %m = mlc_gpu.map %x box [64 : i64, 64 : i64] : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
     ```
     """
 
     name = "mlc_gpu.map"
-    rows = prop_def(COUNT)
-    columns = prop_def(COUNT)
+    sizes = prop_def(ArrayAttr[IntegerAttr])
     buffer = operand_def(MemRefType)
     result = result_def(TensorMapType)
     traits = traits_def(Pure())
-    assembly_format = (
-        "$buffer `box` $rows `x` $columns attr-dict `:` type($buffer) `->` type($result)"
-    )
+    assembly_format = "$buffer `box` $sizes attr-dict `:` type($buffer) `->` type($result)"
 
     @staticmethod
-    def of(buffer: SSAValue, box: tuple[int, int]) -> TensorMapOp:
+    def of(buffer: SSAValue, box: Sequence[int]) -> TensorMapOp:
         return TensorMapOp.create(
             operands=[buffer],
             result_types=[TENSOR_MAP],
-            properties={"rows": number(box[0]), "columns": number(box[1])},
+            properties={"sizes": ArrayAttr([number(n) for n in box])},
         )
 
     @property
-    def box(self) -> tuple[int, int]:
+    def box(self) -> tuple[int, ...]:
         """Its sizes."""
-        return self.rows.value.data, self.columns.value.data
+        return tuple(n.value.data for n in self.sizes)
 
     def verify_(self) -> None:
         kind = self.buffer.type
         assert isinstance(kind, MemRefType)
-        if kind.get_num_dims() != 2:
-            raise VerifyException(f"{self.name}: {kind}; expected a matrix")
-        rows, columns = self.box
-        if not 1 <= rows <= MOST_BOX:
-            raise VerifyException(f"{self.name}: {rows} rows; expected 1 to {MOST_BOX}")
+        *outer, columns = self.box
+        if not 2 <= kind.get_num_dims() == len(self.box) <= MOST_AXES:
+            raise VerifyException(
+                f"{self.name}: a box {list(self.box)} of {kind}; expected 2 to {MOST_AXES} axes,"
+                " as many of both"
+            )
+        if wrong := [n for n in outer if not 1 <= n <= MOST_BOX]:
+            raise VerifyException(f"{self.name}: {wrong[0]} rows; expected 1 to {MOST_BOX}")
         element = cast("MemRefType[Attribute]", kind).element_type
         if columns * _item(element) != SWIZZLE_BYTES:
             raise VerifyException(
@@ -347,8 +352,8 @@ class PrefetchMapOp(IRDLOperation):
 @irdl_op_definition
 class BulkLoadOp(IRDLOperation):
     """
-    Asks for a box of an array from a row and a column on; what lies outside is 0. Its bytes count
-    for the barrier.
+    Asks for a box of an array from a place on, which has a subscript for each axis; what lies
+    outside is 0. Its bytes count for the barrier.
 
     ```mlir
     mlc_gpu.bulk_load %m[%row, %column] to %slot, %b : !mlc_gpu.tensor_map
@@ -357,26 +362,23 @@ class BulkLoadOp(IRDLOperation):
 
     name = "mlc_gpu.bulk_load"
     map = operand_def(TensorMapType)
-    row = operand_def(i32)
-    column = operand_def(i32)
     slot = operand_def(i32)
     barrier = operand_def(i32)
-    assembly_format = (
-        "$map `[` $row `,` $column `]` `to` $slot `,` $barrier attr-dict `:` type($map)"
-    )
+    at = var_operand_def(i32)
+    assembly_format = "$map `[` $at `]` `to` $slot `,` $barrier attr-dict `:` type($map)"
 
     @staticmethod
     def of(
-        described: SSAValue, at: tuple[SSAValue, SSAValue], slot: SSAValue, barrier: SSAValue
+        described: SSAValue, at: Sequence[SSAValue], slot: SSAValue, barrier: SSAValue
     ) -> BulkLoadOp:
-        return BulkLoadOp.create(operands=[described, *at, slot, barrier])
+        return BulkLoadOp.create(operands=[described, slot, barrier, *at])
 
 
 @irdl_op_definition
 class BulkStoreOp(IRDLOperation):
     """
-    Each thread for which the predicate holds asks for a box to be written from a row and a column
-    on, but for what lies outside; the requests of one op are waited for together.
+    Each thread for which the predicate holds asks for a box to be written from a place on, but for
+    what lies outside; the requests of one op are waited for together.
 
     ```mlir
     mlc_gpu.bulk_store %slot to %m[%row, %column] if %p : !mlc_gpu.tensor_map
@@ -386,18 +388,15 @@ class BulkStoreOp(IRDLOperation):
     name = "mlc_gpu.bulk_store"
     slot = operand_def(i32)
     map = operand_def(TensorMapType)
-    row = operand_def(i32)
-    column = operand_def(i32)
     condition = operand_def(i1)
-    assembly_format = (
-        "$slot `to` $map `[` $row `,` $column `]` `if` $condition attr-dict `:` type($map)"
-    )
+    at = var_operand_def(i32)
+    assembly_format = "$slot `to` $map `[` $at `]` `if` $condition attr-dict `:` type($map)"
 
     @staticmethod
     def of(
-        slot: SSAValue, described: SSAValue, at: tuple[SSAValue, SSAValue], condition: SSAValue
+        slot: SSAValue, described: SSAValue, at: Sequence[SSAValue], condition: SSAValue
     ) -> BulkStoreOp:
-        return BulkStoreOp.create(operands=[slot, described, *at, condition])
+        return BulkStoreOp.create(operands=[slot, described, condition, *at])
 
 
 @irdl_op_definition

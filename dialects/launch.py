@@ -44,17 +44,16 @@ class Reserve:
 @dataclass(frozen=True)
 class TensorMap:
     """
-    A kernel's argument that tells the copy engine of a matrix, in boxes of so many rows and
-    columns: in a plan the registers of its numbers, in a call the numbers. `stride`: elements from
-    row to row.
+    A kernel's argument that tells the copy engine of an array, in boxes of so many elements along
+    each axis: in a plan the registers of its numbers, in a call the numbers. `strides`: elements
+    from one place to the next along each axis but the last.
     """
 
     address: Register
-    rows: Register
-    columns: Register
-    stride: Register
+    sizes: tuple[Register, ...]
+    strides: tuple[Register, ...]
     dtype: str
-    box: tuple[int, int]
+    box: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ assembly where its operands are registers that a product writes later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import BFloat16Type, VectorType
@@ -89,28 +90,30 @@ def _prefetch_map(e: FunctionText, op: ga.PrefetchMapOp) -> None:
     _asm(e, "prefetch.tensormap [$0];", "l", f"ptr {e[op.map]}")
 
 
+def _places(e: FunctionText, at: Sequence[SSAValue], first: int) -> tuple[str, str]:
+    """Subscripts as operands of a text from a number on, the last axis first; and as arguments."""
+    names = ", ".join(f"${first + k}" for k in range(len(at)))
+    return names, ", ".join(f"i32 {e[x]}" for x in reversed(at))
+
+
 def _bulk_load(e: FunctionText, op: ga.BulkLoadOp) -> None:
+    axes, places = _places(e, op.at, 3)
     body = (
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        " [$0], [$1, {$2, $3}], [$4];"
+        f"cp.async.bulk.tensor.{len(op.at)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        f" [$0], [$1, {{{axes}}}], [$2];"
     )
-    arguments = (
-        f"i32 {e[op.slot]}, ptr {e[op.map]}, i32 {e[op.column]}, i32 {e[op.row]},"
-        f" i32 {e[op.barrier]}"
-    )
-    _asm(e, body, "r,l,r,r,r", arguments)
+    arguments = f"i32 {e[op.slot]}, ptr {e[op.map]}, i32 {e[op.barrier]}, {places}"
+    _asm(e, body, "r,l,r" + ",r" * len(op.at), arguments)
 
 
 def _bulk_store(e: FunctionText, op: ga.BulkStoreOp) -> None:
+    axes, places = _places(e, op.at, 3)
     body = (
-        "{ @$4 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [$0, {$1, $2}], [$3];"
-        " @$4 cp.async.bulk.commit_group; }"
+        f"{{ @$2 cp.async.bulk.tensor.{len(op.at)}d.global.shared::cta.bulk_group"
+        f" [$0, {{{axes}}}], [$1]; @$2 cp.async.bulk.commit_group; }}"
     )
-    arguments = (
-        f"ptr {e[op.map]}, i32 {e[op.column]}, i32 {e[op.row]}, i32 {e[op.slot]},"
-        f" i1 {e[op.condition]}"
-    )
-    _asm(e, body, "l,r,r,r,b", arguments)
+    arguments = f"ptr {e[op.map]}, i32 {e[op.slot]}, i1 {e[op.condition]}, {places}"
+    _asm(e, body, "l,r,b" + ",r" * len(op.at), arguments)
 
 
 def _bulk_wait(e: FunctionText, op: ga.BulkWaitOp) -> None:

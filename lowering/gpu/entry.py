@@ -242,9 +242,9 @@ class _Planner:
         kind = as_memref(op.buffer.type)
         assert kind is not None
         buffer = self.buffers[op.buffer]
-        (rows, columns), (stride, _) = buffer.sizes, buffer.strides
+        sizes, strides = tuple(buffer.sizes), tuple(buffer.strides[:-1])
         dtype = dtype_of(kind.element_type).name
-        found = launch.TensorMap(buffer.pointer, rows, columns, stride, dtype, op.box)
+        found = launch.TensorMap(buffer.pointer, sizes, strides, dtype, op.box)
         self.maps[op.result] = found
 
     def _flattened(self, value: SSAValue) -> Sequence[Register | launch.TensorMap]:

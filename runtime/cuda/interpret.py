@@ -128,9 +128,8 @@ def _launch(step: launch.Launch, registers: list[int], machine: Machine) -> None
 
 def _filled(found: launch.TensorMap, registers: Sequence[int]) -> launch.TensorMap:
     """A map with numbers for registers."""
-    rows, columns, stride = (registers[r] for r in (found.rows, found.columns, found.stride))
-    address = registers[found.address]
-    return replace(found, address=address, rows=rows, columns=columns, stride=stride)
+    sizes, strides = (tuple(registers[r] for r in rs) for rs in (found.sizes, found.strides))
+    return replace(found, address=registers[found.address], sizes=sizes, strides=strides)
 
 
 def _while(step: launch.While, registers: list[int], machine: Machine) -> None:

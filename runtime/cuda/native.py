@@ -159,17 +159,17 @@ class NativeDriver:
             self._shared[handle] = size_bytes
 
     def encode(self, x: TensorMap, at: int) -> None:
-        """Writes the 128 bytes that stand for a matrix. SOURCE: cuda.h, cuTensorMapEncodeTiled"""
-        dtype = named_dtype(x.dtype)
-        sizes = (ctypes.c_uint64 * 2)(x.columns, x.rows)
-        strides = (ctypes.c_uint64 * 1)(x.stride * dtype.bytes)
-        box = (ctypes.c_uint32 * 2)(x.box[1], x.box[0])
-        steps = (ctypes.c_uint32 * 2)(1, 1)
+        """Writes the 128 bytes that stand for an array. SOURCE: cuda.h, cuTensorMapEncodeTiled"""
+        dtype, rank = named_dtype(x.dtype), len(x.sizes)
+        sizes = (ctypes.c_uint64 * rank)(*reversed(x.sizes))
+        strides = (ctypes.c_uint64 * (rank - 1))(*(n * dtype.bytes for n in reversed(x.strides)))
+        box = (ctypes.c_uint32 * rank)(*reversed(x.box))
+        steps = (ctypes.c_uint32 * rank)(*[1] * rank)
         place, address = _words(at, int(x.address))
         try:
             self._call(
                 "cuTensorMapEncodeTiled",
-                *(place, _MAP_DTYPES[x.dtype], 2, address, sizes, strides, box, steps),
+                *(place, _MAP_DTYPES[x.dtype], rank, address, sizes, strides, box, steps),
                 *(0, _SWIZZLE_128, _PROMOTE_256, 0),
             )
         except _DriverError as error:

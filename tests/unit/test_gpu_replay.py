@@ -137,7 +137,7 @@ class Program:
         places = [recorder.address(value, k) for k, value in enumerate(bases)]
         kernels = [self.driver.function(f"k{k}", 3) for k in range(ENOUGH)]
         behind = places[1] + 64
-        described = TensorMap(behind, 2, 3, 3, "f32", (1, 32)) if shared_bytes else behind
+        described = TensorMap(behind, (2, 3), (3,), "f32", (1, 32)) if shared_bytes else behind
         arguments = [
             (1000, described, places[2]),
             (1000, places[1] + 64, 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import MOST_BOX, BulkLoadOp, BulkStoreOp
 from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.expression import letter, letters_in
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.types import ViewType, view_of
 from mlc.lowering.tiles.gpu.scope import BlockScope, matrix_of, slot_at
@@ -13,22 +14,45 @@ WARP_ROWS = 16
 """Of a group's tile that a warp stores, and that it then has copied."""
 
 
-def box_of(op: CopyOp) -> tuple[int, int]:
+def box_of(op: CopyOp) -> tuple[int, ...]:
     """The box in which a copy's memory is described."""
     loads = view_of(op.target).is_slot
     slot = view_of(op.target if loads else op.source)
     rows, _ = matrix_of(slot, "a copy of")
-    return (min(rows, MOST_BOX) if loads else WARP_ROWS), ROW_BYTES // slot.dtype.bytes
+    high = min(rows, MOST_BOX) if loads else WARP_ROWS
+    row, column = _axes(op)
+    box = [1] * len(op.where()[not loads])
+    box[row], box[column] = high, ROW_BYTES // slot.dtype.bytes
+    return tuple(box)
+
+
+def _axes(op: CopyOp) -> tuple[int, int]:
+    """The axes of a copy's memory along which rows and columns of its matrix lie."""
+    memory = op.where()[not view_of(op.target).is_slot]
+    row, column = ("".join(axis) for axis in op.words.result)
+    found: list[int] = []
+    for c in (row, column):
+        axes = [a for a, dim in enumerate(memory) if c in letters_in([dim])]
+        moved = (memory[axes[0]] - letter(c)) if len(axes) == 1 else None
+        if moved is None or letters_in([moved]):
+            raise MlcError(f"tiles to GPU: {op.letters.data!r}: expected one axis along letter {c}")
+        found += axes
+    if found[1] != len(memory) - 1:
+        raise MlcError(
+            f"tiles to GPU: {op.letters.data!r}: columns lie along axis {found[1]} of"
+            f" {len(memory)}; expected the last"
+        )
+    return found[0], found[1]
 
 
 def _check(op: CopyOp, memory: ViewType) -> None:
     (source,), target = op.words.operands, op.words.result
     if op.via is None or op.via.data != "tma":
         raise MlcError(f"tiles to GPU: {op.name}: via {op.via}; expected tma")
-    if len(memory.shape) != 2 or memory.layout.data or source != target or len(target) != 2:
+    if memory.layout.data or source != target or len(target) != 2:
         raise MlcError(
-            f"tiles to GPU: {op.letters.data!r} of {memory}; expected a row-major matrix whose axes"
-            " stay as they are"
+            f"tiles to GPU: {op.letters.data!r} of {memory}; expected a matrix in row-major memory"
+            " whose axes stay as they are"
         )
     slot = view_of(op.target if view_of(op.target).is_slot else op.source)
     sizes = [x.data[0].constant for c in target if (x := op.extents["".join(c)])]
@@ -47,30 +71,33 @@ def lower_copy(k: BlockScope, op: CopyOp) -> None:
     source, target = op.where()
     if view_of(op.target).is_slot:
         _check(op, view_of(op.source))
-        row, column = k.begin(source, op.positions)
+        begin = k.begin(source, op.positions)
         slot = slot_at(k, op.target, k.begin(target, op.positions))
         if slot.full is None:
             raise MlcError(f"tiles to GPU: {op.name}: fills a slot that no mlc_tile.put has given")
-        high, wide = box_of(op)
+        box, (row, column) = box_of(op), _axes(op)
+        high, wide = box[row], box[column]
         rows, columns = matrix_of(slot.view, "a copy to")
-        described = k.map_of(op.source, (high, wide))
+        described = k.map_of(op.source, box)
         for x in range(0, columns, wide):
             for y in range(0, rows, high):
                 place = words.add(slot.address, x // wide * rows * ROW_BYTES + y * ROW_BYTES)
-                at = words.value(words.add(row, y)), words.value(words.add(column, x))
-                k.b.add_op(BulkLoadOp.of(described, at, words.value(place), slot.full))
+                at = [*begin]
+                at[row], at[column] = words.add(begin[row], y), words.add(begin[column], x)
+                places = [*map(words.value, at)]
+                k.b.add_op(BulkLoadOp.of(described, places, words.value(place), slot.full))
         return
     _check(op, view_of(op.target))
-    row, column = k.begin(target, op.positions)
+    at = k.begin(target, op.positions)
     slot = slot_at(k, op.source, k.begin(source, op.positions))
-    high, wide = box_of(op)
+    box, (row, column) = box_of(op), _axes(op)
+    high, wide = box[row], box[column]
     rows, columns = matrix_of(slot.view, "a copy of")
     if (rows, columns) != (4 * high, wide):
         raise MlcError(
             f"tiles to GPU: a copy of {slot.view}; expected {4 * high} x {wide} elements"
         )
     place = words.add(slot.address, words.mul(k.threads.warp, high * ROW_BYTES))
-    mine = words.add(row, words.mul(k.threads.warp, high))
-    described = k.map_of(op.target, (high, wide))
-    at = words.value(mine), words.value(column)
-    k.b.add_op(BulkStoreOp.of(words.value(place), described, at, k.threads.first))
+    at[row] = words.add(at[row], words.mul(k.threads.warp, high))
+    described, places = k.map_of(op.target, box), [*map(words.value, at)]
+    k.b.add_op(BulkStoreOp.of(words.value(place), described, places, k.threads.first))

@@ -54,7 +54,7 @@ class BlockKernel:
     """The function, and what its launch takes besides the arguments of a kernel."""
 
     kernel: Kernel
-    maps: tuple[tuple[int, tuple[int, int]], ...]  # arguments, and the boxes of their maps
+    maps: tuple[tuple[int, tuple[int, ...]], ...]  # arguments, and the boxes of their maps
     threads: int
     shared_bytes: int
     work: WorkOp

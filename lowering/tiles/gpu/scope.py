@@ -22,7 +22,7 @@ from mlc.lowering.tiles.gpu.ring import Ring, Slot, Turn
 from mlc.lowering.tiles.gpu.words import Word, Words
 from mlc.lowering.tiles.scope import TileScope
 
-Map = tuple[SSAValue, tuple[int, int]]
+Map = tuple[SSAValue, tuple[int, ...]]
 """A view of the kernel, and the box in which it is copied."""
 PAIR = 2
 """Elements of a row that a thread holds side by side."""
@@ -59,7 +59,7 @@ class BlockScope:
         """The builder."""
         return self.s.b
 
-    def map_of(self, view: SSAValue, box: tuple[int, int]) -> SSAValue:
+    def map_of(self, view: SSAValue, box: tuple[int, ...]) -> SSAValue:
         """The kernel's argument that describes a view."""
         return self.maps[view, box]
 

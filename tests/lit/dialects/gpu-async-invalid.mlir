@@ -3,7 +3,7 @@
 // Rows of a box are 128 bytes.
 func.func @wide(%x: memref<?x4096xbf16>) {
   // CHECK: mlc_gpu.map: rows of 128 elements of bf16; expected 128 bytes
-  %m = mlc_gpu.map %x box 64 x 128 : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
+  %m = mlc_gpu.map %x box [64 : i64, 128 : i64] : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
   func.return
 }
 
@@ -11,7 +11,7 @@ func.func @wide(%x: memref<?x4096xbf16>) {
 
 func.func @long(%x: memref<?x4096xf32>) {
   // CHECK: mlc_gpu.map: 512 rows; expected 1 to 256
-  %m = mlc_gpu.map %x box 512 x 32 : memref<?x4096xf32> -> !mlc_gpu.tensor_map
+  %m = mlc_gpu.map %x box [512 : i64, 32 : i64] : memref<?x4096xf32> -> !mlc_gpu.tensor_map
   func.return
 }
 

@@ -50,8 +50,8 @@ func.func @roles(%m: !mlc_gpu.tensor_map, %parity: i32, %x: vector<128xf32>, %h:
 
 // CHECK-LABEL: func.func @entry
 func.func @entry(%ctx: !mlc_par.ctx, %n: index, %x: memref<?x4096xbf16>) {
-  // CHECK: %m = mlc_gpu.map %x box 64 x 64 : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
-  %m = mlc_gpu.map %x box 64 x 64 : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
+  // CHECK: %m = mlc_gpu.map %x box [64 : i64, 64 : i64] : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
+  %m = mlc_gpu.map %x box [64 : i64, 64 : i64] : memref<?x4096xbf16> -> !mlc_gpu.tensor_map
   // CHECK-NEXT: mlc_gpu.launch @roles grid (%n, %n, %n) block (%n, %n, %n) args (%m) shared 197696 : !mlc_gpu.tensor_map
   mlc_gpu.launch @roles grid (%n, %n, %n) block (%n, %n, %n) args (%m) shared 197696 : !mlc_gpu.tensor_map
   func.return

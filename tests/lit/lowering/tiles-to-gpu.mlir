@@ -35,7 +35,7 @@
 // CHECK-NEXT:        mlc_gpu.warp_barrier
 // CHECK:             mlc_gpu.bulk_store
 // CHECK-LABEL: func.func @main
-// CHECK:         mlc_gpu.map %{{.+}} box 64 x 64
+// CHECK:         mlc_gpu.map %{{.+}} box [64 : i64, 64 : i64]
 // CHECK:         mlc_gpu.launch @product {{.+}} shared 42016
 builtin.module attributes {mlc.target = #mlc.target<"h200">} {
   mlc_tile.kernel @product(%a: !mlc_tile.view<512x128xbf16>, %b: !mlc_tile.view<128x256xbf16>) -> (%c: !mlc_tile.view<512x256xbf16>) {
