@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.tensor.tiles import TilesOp
+from tests.plans import planned, spec
 from tests.test_fusion import RNG, Program, biased, causal, gradients, nn, plain_attention, randoms
 
 
@@ -76,6 +78,13 @@ def test_attention_with_special_values(value: float, where: int) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=2e-6)
 
 
+def masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """Masked scores are numbers, so that a row without keys has the mean of the values."""
+    scores = np.where(mask, q @ np.swapaxes(k, -1, -2) * 0.125, -1e30)
+    e = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+    return (e / np.sum(e, axis=-1, keepdims=True)) @ v
+
+
 def test_rows_without_keys() -> None:
     """A row that sees nothing is not a number; one that sees one key has its value."""
     q, k, v = head(2048, 2048)
@@ -86,10 +95,10 @@ def test_rows_without_keys() -> None:
     mask[300, :1900] = False
     mask[301] = mask[301] & (np.arange(2048) < 10)
 
-    def masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    def excluded(q: Any, k: Any, v: Any, mask: Any) -> Any:
         return nn.attention(q, k, v, mask=mask)
 
-    found, want = tiled(masked, q, k, v, mask), attention_of(q, k, v, mask=mask)
+    found, want = tiled(excluded, q, k, v, mask), attention_of(q, k, v, mask=mask)
     assert np.isnan(found[5]).all()
     np.testing.assert_array_equal(np.isnan(found), np.isnan(want))
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=2e-6)
@@ -123,6 +132,19 @@ def test_one_compilation_for_all_lengths() -> None:
         np.testing.assert_allclose(f(q, k, v), attention_of(q, k, v), rtol=1e-4, atol=2e-6)
     assert f(*head(0, 5)).shape == (0, 64)
     assert f.stats().compilations == 1
+
+
+def test_tiles_hold_rows_of_one_head() -> None:
+    """
+    What rows have summed so far is read and written by each trip over columns: tiles are of few
+    rows and many columns, and not of all rows of many heads.
+    """
+    heads = spec(4, 8, 512, 64)
+    plan = planned(masked, heads, heads, heads, spec(512, 512, dtype="bool"), target="avx512")
+    outer, inner = (op for op in plan.plan().walk() if isinstance(op, TilesOp))
+    assert outer.steps[:2] == (1, 1)
+    assert 16 <= outer.steps[2] <= 256
+    assert inner.steps[0] >= 128
 
 
 @pytest.mark.parametrize("f", [plain_attention, gradients(plain_attention, 3)], ids=["out", "grad"])

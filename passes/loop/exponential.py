@@ -31,7 +31,7 @@ def _reduced(b: LaneBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]
 
 
 def exp_word2(b: LaneBuilder, x: SSAValue, low: SSAValue | None = None) -> tuple[SSAValue, Word2]:
-    """(s, w): e^(x + low) = s^2 w, w within 2^-2 ulp, for x from exp_low to exp_high."""
+    """(s, w): e^(x + low) = s^2 w, w within 2^-2 ulp, for x from exp_zero to exp_high."""
     scale, r, rest = _reduced(b, x)
     if low is not None:
         rest = b.add(rest, low)
@@ -55,7 +55,7 @@ def exp(b: LaneBuilder, x: SSAValue) -> SSAValue:
     SOURCE: W. J. Cody & W. Waite, Software Manual for the Elementary Functions, 1980, chapter 6.
     """
     c = constants_of(b)
-    scale, r, _ = _reduced(b, b.at_least(b.at_most(x, c.exp_high), c.exp_low))
+    scale, r, _ = _reduced(b, b.at_least(b.at_most(x, c.exp_high), c.exp_zero))
     rise = b.fma(b.mul(r, r), polynomial(b, "exp_tail", r), r)
     return b.mul(b.mul(b.add(rise, b.constant(1.0)), scale), scale)
 
@@ -67,7 +67,7 @@ def exp2(b: LaneBuilder, x: SSAValue) -> SSAValue:
     As exp, with r = x - 2m exactly; 2^r = 1 + (r ln 2 + r^2 q(r)), ln 2 as a pair.
     """
     c = constants_of(b)
-    x = b.at_least(b.at_most(x, c.exp2_high), c.exp2_low)
+    x = b.at_least(b.at_most(x, c.exp2_high), c.exp2_zero)
     shift = b.constant(rounding_shift(b.format))
     shifted = b.fma(x, b.constant(0.5), shift)
     r = b.fma(b.sub(shifted, shift), b.constant(-2.0), x)
@@ -111,7 +111,7 @@ def sigmoid(b: LaneBuilder, x: SSAValue) -> SSAValue:
     """
     c = constants_of(b)
     one, zero = b.constant(1.0), b.constant(0.0)
-    y = b.at_least(b.negate(b.abs(x)), c.exp_low)
+    y = b.at_least(b.negate(b.abs(x)), c.exp_zero)
     scale, (high, low) = exp_word2(b, y)
     square = b.mul(scale, scale)
     z = b.mul(high, square)

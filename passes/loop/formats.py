@@ -36,9 +36,12 @@ class FormatConstants:
     half_pi: tuple[float, float, float]
     exp_low: float
     """Below, exp rounds to 0."""
+    exp_zero: float
+    """Its 2^m (exponential.py) is 0: nothing below has to be rounded, which takes long."""
     exp_high: float
     """Above, exp overflows."""
     exp2_low: float
+    exp2_zero: float
     exp2_high: float
     expm1_low: float
     """Below, expm1 rounds to -1."""
@@ -69,8 +72,10 @@ CONSTANTS: Mapping[FloatFormat, FormatConstants] = {
         pi=(3.1415927410125732, -8.742277657347586e-08),
         half_pi=(1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
         exp_low=-104.0,
+        exp_zero=-176.06,
         exp_high=89.0,
         exp2_low=-151.0,
+        exp2_zero=-254.0,
         exp2_high=129.0,
         expm1_low=-20.0,
         tanh_one=20.0,
@@ -91,8 +96,10 @@ CONSTANTS: Mapping[FloatFormat, FormatConstants] = {
         pi=(3.141592653589793, 1.2246467991473532e-16),
         half_pi=(1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33),
         exp_low=-746.0,
+        exp_zero=-1418.2,
         exp_high=710.0,
         exp2_low=-1076.0,
+        exp2_zero=-2046.0,
         exp2_high=1025.0,
         expm1_low=-40.0,
         tanh_one=40.0,

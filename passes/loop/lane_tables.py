@@ -33,14 +33,28 @@ def _fine_shift(b: LaneBuilder) -> SSAValue:
 
 
 def times_power(
-    b: LaneBuilder, shifted: SSAValue, n: SSAValue, rise: SSAValue, part: float = 1.0
+    b: LaneBuilder,
+    shifted: SSAValue,
+    n: SSAValue,
+    rise: SSAValue,
+    part: float = 1.0,
+    is_zero: SSAValue | None = None,
 ) -> SSAValue:
-    """2^n (1 + rise) part, `shifted` being n + the shift that rounds to the table's steps."""
+    """
+    2^n (1 + rise) part, `shifted` being n + the shift that rounds to the table's steps.
+
+    `is_zero`: where the result is 0 and no rounded number: machines take a hundred cycles to round
+    one that is too small, and masked elements of a softmax are such.
+    """
     entry = b.lookup(b.bits(shifted), tuple(x * part for x in table(b, "exp2")))
+    if is_zero is not None:
+        entry = b.select(is_zero, b.constant(0.0), entry)
     return b.scale(b.fma(entry, rise, entry), n)
 
 
-def exp_in_range(b: LaneBuilder, x: SSAValue, part: float = 1.0) -> SSAValue:
+def exp_in_range(
+    b: LaneBuilder, x: SSAValue, part: float = 1.0, is_zero: SSAValue | None = None
+) -> SSAValue:
     """e^x part, where it is finite."""
     c = constants_of(b)
     shift = _fine_shift(b)
@@ -49,7 +63,7 @@ def exp_in_range(b: LaneBuilder, x: SSAValue, part: float = 1.0) -> SSAValue:
     r = b.fma(n, b.constant(-c.ln2[0]), x)
     r = b.fma(n, b.constant(-c.ln2[1]), r)
     rise = b.fma(b.mul(r, r), polynomial(b, "exp_by_table", r), r)
-    return times_power(b, shifted, n, rise, part)
+    return times_power(b, shifted, n, rise, part, is_zero)
 
 
 def exp(b: LaneBuilder, x: SSAValue) -> SSAValue:
@@ -59,7 +73,8 @@ def exp(b: LaneBuilder, x: SSAValue) -> SSAValue:
     x = n ln 2 + r, n a multiple of a step of the table of 2^n, and e^r = 1 + (r + r^2 q(r)).
     """
     c = constants_of(b)
-    return exp_in_range(b, b.at_least(b.at_most(x, c.exp_high), c.exp_low))
+    bounded = b.at_least(b.at_most(x, c.exp_high), c.exp_low)
+    return exp_in_range(b, bounded, is_zero=b.below(x, c.exp_low))
 
 
 def split_power(b: LaneBuilder, x: SSAValue, part: float) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -98,12 +113,14 @@ def exp2(b: LaneBuilder, x: SSAValue) -> SSAValue:
     As exp, with r = x - n exactly.
     """
     c = constants_of(b)
+    is_zero = b.below(x, c.exp2_low)
     x = b.at_least(b.at_most(x, c.exp2_high), c.exp2_low)
     shift = _fine_shift(b)
     shifted = b.add(x, shift)
     n = b.sub(shifted, shift)
     r = b.sub(x, n)
-    return times_power(b, shifted, n, b.mul(r, polynomial(b, "exp2_by_table", r)))
+    rise = b.mul(r, polynomial(b, "exp2_by_table", r))
+    return times_power(b, shifted, n, rise, is_zero=is_zero)
 
 
 def _logarithm(b: LaneBuilder, x: SSAValue, base: str, of_2: Pair, of_e: float) -> SSAValue:

@@ -55,7 +55,7 @@ def _log2_of(b: LaneBuilder, k: SSAValue, f: SSAValue) -> Word2:
 def _exp2_word2(b: LaneBuilder, high: SSAValue, low: SSAValue) -> SSAValue:
     """2^(high + low), f64."""
     c = constants_of(b)
-    bounded = b.at_least(b.at_most(high, c.exp2_high), c.exp2_low)
+    bounded = b.at_least(b.at_most(high, c.exp2_high), c.exp2_zero)
     shift = b.constant(rounding_shift(b.format))
     shifted = b.fma(bounded, b.constant(0.5), shift)
     r = b.fma(b.sub(shifted, shift), b.constant(-2.0), bounded)

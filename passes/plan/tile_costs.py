@@ -130,7 +130,15 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
         before *= MEMORY_FACTOR
     after = (walks - 1 + others) * again
     after += 2 * walks * tiles * streamed / target.bandwidth(streamed)
-    after += walks * tiles * -(-column // column_step) * len(group.ops) * target.kernel_start_s
+    trips = -(-column // column_step)
+    after += walks * tiles * trips * len(group.ops) * target.kernel_start_s
+    # what is summed so far: each trip reads and writes it
+    states = sum(
+        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
+    )
+    state = states // tiles
+    near = state <= target.l1d_bytes // 2
+    after += 2 * trips * states / (target.l1_read_bytes_per_s if near else target.bandwidth(state))
     group.steps = steps
     group.column_step = _even(column, column_step)
     return before - after

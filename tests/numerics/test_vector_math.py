@@ -285,6 +285,19 @@ def test_pairs_of_constants() -> None:
                 assert scaled == int(scaled)
 
 
+def test_exponentials_below_the_least_number_round_nothing() -> None:
+    """The power of two of the lowest argument is 0, and none of a result that is not 0 is."""
+    for form, dtype in ((BINARY32, np.float32), (BINARY64, np.float64)):
+        c = CONSTANTS[form]
+        zero = -form.exponent_bias
+        for lowest, least, unit in (
+            (c.exp_zero, c.exp_low, 2 * np.log(2)),
+            (c.exp2_zero, c.exp2_low, 2.0),
+        ):
+            assert np.rint(dtype(lowest) / unit) == zero
+            assert np.rint(least / unit) > zero + 1
+
+
 def test_digits_of_two_over_pi() -> None:
     with mpmath.workprec(1700):
         whole = sum(d * mpmath.mpf(2) ** (-53 * (k + 1)) for k, d in enumerate(reduction.DIGITS))
