@@ -46,6 +46,7 @@ _EXPORTS = (
     "mlc_threads",
     "mlc_parallel",
     "mlc_parallel_target",
+    "mlc_settle",
     "mlc_thread_num",
     "mlc_thread_num_target",
     "mlc_num_threads",
@@ -58,7 +59,7 @@ _EXPORTS = (
 
 _LIBC = (
     *("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove"),
-    *("sigaction", "syscall"),
+    *("sigaction", "syscall", "sched_getcpu", "sched_getaffinity", "sched_setaffinity"),
 )
 
 _READ_FLOAT_STATE = {

@@ -9,8 +9,11 @@
 @mlc_num_threads_target = global ptr null
 @mlc_max_threads_target = global ptr null  ; set while the runtime's own limit is to be respected
 
+%mlc.region = type { ptr, ptr, [64 x i32] }  ; body, data, where each of the first workers began
+
 define void @mlc_parallel(ptr %body, ptr %data, i32 %threads, i32 %flags) {
 entry:
+  %region = alloca %mlc.region, align 8
   %target = load ptr, ptr @mlc_parallel_target, align 8
   %serial = icmp eq ptr %target, null
   br i1 %serial, label %alone, label %limit
@@ -28,13 +31,112 @@ ask:
   br label %start
 start:
   %count = phi i32 [ %threads, %limit ], [ %lower, %ask ]
-  tail call void %target(ptr %body, ptr %data, i32 %count, i32 %flags)
+  store ptr %body, ptr %region, align 8
+  %data.at = getelementptr %mlc.region, ptr %region, i64 0, i32 1
+  store ptr %data, ptr %data.at, align 8
+  %cpus.at = getelementptr %mlc.region, ptr %region, i64 0, i32 2
+  call void @llvm.memset.p0.i64(ptr %cpus.at, i8 -1, i64 256, i1 false)
+  %own = call i32 @sched_getcpu()
+  store i32 %own, ptr %cpus.at, align 4
+  call void %target(ptr @mlc_begin, ptr %region, i32 %count, i32 %flags)
   ret void
 alone:
   tail call void %body(ptr %data)
   ret void
 }
 declare i32 @llvm.smin.i32(i32, i32)
+
+; A guest's scheduler takes a halted core for one that its host has given to another, and so leaves
+; a worker that it wakes on the core of its waker, where the two take turns. A worker that finds
+; itself where one with a lower number began moves to another core of its own mask, which it keeps.
+
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal void @mlc_begin(ptr %region) {
+entry:
+  %number = call i32 @mlc_thread_num()
+  %worker = zext i32 %number to i64
+  %cpus = getelementptr %mlc.region, ptr %region, i64 0, i32 2
+  %first = icmp eq i32 %number, 0
+  %many = icmp ugt i64 %worker, 63
+  %stays = or i1 %first, %many
+  br i1 %stays, label %begin, label %settle
+settle:
+  call void @mlc_settle(ptr %cpus, i64 %worker)
+  br label %begin
+begin:
+  %body = load ptr, ptr %region, align 8
+  %data.at = getelementptr %mlc.region, ptr %region, i64 0, i32 1
+  %data = load ptr, ptr %data.at, align 8
+  tail call void %body(ptr %data)
+  ret void
+}
+
+; Leaves the core on which a worker with a lower number began, if the process may use another.
+define void @mlc_settle(ptr %cpus, i64 %worker) {
+entry:
+  %mask = alloca [128 x i8], align 8
+  %free = alloca [128 x i8], align 8
+  %mine = call i32 @sched_getcpu()
+  %place = getelementptr i32, ptr %cpus, i64 %worker
+  store atomic i32 %mine, ptr %place monotonic, align 4
+  %most = load i64, ptr @mlc_cpus, align 8
+  %crowded = icmp uge i64 %worker, %most
+  br i1 %crowded, label %done, label %look
+look:
+  %j = phi i64 [ 0, %entry ], [ %j.next, %next ]
+  %at = getelementptr i32, ptr %cpus, i64 %j
+  %other = load atomic i32, ptr %at monotonic, align 4
+  %shared = icmp eq i32 %other, %mine
+  br i1 %shared, label %ask, label %next
+next:
+  %j.next = add i64 %j, 1
+  %more = icmp ult i64 %j.next, %worker
+  br i1 %more, label %look, label %done
+ask:
+  %unknown = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  %known = icmp eq i32 %unknown, 0
+  br i1 %known, label %copy, label %done
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %free, ptr %mask, i64 128, i1 false)
+  br label %take
+take:
+  %k = phi i64 [ 0, %copy ], [ %k.next, %taken ]
+  %where = getelementptr i32, ptr %cpus, i64 %k
+  %cpu = load atomic i32, ptr %where monotonic, align 4
+  %inside = icmp ult i32 %cpu, 1024
+  br i1 %inside, label %clear, label %taken
+clear:
+  %word = lshr i32 %cpu, 3
+  %wide = zext i32 %word to i64
+  %byte.at = getelementptr i8, ptr %free, i64 %wide
+  %byte = load i8, ptr %byte.at, align 1
+  %low = and i32 %cpu, 7
+  %bit = shl i32 1, %low
+  %keep = xor i32 %bit, 255
+  %keep8 = trunc i32 %keep to i8
+  %left = and i8 %byte, %keep8
+  store i8 %left, ptr %byte.at, align 1
+  br label %taken
+taken:
+  %k.next = add i64 %k, 1
+  %again = icmp ult i64 %k.next, %worker
+  br i1 %again, label %take, label %move
+move:
+  ; an empty mask is refused: then the worker stays
+  %refused = call i32 @sched_setaffinity(i32 0, i64 128, ptr %free)
+  %moved = icmp eq i32 %refused, 0
+  br i1 %moved, label %restore, label %done
+restore:
+  %ignored = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask)
+  %now = call i32 @sched_getcpu()
+  store atomic i32 %now, ptr %place monotonic, align 4
+  br label %done
+done:
+  ret void
+}
 
 define i32 @mlc_thread_num() {
 entry:

@@ -169,6 +169,27 @@ def test_a_forked_child_runs_serially() -> None:
     """) == "0 [2, 2, 0]"  # fmt: skip
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_a_worker_leaves_the_core_of_another_and_keeps_its_mask() -> None:
+    assert in_a_new_process("""
+        threads.bind_for(2)
+        support().cpus.value = 8
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+        settle = kind(support().symbols["mlc_settle"])
+        everything = os.sched_getaffinity(0)
+        first = min(everything)
+        def began(allowed, others):
+            os.sched_setaffinity(0, {first})
+            os.sched_setaffinity(0, allowed)
+            places = (ctypes.c_int32 * 64)(*others, *[-1] * (64 - len(others)))
+            settle(places, len(others))
+            assert os.sched_getaffinity(0) == allowed
+            return places[len(others)]
+        print(began(everything, [first]) != first, began(everything, [-1]) == first,
+              began({first}, [first]) == first, began(everything, [first, -1]) != first)
+    """) == "True True True True"  # fmt: skip
+
+
 def test_no_runtime_is_one_warning_and_one_thread() -> None:
     assert in_a_new_process("""
         import warnings
