@@ -16,11 +16,11 @@ import numpy as np
 
 from mlc.command_line import UsageError
 from mlc.dialects.dtypes import DType, named_dtype
-from mlc.dialects.plan import KernelOp, ScheduleAttr
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import CPUS
 from mlc.dialects.tensor.reduce import Product
-from mlc.dialects.tile.words import Words, spell
+from mlc.dialects.tile.words import Grain, Words, spell
 from mlc.executable import compile_module
 from mlc.frontend.compile import compile as mlc_compile
 from mlc.frontend.spec import TensorSpec
@@ -29,6 +29,7 @@ from mlc.passes.explain.markup import amount, seconds
 from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
 from mlc.passes.tile.flat import flat_schedule, obstacle, words_of
 from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows
+from mlc.passes.tile.products import contraction_of, unapplied, words_for
 from mlc.runtime.probe import host_target
 from mlc.why_not import measure
 
@@ -47,6 +48,14 @@ class Schedules:
     candidates: tuple[Candidate, ...]
     current: Words | None  # what the compiler takes now
     measured: tuple[tuple[Words, float], ...] = ()
+    kernel: KernelOp | None = None  # what its words cut; None where it has numbers
+
+    def stopped(self, words: Words) -> str | None:
+        """Why a schedule does not run."""
+        op = contraction_of(self.kernel) if self.kernel is not None else None
+        if self.kernel is None or op is None:
+            return obstacle(self.problem, words)
+        return unapplied(self.kernel, op, words)
 
     def to_json(self) -> str:
         """For programs."""
@@ -56,7 +65,7 @@ class Schedules:
                 "route": c.route,
                 "words": spell(c.words),
                 "predicted": {**asdict(c.predicted), "seconds": c.seconds},
-                "runs": obstacle(self.problem, c.words) is None,
+                "runs": self.stopped(c.words) is None,
                 "current": c.words == self.current,
                 "measured_s": took.get(c.words),
             }
@@ -94,7 +103,7 @@ def _rows(found: Schedules) -> Iterator[str]:
         measured = seconds(took[c.words]) if c.words in took else ""
         numbers = f"{seconds(c.seconds):<10} {measured:<10} {p.loads:>5.2f}{read}"
         yield f"{number:>2}  {numbers}  {spell(c.words)}"
-        stopped = obstacle(found.problem, c.words)
+        stopped = found.stopped(c.words)
         said = [c.route, "what the compiler takes now" if c.words == found.current else ""]
         said.append(f"does not run yet: {stopped}" if stopped else "")
         said.append("" if c is best else why_not(best, c))
@@ -131,13 +140,20 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
     """The candidates, and among them what the compiler takes now."""
     found = choose_schedule(problem, target)
     kernel = _contraction(levels)
-    numbers = None if kernel is None or kernel.schedule is None else kernel.schedule.data
-    current = None if numbers is None else words_of(problem, numbers)
+    schedule = None if kernel is None or kernel.schedule is None else kernel.schedule.data
+    current: Words | None = None
+    by_words = schedule is not None and bool(schedule.words)
+    op = contraction_of(kernel) if kernel is not None and by_words else None
+    if op is not None and schedule is not None:
+        found = tuple(replace(c, words=words_for(op, c.words, target)) for c in found)
+        current = tuple(word for word in schedule.words if not isinstance(word, Grain))
+    elif schedule is not None:
+        current = words_of(problem, schedule)
     if current is not None and all(c.words != current for c in found):
         route = "blocked" if "pack" in spell(current) else "panel"
         mine = Candidate(route, current, predict(problem, current, target))
         found = tuple(sorted((*found, mine), key=lambda c: c.seconds))
-    return Schedules(problem, target, found, current)
+    return Schedules(problem, target, found, current, kernel=kernel if op is not None else None)
 
 
 # the program of a product
@@ -186,7 +202,11 @@ def with_words(levels: Levels, problem: Problem, words: Words) -> Callable[..., 
     module = levels.at("plan")
     for op in module.walk():
         if isinstance(op, KernelOp) and _multiplies(op) and op.schedule is not None:
-            schedule = flat_schedule(problem, words, op.schedule.data)
+            grain = [word for word in op.schedule.data.words if isinstance(word, Grain)]
+            if grain:
+                schedule = Schedule(words=(*words, *grain))
+            else:
+                schedule = flat_schedule(problem, words, op.schedule.data)
             op.properties["schedule"] = ScheduleAttr(schedule)
     return compile_module(module, levels.signature, levels.options).builtin
 
@@ -196,7 +216,7 @@ def measured(
 ) -> tuple[tuple[Words, float], ...]:
     """Seconds of a call of the first few candidates that run now, in turn."""
     problem = schedules.problem
-    runs = [c.words for c in schedules.candidates if obstacle(problem, c.words) is None][:count]
+    runs = [c.words for c in schedules.candidates if schedules.stopped(c.words) is None][:count]
     if schedules.current is not None and schedules.current not in runs:
         runs.append(schedules.current)
     functions: list[Callable[..., object]] = []

@@ -49,11 +49,16 @@ def text_of(case: Case) -> str:
 
 
 def with_words(text: str, words: str) -> str:
+    """The plan with these words for its one contraction."""
+    return with_schedule(text, f"[{words}]")
+
+
+def with_schedule(text: str, schedule: str) -> str:
     """The plan with another schedule for its one contraction."""
     lines = text.split("\n")
     begin = next(k for k, line in enumerate(lines) if '"contraction"' in line)
     end = next(k for k in range(begin, len(lines)) if "schedule = " in lines[k])
-    lines[end] = re.sub(r"#mlc\.schedule<[^>]*>", f"#mlc.schedule<[{words}]>", lines[end], count=1)
+    lines[end] = re.sub(r"#mlc\.schedule<[^>]*>", f"#mlc.schedule<{schedule}>", lines[end], count=1)
     return "\n".join(lines)
 
 
@@ -153,7 +158,7 @@ def test_bits_are_those_of_the_numbers(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     text = text_of(case)
     arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
-    plain = re.sub(r"#mlc\.schedule<lanes[^>]*tile_m[^>]*>", f"#mlc.schedule<{NUMBERS}>", text)
+    plain = with_schedule(text, NUMBERS)
     found = [compiled(x, tmp_path, 2)(*arguments) for x in (plain, with_words(text, case.words))]
     np.testing.assert_array_equal(found[0], found[1])
 
@@ -174,8 +179,7 @@ def test_blocks_of_nothing_are_packed_all_the_same(tmp_path: Path) -> None:
     """Numbers of a schedule that pack hold where nothing is summed, and where there is nothing."""
     for columns, depth in ((109, 0), (0, 131)):
         shapes = ((61, depth), (depth, columns))
-        text = with_words(text_of(Case(product, shapes, "")), "grain(1)")
-        text = text.replace("#mlc.schedule<[grain(1)]>", f"#mlc.schedule<{NUMBERS}>")
+        text = with_schedule(text_of(Case(product, shapes, "")), NUMBERS)
         found = compiled(text, tmp_path, 2)(*(normal(*shape) for shape in shapes))
         np.testing.assert_array_equal(found, np.zeros((61, columns)))
 
@@ -256,7 +260,7 @@ def test_one_team_runs_programs_and_kernels(words: str, tmp_path: Path) -> None:
     """Programs take part in the team of the call, and give the same bits for every team."""
     shapes = ((61, 131), (131, 109), (109, 130))
     text = text_of(Case(two_products, shapes, ""))
-    text = re.sub(r"#mlc\.schedule<[^>]*tile_m[^>]*>", f"#mlc.schedule<[{words}]>", text)
+    text = re.sub(r"#mlc\.schedule<\[[^>]*>", f"#mlc.schedule<[{words}]>", text)
     text = re.sub(r"grain = \d+", "grain = 1024", text)
     levels = built(text, tmp_path, 2).levels
     tiles = levels.text("tiles")

@@ -13,6 +13,7 @@ import pytest
 
 import mlc
 from mlc.memory import memory_plan_of
+from tests.plans import planned, spec
 
 COUNTS = (1, 2, 3, 16)
 
@@ -55,14 +56,16 @@ def test_columns_of_several_letters() -> None:
 
 
 def test_each_worker_has_memory_for_its_packed_block() -> None:
-    compiled = (
-        mlc.compile(threads=1)(product).lower(random(8, 40, 64), random(8, 64, 130)).compile()
-    )
-    plan = memory_plan_of(compiled.levels.at("loops"))
+    def turned(a: Any, b: Any) -> Any:
+        return a @ np.swapaxes(b, -1, -2)
+
+    levels = planned(turned, spec(8, 40, 64), spec(8, 600, 64), target="avx2")
+    assert "block(g, 1, team), pack(b" in levels.text("plan")
+    plan = memory_plan_of(levels.at("loops"))
     one = plan.arena_bytes((), threads=1)
     assert one > 0
     found = [plan.arena_bytes((), threads=n) for n in (2, 8, 16)]
-    assert found == [2 * one, 8 * one, 8 * one]
+    assert found == [2 * one, 8 * one, 16 * one]
 
 
 # One team for a call

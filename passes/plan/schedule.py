@@ -28,7 +28,7 @@ from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.turns import with_turns
-from mlc.passes.tile.narrow import words_of_narrow
+from mlc.passes.tile.products import words_of_product
 
 GRAIN_SECONDS = 2.5e-5
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
@@ -127,12 +127,15 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
     if flat := _flat(nest, axis, lanes):
         return replace(schedule, flat=flat)
-    if isinstance(nest.reduction, Product) and (found := _panel(nest, lanes, target)):
+    panel = _panel(nest, lanes, target) if isinstance(nest.reduction, Product) else None
+    repays = isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes)
+    words = words_of_product(kernel, target, GRAIN_SECONDS) if panel or repays else None
+    if words is not None:
+        return Schedule(words=words)
+    if isinstance(nest.reduction, Product) and (found := panel):
         grain = int(GRAIN_SECONDS / multiply_add_s(nest.reduction.summand().bytes, target))
         return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
-    if isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes):
-        if (words := words_of_narrow(kernel, target, GRAIN_SECONDS)) is not None:
-            return Schedule(words=words)
+    if isinstance(nest.reduction, Product) and repays:
         item = nest.reduction.summand().bytes
         rows, vectors = _tile(nest.reduction, lanes, target)
         block_m, block_n, block_k = choose_blocks(target, item)

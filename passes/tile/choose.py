@@ -73,6 +73,8 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
     narrow = [row for row in usable_rows(p.dtypes, target) if _narrow(p, row)]
     if route == "batched":
         return "there is one batch" if p.batch == 1 else None
+    if p.batch > 1:
+        return f"there are {p.batch} batches, each a product of its own"
     if route == "blocked":
         return None
     if not any(_in_place(p, row) for row in usable_rows(p.dtypes, target)):
@@ -130,10 +132,6 @@ def fits_registers(
 # what each route offers
 
 
-def _tiny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
-    yield from _in_registers(problem, target)
-
-
 def _panel(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     for words in _in_registers(problem, target):
         tile = next(w for w in words if isinstance(w, Register))
@@ -171,7 +169,7 @@ def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     """Batches dealt to workers, each of which does one as if it were alone."""
     one = replace(problem, batch=1, threads=1)
     deal = Block("g", 1, team=problem.threads > 1)
-    for offer in (_tiny, _blocked) if problem.b_unit == "n" else (_blocked,):
+    for offer in (_in_registers, _blocked) if problem.b_unit == "n" else (_blocked,):
         for words in offer(one, target):
             yield (deal, *words)
 
@@ -193,7 +191,8 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
 
 
 _OFFERS = {
-    "tiny": _tiny, "panel": _panel, "blocked": _blocked, "skinny": _skinny, "batched": _batched,
+    "tiny": _in_registers, "panel": _panel, "blocked": _blocked, "skinny": _skinny,
+    "batched": _batched,
 }  # fmt: skip
 
 

@@ -79,6 +79,17 @@ def test_what_mlc_plans_has_no_fault(name: str, target: str) -> None:
         ("out 0>", "out 1>", "there are 1"),
         ("vector_axis = 1, unroll = 4", "vector_axis = 2, unroll = 4", "an axis from 0 to 1"),
         ("unroll = 2", "lanes = 128, unroll = 64", "2048 elements at most"),
+    ],
+)
+def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
+    text = _plan("rows", "avx2")
+    assert old in text
+    assert any(expected in message for message in _said(text.replace(old, new, 1)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
         ("tile_n = 16", "tile_n = 12", "a multiple of 8 columns"),
         ("tile_m = 6", "tile_m = 1024", "256 vectors at most"),
         ("block_n = 3264", "block_n = 3260", "a multiple of 16 columns"),
@@ -86,8 +97,8 @@ def test_what_mlc_plans_has_no_fault(name: str, target: str) -> None:
         ("block_k = 320", "block_k = 0", "and a depth"),
     ],
 )
-def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
-    text = _plan("rows", "avx2")
+def test_edited_numbers_of_a_product(old: str, new: str, expected: str) -> None:
+    text = planned(_product, *[spec(64, 64, dtype="i32")] * 2, target="avx2").text("plan")
     assert old in text
     assert any(expected in message for message in _said(text.replace(old, new, 1)))
 

@@ -1,13 +1,14 @@
 // `mlc tile`: every way to cut a product, what it reads of each level, and why it is not taken.
 // RUN: mlc tile 1024 1024 1024 --target avx512 --first 3 | filecheck %s
 // RUN: mlc tile 512 512 512 --target amx --dtype bf16 --first 1 | filecheck %s --check-prefix=AMX
+// RUN: mlc tile 512 512 512 --target neon --dtype bf16 --first 1 | filecheck %s --check-prefix=NEON
 // RUN: not mlc tile 512 512 512 --target sm_90 2>&1 | filecheck %s --check-prefix=GPU
 
 // CHECK:      A[1024, 1024] · B[1024, 1024], f32, on avx512, 1 thread
 // CHECK-NEXT: 2.15 G operations; 12.9 ms at 166 G a second
 // CHECK:      seconds    measured   loads  level 1  level 2  level 3   memory  words
-// CHECK:      1 {{.*}} ms {{.*}} 0.42 {{.*}} [{{.*}}pack(b, panels 64), {{.*}}register(m 6, n 64), via(fma), edge(m, clamp)]
-// CHECK-NEXT: blocked
+// CHECK:      1 {{.*}} ms {{.*}} 0.42 {{.*}} [{{.*}}pack(b, panels 64, team), {{.*}}register(m 6, n 64), via(fma), edge(m, clamp)]
+// CHECK-NEXT: blocked; what the compiler takes now
 // CHECK:      2 {{.*}} ms
 // CHECK-NEXT: blocked; {{.*}}% slower: {{.*}} more
 // CHECK:      not tiny: m = 1024 and n = 1024: more than 64
@@ -15,6 +16,8 @@
 
 // AMX: bf16 into f32, on amx
 // AMX: register(m 32, n 32), via(amx_bf16)
-// AMX: does not run yet: pack(b, panels 32, group 2, depth 32): summed indices lie one by one in a panel
+// AMX-NEXT: blocked; what the compiler takes now
+
+// NEON: does not run yet: via(mmla_bf16): no pass applies it yet
 
 // GPU: mlc: --target sm_90: expected a processor, host, avx2, avx512, amx, neon

@@ -46,9 +46,9 @@ func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
 
 // A large product: 6 x 64 accumulators fill 24 of 32 registers; with 16 registers, 4 x 24 fill 12.
 // CHECK-LABEL: @large
-// CHECK: tile_m = 6, tile_n = 64
+// CHECK: pack(b, panels 64, team), block(m, {{[0-9]+}}, team), register(m 6, n 64), via(fma), edge(m, clamp), grain(2080000)]>
 // AVX2-LABEL: @large
-// AVX2: tile_m = 4, tile_n = 24
+// AVX2: pack(b, panels 24, team), block(m, 128, team), register(m 4, n 24), via(fma), edge(n, mask), grain(1200000)]>
 func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256x256xf32> {
   %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<256x256xf32>, tensor<256x256xf32>) -> (tensor<256x256xf32>) {
     %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<256x256xf32>, tensor<256x256xf32> -> tensor<256x256xf32>
@@ -76,7 +76,7 @@ func.func @few_filters(%x: tensor<8x10x10x16xf32>, %w: tensor<3x3x16x16xf32>) ->
 
 // 96 columns are two tiles of 48, not one of 64 and half a one.
 // CHECK-LABEL: @two_tiles
-// CHECK: tile_m = 9, tile_n = 48
+// CHECK: [pack(b, panels 48, team), block(m, {{[0-9]+}}, team), register(m 9, n 48), via(fma)
 func.func @two_tiles(%x: tensor<279x1024xf32>, %w: tensor<1024x96xf32>) -> tensor<279x96xf32> {
   %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<279x1024xf32>, tensor<1024x96xf32>) -> (tensor<279x96xf32>) {
     %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<279x1024xf32>, tensor<1024x96xf32> -> tensor<279x96xf32>
@@ -87,10 +87,10 @@ func.func @two_tiles(%x: tensor<279x1024xf32>, %w: tensor<1024x96xf32>) -> tenso
 
 // -----
 
-// A narrow one has a tile but no blocks: its rhs is read in place. A schedule that somebody wrote is
+// A narrow one has a tile but no copies: its rhs is read in place. A schedule that somebody wrote is
 // kept.
 // CHECK-LABEL: @small
-// CHECK: tile_m = 8, tile_n = 16>
+// CHECK: [block(m, 8, team), register(m 8, n 16), via(fma), edge(n, mask)
 // CHECK: schedule = #mlc.schedule<lanes = 4>
 func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>) {
