@@ -104,9 +104,11 @@ def device():
 # What both kinds share
 
 RULES = (Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),)
-ALGEBRA = (
+VIEWS = (
     Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
     Step("mlc-fold-views", "index letters absorb the views that composition left over"),
+)
+ALGEBRA = (
     Step("mlc-fold-affine", "what follows a contraction reads it directly by now"),
     Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
     Step("mlc-cse", "equal values look equal only in canonical form"),
@@ -152,6 +154,8 @@ BACKENDS = (
                 "tensor",
                 (
                     *RULES,
+                    *VIEWS,
+                    Step("mlc-form-convolutions", "letters of products say which axes are shifted"),
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),
                     *LOOPS,
@@ -209,6 +213,7 @@ BACKENDS = (
                 (
                     *RULES,
                     Step("mlc-expand-partition", "only sorts have loops; what it adds folds"),
+                    *VIEWS,
                     *ALGEBRA,
                     *LOOPS,
                 ),

@@ -17,6 +17,7 @@ PASSES = {
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
+    "mlc-form-convolutions": "mlc.passes.tensor.form_convolutions:FormConvolutionsPass",
     "mlc-fold-affine": "mlc.passes.tensor.fold_affine:FoldAffinePass",
     "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",
     "mlc-merge-siblings": "mlc.passes.tensor.merge_siblings:MergeSiblingsPass",
