@@ -279,9 +279,11 @@ def whole_of(kernel: KernelOp) -> Whole | None:
 
 
 def nest_of(kernel: KernelOp) -> Nest | None:
-    """The iteration space of a kernel; None for one written as a whole."""
+    """The iteration space of a kernel; None for one written as a whole, or of several phases."""
     ops = list(kernel.block.ops)
     if whole_of(kernel) is not None or kernel.overwritten is not None:
+        return None
+    if kernel.template.data == "rows":
         return None
     reduction = next((op for op in ops if isinstance(op, Reduction)), None)
     result = shape_of(kernel.outs[0].type)

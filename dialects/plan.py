@@ -44,6 +44,7 @@ from mlc.dialects.tile.words import Pack, Register, Words, parse_list, shared_by
 Template = Literal[
     "cell",
     "row",
+    "rows",
     "magg",
     "outer",
     "contraction",

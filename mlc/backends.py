@@ -124,8 +124,8 @@ LOOPS = (
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
 )
+FORMED = Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",))
 KERNELS = (
-    Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",)),
     Step("mlc-donate-arguments", "which kernels may write over arguments, or else copies"),
     Step("mlc-schedule", "how each nest is cut, for the module's target"),
     Step("mlc-plan-buffers", "lifetimes are known once kernels have an order"),
@@ -170,6 +170,7 @@ BACKENDS = (
                         "what is stored between kernels is known",
                         options=("fusion",),
                     ),
+                    FORMED,
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),
@@ -219,7 +220,19 @@ BACKENDS = (
                 ),
                 leaves=TENSOR_LEAVES,
             ),
-            Stage("plan", KERNELS, leaves=PLAN_LEAVES),
+            Stage(
+                "plan",
+                (
+                    FORMED,
+                    Step(
+                        "mlc-merge-rows",
+                        "kernels are known, and nothing was said of their memory yet",
+                        options=("fusion",),
+                    ),
+                    *KERNELS,
+                ),
+                leaves=PLAN_LEAVES,
+            ),
             Stage(
                 "tiles",
                 (

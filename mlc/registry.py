@@ -32,6 +32,7 @@ PASSES = {
     "mlc-compare-indices": "mlc.passes.plan.compare_indices:CompareIndicesPass",
     "mlc-form-tiles": "mlc.passes.plan.form_tiles:FormTilesPass",
     "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
+    "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-donate-arguments": "mlc.passes.plan.donate_arguments:DonateArgumentsPass",
     "mlc-schedule": "mlc.passes.plan.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.plan_buffers:PlanBuffersPass",

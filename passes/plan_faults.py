@@ -26,6 +26,7 @@ from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
 from mlc.dialects.turned import square_side, turned_reads
+from mlc.passes.tile.rows import space_of
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
 MOST_VECTORS = 256  # of a register tile
@@ -64,6 +65,8 @@ def plan_faults(function: FuncOp, target: Target) -> Iterator[Fault]:
 def space_fault(op: KernelOp) -> str | None:
     """Why the kernel's results are not those of one nest: one space, and one fold at its points."""
     folds = [inner for inner in op.block.ops if isinstance(inner, Reduction)]
+    if op.template.data == "rows":
+        return None if space_of(op) else "holds other than reductions along the same rows"
     if folds and (len(folds) > 1 or whole_of(op) is not None):
         return f"holds {folds[-1].name} beside another nest; expected one nest for each kernel"
     space = shape_of(op.outs[0].type)

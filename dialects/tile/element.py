@@ -112,7 +112,8 @@ def print_coordinates(
 class MapOp(IRDLOperation):
     """
     Computes fragments element by element. The region takes an element of each operand, then the
-    element's place along each axis, counted from where it is said to begin.
+    element's place along each axis, counted from where it is said to begin. An operand with fewer
+    axes is the same along the last ones.
 
     ```mlir
     %y = mlc_tile.map(%x = %s) at(%m = %i, %n = %j) -> (!mlc_tile.frag<12x32xf32>) {
@@ -149,14 +150,21 @@ class MapOp(IRDLOperation):
 
     def verify_(self) -> None:
         kinds = [frag_of(x) for x in (*self.inputs, *self.outs)]
-        if not self.outs or any(kind.dims != kinds[0].dims for kind in kinds):
+        if not self.outs:
+            raise VerifyException(f"{self.name}: expected results")
+        whole = kinds[-1].dims.data
+        repeated = all(x.dims.data == whole[: len(x.dims.data)] for x in kinds[: len(self.inputs)])
+        if not repeated or any(frag_of(x).dims.data != whole for x in self.outs):
             found = ", ".join(map(str, kinds))
-            raise VerifyException(f"{self.name}: {found}; expected fragments of one shape")
+            raise VerifyException(
+                f"{self.name}: {found}; expected fragments of one shape, or operands without its"
+                " last axes"
+            )
         for start in self.starts:
             check_positions(self.name, start.data, self.positions)
-        if len(self.starts) not in (0, len(kinds[0].shape)):
+        if len(self.starts) not in (0, len(whole)):
             raise VerifyException(
-                f"{self.name}: {len(self.starts)} coordinates of {kinds[0]}; expected one an axis"
+                f"{self.name}: {len(self.starts)} coordinates of {kinds[-1]}; expected one an axis"
             )
         expected = [scalar(frag_of(x).element) for x in self.inputs]
         expected += [POSITION] * len(self.starts)

@@ -251,6 +251,19 @@ class Raster(Word):
     rows: int = _number(most=65536)
 
 
+@dataclass(frozen=True, slots=True)
+class Hold(Word):
+    """
+    On a GPU: so many whole rows a block of threads, each of which holds vectors of so many lanes of
+    its row between what is done to the row.
+    """
+
+    NAME = "hold"
+    rows: int = _named()
+    threads: int = _named(most=1024)
+    lanes: int = _named(most=16)
+
+
 Words = tuple[Word, ...]
 
 
@@ -274,7 +287,7 @@ WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
         Block, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Inline, Vector,
-        Unroll, Grain, Tile, Stages, Roles, Raster,
+        Unroll, Grain, Tile, Stages, Roles, Raster, Hold,
     )
 }  # fmt: skip
 """Every word by its name."""

@@ -7,7 +7,7 @@ from mlc.passes.explain.layout import GAP_X, GAP_Y, STUB, TIP
 from mlc.passes.explain.memory_view import HUES
 
 TEMPLATE_HUES = {
-    "cell": 210, "row": 150, "magg": 100, "outer": 60, "contraction": 25, "scan": 290,
+    "cell": 210, "row": 150, "rows": 150, "magg": 100, "outer": 60, "contraction": 25, "scan": 290,
     "gather": 185, "window": 330, "sort": 255, "copy": 0, "library": 45,
 }  # fmt: skip
 

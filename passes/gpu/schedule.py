@@ -14,6 +14,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.passes.gpu.block import choose_block
+from mlc.passes.gpu.rows import choose_rows
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
@@ -30,6 +31,8 @@ LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
 def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Schedule:
     """The schedule of one kernel on a GPU."""
     lanes = max(1, min(MOST_LANES, ACCESS_BYTES // _widest(kernel)))
+    if kernel.template.data == "rows":
+        return Schedule(threads=BLOCK_THREADS, words=choose_rows(kernel, target))
     if nest is None:
         return Schedule(lanes=lanes, threads=BLOCK_THREADS)
     if nest.reduction is None:

@@ -1,8 +1,9 @@
-"""A contraction apart from what is computed from it: two kernels where one would be the slower."""
+"""A reduction apart from what is computed from it: two kernels where one would be the slower."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -10,7 +11,7 @@ from mlc.dialects.dims import product
 from mlc.dialects.plan import KernelOp, Template
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.passes.cost import kernel_cost
 
 DEEP = 512
@@ -30,13 +31,13 @@ def deep_contraction(kernel: KernelOp) -> ContractOp | None:
     return op if depth is None or depth > DEEP else None
 
 
-def split_epilogue(kernel: KernelOp, contraction: ContractOp) -> KernelOp:
-    """Puts what follows the contraction into a kernel of its own, which is given back."""
+def split_epilogue(kernel: KernelOp, reduction: Reduction) -> KernelOp:
+    """Puts what follows the reduction into a kernel of its own, which is given back."""
     block = kernel.parent
     assert block is not None
-    total = contraction.results[0]
+    total = reduction.results[0]
     outer: dict[SSAValue, SSAValue] = dict(zip(kernel.block.args, kernel.inputs, strict=True))
-    first = _part(kernel, [total], outer, "contraction")
+    first = _part(kernel, [total], outer, cast("Template", kernel.template.data))
     outer[total] = first.outs[0]
     later = _ops_of(kernel, kernel.yielded.values, outer)
     template: Template = "gather" if any(isinstance(op, GatherOp) for op in later) else "cell"

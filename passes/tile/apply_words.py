@@ -20,6 +20,7 @@ from mlc.dialects.tile.words import (
     Block,
     Edge,
     Epilogue,
+    Hold,
     Pack,
     Prefetch,
     Register,
@@ -31,6 +32,7 @@ from mlc.dialects.tile.words import (
 from mlc.passes.tile.block import block
 from mlc.passes.tile.blocks import form_blocks
 from mlc.passes.tile.epilogue import epilogue
+from mlc.passes.tile.hold import hold
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
@@ -48,6 +50,7 @@ APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
     Edge: edge,
     Epilogue: epilogue,
     Sums: sums,
+    Hold: hold,
 }
 
 

@@ -213,24 +213,26 @@ def _positions(op: Operation) -> Sequence[SSAValue]:
 
 def move(dot: DotOp, ops: Sequence[Operation], by: Cut, place: SSAValue) -> DotOp:
     """The tile's ops at one part of an axis: subscripts, coordinates and sizes of fragments."""
-    axes = axes_of(dot)
-    number = axes.find(by.axis)
+    number = axes_of(dot).find(by.axis)
+    if by.drop and number >= 0:
+        letters = dot.letters.data.replace(by.axis, "")
+        dot.properties["letters"] = type(dot.letters)(letters)
+    move_ops(ops, number, by, place)
+    return dot
+
+
+def move_ops(ops: Sequence[Operation], number: int, by: Cut, place: SSAValue) -> None:
+    """Ops on fragments that have an axis as their `number`-th, or below 0 none of them."""
     inside = [x for op in ops for x in op.walk()]
     for op in inside:
         if isinstance(op, DotOp | LoadOp | StoreOp):
             _move_access(op, by, place)
         elif isinstance(op, MapOp) and number >= 0:
             _move_map(op, number, by, place)
-    if number < 0:
-        return dot
-    if by.drop:
-        letters = dot.letters.data.replace(by.axis, "")
-        dot.properties["letters"] = type(dot.letters)(letters)
-    for op in inside:
+    for op in inside if number >= 0 else ():
         for x in list(op.results):
             if isinstance(x.type, FragType):
                 Rewriter.replace_value_with_new_type(x, _resized(x.type, number, by))
-    return dot
 
 
 def _resized(kind: FragType, number: int, by: Cut) -> FragType:

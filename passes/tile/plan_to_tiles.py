@@ -23,10 +23,11 @@ from mlc.dialects.tensor.tiles import enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.dialects.tile.types import Layout
-from mlc.dialects.tile.words import Grain, Tile, Words, is_shared, spell
+from mlc.dialects.tile.words import Grain, Hold, Tile, Words, is_shared, spell
 from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.layouts import layouts_of
+from mlc.passes.tile.rows import canonical_rows
 
 
 def has_words(module: ModuleOp) -> bool:
@@ -93,7 +94,10 @@ def _program(
 ) -> TileKernel:
     """The canonical form, with the words that are left to apply."""
     words = schedule.data.words
-    program = canonical(kernel, name, words, layouts)
+    if kernel.template.data == "rows":
+        program = canonical_rows(kernel, name, layouts)
+    else:
+        program = canonical(kernel, name, words, layouts)
     rest = tuple(x for x in words if not isinstance(x, Grain))
     program.attributes[SCHEDULE] = ScheduleAttr(replace(schedule.data, words=rest))
     return program
@@ -101,8 +105,8 @@ def _program(
 
 def _check(kernel: KernelOp, words: Words, layouts: Sequence[Layout]) -> None:
     """MlcError for a kernel whose place in the program its call would not keep."""
-    if any(layouts) and any(isinstance(word, Tile) for word in words):
-        raise MlcError("plan to tiles: blocks copy row-major factors; expected no other arguments")
+    if any(layouts) and any(isinstance(word, Tile | Hold) for word in words):
+        raise MlcError("plan to tiles: blocks read row-major memory; expected no other arguments")
     if is_phase(kernel) and is_shared(words):
         raise MlcError(
             f"plan to tiles: {spell(words)} in a tile loop, whose trips workers share; expected no"

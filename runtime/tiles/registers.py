@@ -133,7 +133,9 @@ class Registers:
             at + sum(self.places(start.data, atoms))
             for start, at in zip(op.starts.data, letters.values(), strict=False)
         ]
-        arguments = [*(self.values[x] for x in op.inputs), *coordinates]
+        repeated = [self.values[x] for x in op.inputs]
+        repeated = [x.reshape((*x.shape, *[1] * (len(shape) - x.ndim))) for x in repeated]
+        arguments = [*repeated, *coordinates]
         found = self._elements(op.body.block, arguments, self.by(op))
         return [
             np.broadcast_to(x, shape).astype(frag_of(out).dtype.numpy)

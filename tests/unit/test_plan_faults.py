@@ -21,6 +21,10 @@ def _rows(x: Any) -> Any:
     return np.sort(x, axis=1) / total[:, None] @ x.T
 
 
+def _sums(x: Any) -> Any:
+    return np.exp(x).sum(axis=1)
+
+
 def _product(a: Any, b: Any) -> Any:
     return a @ b
 
@@ -46,6 +50,7 @@ def _turned(x: Any) -> Any:
 def _plan(name: str, target: str) -> str:
     function, shapes = {
         "rows": (_rows, [(64, 64)]),
+        "sums": (_sums, [(64, 64)]),
         "product": (_product, [(256, 256)] * 2),
         "columns": (_columns, [("N", 64)]),
         "carried": (_carried, [(64,)]),
@@ -174,7 +179,7 @@ def test_an_edited_tile_that_is_turned(old: str, new: str, expected: str) -> Non
         ("product", "block_k = 16", "block_k = 4096", "one tile for each of 256 threads"),
         ("columns", "threads = 256", "threads = 16", "32 threads or more"),
         ("columns", "vector_axis = 0", "vector_axis = -1", "the axis along which threads run"),
-        ("rows", "threads = 32", "threads = 64", "32 at most, or 256 at least"),
+        ("sums", "threads = 32", "threads = 64", "32 at most, or 256 at least"),
     ],
 )
 def test_an_edited_plan_of_a_gpu(name: str, old: str, new: str, expected: str) -> None:

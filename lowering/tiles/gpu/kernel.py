@@ -1,8 +1,8 @@
-"""A kernel with roles as a function of a block's threads, and how the entry starts it."""
+"""A tile program as a function of a block's threads, and how the entry starts it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func
@@ -37,12 +37,14 @@ from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import OFFSET, SHARED, SLOT_ALIGNMENT, number_of
 from mlc.dialects.tile.types import view_of
 from mlc.lowering.gpu.builder import GpuBuilder
+from mlc.lowering.gpu.phase import mark_unchanging
 from mlc.lowering.loops.arithmetic import INDEX
 from mlc.lowering.loops.buffer import Buffer
 from mlc.lowering.loops.function import NOALIAS, NOTHING, READONLY, Kernel
 from mlc.lowering.tiles.gpu.control import groups_of, lower_roles
 from mlc.lowering.tiles.gpu.copy import box_of
 from mlc.lowering.tiles.gpu.ring import Ring, Slot
+from mlc.lowering.tiles.gpu.rows import lower_rows
 from mlc.lowering.tiles.gpu.scope import BlockScope, Map, Threads
 from mlc.lowering.tiles.gpu.words import Words
 from mlc.lowering.tiles.kernel import buffer_in, memref_of, named, strides_of, symbols_of
@@ -58,16 +60,18 @@ class BlockKernel:
     threads: int
     shared_bytes: int
     work: WorkOp
+    stays: bool  # whether a block goes on to other items; or else each item has a block
 
 
 def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -> BlockKernel:
-    """The function of a kernel with roles; MlcError for one that has none, or strided arguments."""
+    """The function of a kernel that walks items; MlcError for another, or strided arguments."""
     roles = [x for x in op.block.ops if isinstance(x, RolesOp)]
     work = next((x for x in op.walk() if isinstance(x, WorkOp)), None)
-    if len(roles) != 1 or work is None:
+    rows = work is not None and work.threads is not None and work.parent is op.block
+    if work is None or len(roles) != (0 if rows else 1):
         raise MlcError(
             f"tiles to GPU: @{op.sym_name.data} has {len(roles)} mlc_tile.roles at its top;"
-            " expected one, whose roles walk mlc_tile.work"
+            " expected one, whose roles walk mlc_tile.work, or mlc_tile.work of so many threads"
         )
     if any(view_of(x).layout.data for x in op.block.args):
         raise MlcError(f"tiles to GPU: @{op.sym_name.data}: expected row-major arguments")
@@ -77,7 +81,13 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
     types = _types(op, call, symbols, len(maps))
     block = Block(arg_types=[kind for kind, _ in types])
     shared = number_of(op, SHARED) or 0
-    _write(op, roles[0], block, symbols, maps)
+    s = _arguments(op, block, symbols)
+    if rows:
+        _alone(op, work)
+        lower_rows(s, work)
+    else:
+        _write(s, op, roles[0], {key: named(x, "map") for key, x in _described(maps, block)})
+    s.b.add_op(func.ReturnOp.create())
     function = func.FuncOp.create(
         properties={
             "sym_name": StringAttr(op.sym_name.data),
@@ -86,7 +96,12 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
         },
         regions=[Region(block)],
     )
-    threads = GROUP_THREADS * sum(groups_of(roles[0], n) for n in range(len(roles[0].bodies)))
+    if rows:
+        assert work.threads is not None
+        threads = work.threads.value.data
+        mark_unchanging(function)
+    else:
+        threads = GROUP_THREADS * sum(groups_of(roles[0], n) for n in range(len(roles[0].bodies)))
     function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(threads, i64)
     kernel = Kernel(
         op.sym_name.data,
@@ -100,7 +115,7 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
     )
     arguments = list(op.block.args)
     passed = tuple((arguments.index(view), box) for view, box in maps)  # pyright: ignore[reportArgumentType]
-    return BlockKernel(kernel, passed, threads, shared, work)
+    return BlockKernel(kernel, passed, threads, shared, work, not rows)
 
 
 def _groups(value: SSAValue, view: SSAValue) -> tuple[tuple[int, ...], ...]:
@@ -135,10 +150,8 @@ def _types(
     return types + [(TENSOR_MAP, NOTHING)] * maps
 
 
-def _write(
-    op: KernelOp, roles: RolesOp, block: Block, symbols: Sequence[str], maps: Sequence[Map]
-) -> None:
-    """The body: places, barriers, roles."""
+def _arguments(op: KernelOp, block: Block, symbols: Sequence[str]) -> TileScope:
+    """Where arguments lie; those of maps are left."""
     b = GpuBuilder(block)
     b.numerics = numerics_of(op)
     given = iter(block.args)
@@ -152,13 +165,23 @@ def _write(
     b.unchanging = frozenset(
         buffer.memref for x in op.inputs if isinstance(buffer := s.memory[x], Buffer)
     )
+    return s
+
+
+def _described(maps: Sequence[Map], block: Block) -> Iterator[tuple[Map, SSAValue]]:
+    """The last arguments, by what they describe."""
+    yield from zip(maps, block.args[len(block.args) - len(maps) :], strict=True)
+
+
+def _write(s: TileScope, op: KernelOp, roles: RolesOp, described: dict[Map, SSAValue]) -> None:
+    """The body of a kernel with roles: places, barriers, roles."""
+    b = s.b
+    assert isinstance(b, GpuBuilder)
     words = Words(b)
-    described = {key: named(next(given), "map") for key in maps}
     k = BlockScope(s, words, _threads(b, words), described)
     _prepare(k, op)
     lower_roles(k, roles)
-    _rest(op, roles)
-    b.add_op(func.ReturnOp.create())
+    _alone(op, roles)
 
 
 def _threads(b: GpuBuilder, words: Words) -> Threads:
@@ -206,8 +229,10 @@ def _prepare(k: BlockScope, op: KernelOp) -> None:
     b.barrier()
 
 
-def _rest(op: KernelOp, roles: RolesOp) -> None:
-    """MlcError where something but roles runs."""
+def _alone(op: KernelOp, body: RolesOp | WorkOp) -> None:
+    """MlcError where something else runs."""
     for x in op.block.ops:
-        if x is not roles and not isinstance(x, ChannelOp | AllocOp | YieldOp):
-            raise MlcError(f"tiles to GPU: {x.name} beside roles; expected channels and slots")
+        if x is not body and not isinstance(x, ChannelOp | AllocOp | YieldOp):
+            raise MlcError(
+                f"tiles to GPU: {x.name} beside {body.name}; expected channels and slots"
+            )

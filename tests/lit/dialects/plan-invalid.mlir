@@ -1,7 +1,7 @@
 // What the verifier of mlc.kernel and its attributes say.
 // RUN: mlc opt %s --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: mlc.kernel: template 'gemm'; expected one of cell, row, magg,
+// CHECK: mlc.kernel: template 'gemm'; expected one of cell, row, rows, magg,
 func.func @template(%x: tensor<4xf32>) {
   %0 = mlc.kernel "gemm" (%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>) {
     %1 = mlc.neg %a : tensor<4xf32>

@@ -1,0 +1,50 @@
+"""The words of rows that blocks of a GPU keep in registers: functions of kernel and target."""
+
+from __future__ import annotations
+
+import math
+
+from mlc.dialects.dims import product, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tile.words import Hold, Words
+from mlc.passes.tile.rows import space_of
+
+ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
+VECTORS = 4  # of a thread, so that enough bytes are under way
+MOST_VECTORS = 8  # where that saves threads of other warps
+MOST_ELEMENTS = 32  # of one fragment in a thread's registers
+BLOCK_THREADS = 128  # of a block with several rows
+MOST_THREADS = 1024
+
+
+def choose_rows(kernel: KernelOp, target: GpuTarget) -> Words:
+    """How rows are held; none where they are too long for a block's registers."""
+    space = space_of(kernel)
+    size = None if space is None else product(space[1]).constant
+    if space is None or not size:
+        return ()
+    whole = (*space[0], *space[1])
+    wide = [x for x in (*kernel.inputs, *kernel.outs) if shape_of(x.type) == whole]
+    item = max((dtype_of(tensor_of(x).element_type).bytes for x in wide), default=4)
+    lanes = math.gcd(size, ACCESS_BYTES // item)
+    vectors = size // lanes
+    warp = target.warp_lanes
+    each = _power_of_two(-(-vectors // VECTORS))
+    if each > warp and vectors <= warp * MOST_VECTORS and lanes * MOST_VECTORS <= MOST_ELEMENTS:
+        each = warp
+    each = min(each, MOST_THREADS)
+    if -(-vectors // each) * lanes > MOST_ELEMENTS:
+        return ()
+    rows = max(BLOCK_THREADS // each, 1) if each <= warp else 1
+    count = product(space[0]).constant
+    if count is not None:
+        rows = min(rows, _power_of_two(max(count, 1)))
+    return (Hold(rows, each * rows, lanes),)
+
+
+def _power_of_two(least: int) -> int:
+    """The smallest power of two that is not below `least`."""
+    return 1 << max(0, least - 1).bit_length()
