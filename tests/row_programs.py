@@ -29,6 +29,13 @@ def residual_norm(x: Array, y: Array, g: Array) -> tuple[Array, Array]:
     return z, z / np.sqrt((z * z).mean(-1, keepdims=True) + 1e-5) * g
 
 
+def statistics(x: Array) -> tuple[Array, Array, Array]:
+    m = x.max(-1)
+    e = np.exp(x - m[..., None])
+    s = e.sum(-1, keepdims=True)
+    return m, e / s, s
+
+
 def cross_entropy(x: Array, labels: Array) -> Array:
     m = x.max(-1)
     s = np.log(np.exp(x - m[:, None]).sum(-1)) + m
@@ -89,6 +96,7 @@ PROGRAMS = [
     Rows(layer_norm, ((7, 100), (100,), (100,)), "f16"),
     Rows(residual_norm, ((8, 16, 768), (8, 16, 768), (768,)), "bf16"),
     Rows(residual_norm, ((19, 2000), (19, 2000), (2000,))),
+    Rows(statistics, ((4, 9, 1000),)),
     Rows(cross_entropy, ((64, 5000), (64,)), integers=1),
     Rows(softmax_backward, ((12, 513), (12, 513))),
     Rows(rounded, ((12, 512),)),

@@ -76,7 +76,7 @@ class Kernel:
     symbols: tuple[str, ...]
     strides: Strides
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
-    output_groups: tuple[tuple[int, ...], ...]
+    output_groups: tuple[tuple[tuple[int, ...], ...], ...]
     scratch: tuple[Scratch, ...]
     dealt: bool
 
@@ -251,7 +251,7 @@ def lower_kernel(
         signature.symbols,
         strides,
         signature.input_groups,
-        signature.output_groups,
+        (signature.output_groups,) * len(op.outs),
         scratch,
         dealt,
     )

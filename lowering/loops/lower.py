@@ -318,8 +318,8 @@ class EntryLowering(TilesLowering):
             sizes = [] if isinstance(count, int) else [count]
             arguments.append(b.value(par.ArenaOp.of(self.context, b.index(offset), sizes, kind)))
             offset = b.add(offset, self._bytes(buffer))
-        for x in op.outs:
-            arguments.append(self._view(self.homes[x], x, kernel.output_groups))
+        for x, groups in zip(op.outs, kernel.output_groups, strict=True):
+            arguments.append(self._view(self.homes[x], x, groups))
         self._run(kernels, op, arguments)
         self._check()
 

@@ -133,7 +133,7 @@ def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: Cpu
         symbols,
         strides,
         tuple(groups(x, view) for x, view in zip(call.inputs, op.inputs, strict=True)),
-        groups(call.outs[0], op.outputs[0]),
+        tuple(groups(x, view) for x, view in zip(call.outs, op.outputs, strict=True)),
         scratch,
         op.is_dealt,
     )

@@ -109,7 +109,7 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
         symbols,
         strides_of(op, ()),
         tuple(_groups(x, view) for x, view in zip(call.inputs, op.inputs, strict=True)),
-        _groups(call.outs[0], op.outputs[0]),
+        tuple(_groups(x, view) for x, view in zip(call.outs, op.outputs, strict=True)),
         (),
         False,
     )
