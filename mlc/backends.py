@@ -103,7 +103,10 @@ def device():
 
 # What both kinds share
 
-RULES = (Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),)
+RULES = (
+    Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
+)
 VIEWS = (
     Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
     Step("mlc-fold-views", "index letters absorb the views that composition left over"),

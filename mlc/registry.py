@@ -15,6 +15,7 @@ PASSES = {
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
+    "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
     "mlc-form-convolutions": "mlc.passes.tensor.form_convolutions:FormConvolutionsPass",

@@ -17,6 +17,7 @@ PASSES = (
     *("canonicalize,cse,dce", "fold-views,fold-affine,dce", "reorder-contractions,merge-siblings"),
     *("hoist-invariants,sum-after-loops,multiply-before-loops,dce", "turn-factors,drop-barriers"),
     *("inline-rules", "expand-partition", "differentiate{mode=reverse}", "batch"),
+    "roll-loops{least-trips=2 least-ops=4},dce",
     *("differentiate{mode=forward},canonicalize,cse,dce", "rematerialise", "form-tiles"),
     *("form-tiles,form-kernels,donate-arguments,schedule,plan-buffers", "expand-math"),
     *('form-kernels{fusion="none"}', 'form-kernels{fusion="greedy"},donate-arguments'),
