@@ -155,3 +155,10 @@ def _reads_of_class(kind: type[TensorOp]) -> int | None:
     if issubclass(kind, (*PLACING, TileOp, DynamicUpdateOp, ReshapeOp, ConstantOp)):
         return None
     return ONCE if _is_view_class(kind) else SAME
+
+
+def root(value: SSAValue) -> SSAValue:
+    """What a view looks at."""
+    while isinstance(value.owner, TensorOp) and is_view(value.owner) and value.owner.operands:
+        value = value.owner.operands[0]
+    return value

@@ -11,7 +11,7 @@ et al., FlashAttention, arXiv 2205.14135, 2022.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -21,7 +21,7 @@ from xdsl.ir import Block, Region, SSAValue
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
-from mlc.dialects.tensor.control import INDEX, YieldOp
+from mlc.dialects.tensor.control import INDEX, IfOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET
@@ -30,7 +30,8 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
-from mlc.passes.plan.legality import is_view
+from mlc.passes.plan.legality import root
+from mlc.passes.plan.skipping import is_needed, masked_walk
 from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tile_scope import TileScope
@@ -214,23 +215,19 @@ class Stream:
             scope,
         )
         merged = self.walks.merged
-        runners = {merged[op].runner: merged[op].top for op in folds if op in merged}
-        factors: dict[TensorOp, SSAValue] = {}
-        following: list[SSAValue] = []
-        states = iter(block.args[1:])
-        for op in folds:
-            before = next(states)
-            if finds_position(op):
-                following += _nearer(inner, cast("ReduceOp", op), before, next(states))
-                continue
-            if op in merged:
-                following.append(self._rescaled(inner, op, before, factors))
-                continue
-            after = inner.b(COMBINE[fold_of(op)], before, inner.compute(op))
-            following.append(after)
-            for runner, top in runners.items():
-                if top is op:
-                    factors[runner] = _rescaling(inner, runner, top, before, after)
+        states = self._states(folds, block.args[1:])
+        masked = masked_walk(group, folds)
+        if masked is None:
+            following = self._trip(inner, folds, states)
+        else:
+            needed = is_needed(inner, masked, lambda op: states[op][0])
+            runs, rest = Block(), Block()
+            inner.b, inner.block = OpBuilder(runs.add_op), runs
+            runs.add_op(YieldOp.create(operands=self._trip(inner, folds, states)))
+            rest.add_op(YieldOp.create(operands=list(block.args[1:])))
+            branch = IfOp(needed, Region(runs), Region(rest))
+            block.add_op(branch)
+            following = list(branch.outs)
         block.add_op(YieldOp.create(operands=following))
         alone = not any(f in merged or finds_position(f) for f in folds)
         names = [fold_of(op) for op in folds] if alone else [""] * len(inits)
@@ -246,6 +243,39 @@ class Stream:
                 result = next(results)
             result.name_hint = op.results[0].name_hint
             scope.bind(op, self._finished(op, result) if op in merged else result)
+
+    def _states(
+        self, folds: Sequence[TensorOp], carried: Sequence[SSAValue]
+    ) -> dict[TensorOp, list[SSAValue]]:
+        """What each reduction has come to in the trips before."""
+        rest = iter(carried)
+        return {op: [next(rest) for _ in range(2 if finds_position(op) else 1)] for op in folds}
+
+    def _trip(
+        self,
+        inner: TileScope,
+        folds: Sequence[TensorOp],
+        states: Mapping[TensorOp, Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """The states with a tile of columns."""
+        merged = self.walks.merged
+        runners = {merged[op].runner: merged[op].top for op in folds if op in merged}
+        factors: dict[TensorOp, SSAValue] = {}
+        following: list[SSAValue] = []
+        for op in folds:
+            before, *places = states[op]
+            if places:
+                following += _nearer(inner, cast("ReduceOp", op), before, *places)
+                continue
+            if op in merged:
+                following.append(self._rescaled(inner, op, before, factors))
+                continue
+            after = inner.b(COMBINE[fold_of(op)], before, inner.compute(op))
+            following.append(after)
+            for runner, top in runners.items():
+                if top is op:
+                    factors[runner] = _rescaling(inner, runner, top, before, after)
+        return following
 
     def _state(self, op: TensorOp) -> Iterator[SSAValue]:
         """What a reduction begins with; one that finds a position has the element before it."""
@@ -386,13 +416,6 @@ def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:
     lowest = full(b, -math.inf, dtype, shape)
     is_lowest = b(CompareOp, top, lowest, predicate="eq")
     return b(SelectOp, is_lowest, full(b, 0.0, dtype, shape), top)
-
-
-def root(value: SSAValue) -> SSAValue:
-    """What a view looks at."""
-    while isinstance(value.owner, TensorOp) and is_view(value.owner) and value.owner.operands:
-        value = value.owner.operands[0]
-    return value
 
 
 def _is_zero(value: SSAValue) -> bool:
