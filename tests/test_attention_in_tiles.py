@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.control import IfOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.profile import Profiler
 from tests.plans import planned, spec
 from tests.test_fusion import RNG, Program, biased, causal, gradients, nn, plain_attention, randoms
 
@@ -145,6 +148,63 @@ def test_tiles_hold_rows_of_one_head() -> None:
     assert outer.steps[:2] == (1, 1)
     assert 16 <= outer.steps[2] <= 256
     assert inner.steps[0] >= 128
+
+
+def trips(f: Program, *x: Any) -> list[int]:
+    """How often the products of a call's tile loop run, on one thread."""
+    compiled: Any = mlc.compile(threads=1)(f)
+    profiler = Profiler(compiled.lower(*x).levels, phases=True)
+    runs = profiler.run(x, 0.0).runs
+    kernels = [op for op in profiler.plan.walk() if isinstance(op, KernelOp)]
+    return [n for n, op in zip(runs, kernels, strict=True) if op.template.data == "contraction"]
+
+
+def below_diagonal(m: int, n: int) -> Any:
+    return np.arange(n) <= np.arange(m)[:, None]
+
+
+def test_tiles_that_a_mask_leaves_out_are_skipped() -> None:
+    """Of 16 x 16 tiles those below the diagonal run, with a mask that is given or of positions."""
+    x = head(2048, 2048)
+    assert trips(masked, *x, below_diagonal(2048, 2048)) == [136, 136]
+    assert trips(causal, *x) == [136, 136]
+
+
+def test_no_tile_of_a_row_without_keys_is_skipped() -> None:
+    """Its weights are equal where masked scores are numbers: the mean of all values."""
+    q, k, v = head(2048, 2000)
+    mask = below_diagonal(2048, 2000)
+    mask[3] = mask[900] = False
+    mask[901] = np.arange(2000) == 1999
+    found = tiled(masked, q, k, v, mask)
+    np.testing.assert_allclose(found[3], v.mean(axis=0), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(found[900], v.mean(axis=0), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(found[901], v[1999], rtol=1e-5)
+    rest = np.setdiff1d(np.arange(2048), (3, 900))
+    want = attention_of(q, k, v, mask=mask)
+    np.testing.assert_allclose(found[rest], want[rest], rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_special_values_behind_a_mask(value: float) -> None:
+    """In what skipped tiles would read they do not spread; rows that see them have them."""
+    q, k, v = head(2048, 2048)
+    k[800, 5] = v[800, 6] = value
+    found = tiled(masked, q, k, v, below_diagonal(2048, 2048))
+    want = attention_of(q, k[:512], v[:512], mask=below_diagonal(2048, 512))
+    np.testing.assert_allclose(found[:512], want[:512], rtol=1e-4, atol=2e-6)
+    assert not np.isfinite(found[800:, 6]).any()
+    q[100, 3] = value
+    found = tiled(masked, q, k, v, below_diagonal(2048, 2048))
+    assert np.isnan(found[100]).all()
+    np.testing.assert_allclose(found[128:512], want[128:512], rtol=1e-4, atol=2e-6)
+
+
+def test_strict_numerics_skip_nothing() -> None:
+    x = (spec(2048, 64),) * 3
+    for numerics, branches in (("standard", 1), ("strict", 0)):
+        plan = planned(causal, *x, target="avx512", numerics=numerics).plan()
+        assert sum(isinstance(op, IfOp) for op in plan.walk()) == branches
 
 
 @pytest.mark.parametrize("f", [plain_attention, gradients(plain_attention, 3)], ids=["out", "grad"])

@@ -29,6 +29,7 @@ from mlc.lowering.loops.packing import (
     contraction_of,
     scratch_bytes,
 )
+from mlc.lowering.loops.turned_panels import pack_turned, turned_factor
 
 LONG_EPILOGUE = 8
 """Ops from which an epilogue reads its sums from memory: an optimiser's update, not an activation.
@@ -172,11 +173,19 @@ class TiledContraction(ContractionNest):
                 assert self.packed is not None
                 b.store_vector(value, self.packed, [target], None)
 
+        def steps() -> None:
+            source, done = turned_factor(self.s, self), 0
+            if source is not None:
+                assert self.packed is not None
+                place, depth = (start, self.columns), (p, inner)
+                done = pack_turned(self.s, self, source, self.packed, batch, first, place, depth)
+            b.loop(done, inner, 1, partial(step, False, None))
+
         def fill(parts: Sequence[Part]) -> None:
             if not parts:
                 b.when(
                     whole,
-                    lambda: b.loop(0, inner, 1, partial(step, False, None)),
+                    steps,
                     lambda: b.loop(0, inner, 1, partial(step, True, None)),
                 )
                 return

@@ -50,7 +50,7 @@ class Masked:
 
 def masked_walk(group: Group, folds: Sequence[TensorOp]) -> Masked | None:
     """The mask by which trips of a walk that makes these may be skipped, if there is one."""
-    if is_strict(folds[0]):
+    if not folds or is_strict(folds[0]):
         return None
     for op in group.ops:
         if isinstance(op, SelectOp) and group.is_wide(op):
@@ -115,9 +115,7 @@ class _Absent:
         return True
 
 
-def is_needed(
-    scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSAValue]
-) -> SSAValue:
+def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSAValue]) -> SSAValue:
     """
     Whether a trip has to run, as bool: an element of the mask's tile is true, or a term is not 0
     for some row, or a maximum not above the number that stands for masked elements (NaN never is).

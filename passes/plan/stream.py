@@ -74,6 +74,12 @@ class Walks:
         """Walks over the columns."""
         return max(self.number.values())
 
+    def sums(self, number: int) -> list[TensorOp]:
+        """The reductions over the columns that a walk makes, in program order."""
+        return [
+            op for op in self.group.ops if self.group.sums_columns(op) and self.number[op] == number
+        ]
+
     def of(self, value: SSAValue) -> int:
         """The walk at whose end a value is known; 0 for what comes from outside."""
         owner = root(value).owner
@@ -192,10 +198,7 @@ class Stream:
     def run(self) -> None:
         """One loop for each walk; the reductions' results are bound in the scope."""
         for number in range(1, self.walks.count + 1):
-            self._walk([op for op in self.group.ops if self._is_in(op, number)])
-
-    def _is_in(self, op: TensorOp, number: int) -> bool:
-        return self.group.sums_columns(op) and self.walks.number[op] == number
+            self._walk(self.walks.sums(number))
 
     def _walk(self, folds: list[TensorOp]) -> None:
         scope, group = self.scope, self.group

@@ -21,6 +21,7 @@ from mlc.passes.plan.block_graph import all_readers, readers_of
 from mlc.passes.plan.grouping import Grouping
 from mlc.passes.plan.legality import is_buffer
 from mlc.passes.plan.plan_cost import estimate
+from mlc.passes.plan.skipping import masked_walk
 from mlc.passes.plan.stream import Walks
 from mlc.passes.plan.tile_axes import AxisMaps
 from mlc.passes.plan.tile_groups import Group
@@ -28,6 +29,8 @@ from mlc.passes.plan.tile_groups import Group
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
 COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
+MASKED_COLUMNS = 128
+"""In a tile that a mask may leave out: of a triangle 5/8 is left of four such tiles in a row."""
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
 MEMORY_FACTOR = 1.5
 """
@@ -112,7 +115,10 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     if not saved or column_step < LEAST_COLUMNS:
         return 0.0
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
-    walks = Walks(group, maps).count
+    found = Walks(group, maps)
+    walks = found.count
+    if any(masked_walk(group, found.sums(n)) for n in range(1, walks + 1)):
+        column_step = min(column_step, MASKED_COLUMNS)
     # pointwise arithmetic is repeated by the kernels that store, too
     again = sum(
         estimate(op.flops()) / target.f32_flops_per_s for op in wide if isinstance(op, ContractOp)

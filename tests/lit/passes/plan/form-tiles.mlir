@@ -118,3 +118,30 @@ func.func @no_rows(%x: tensor<0x1024xf32>) -> tensor<0xf32> {
   %m = mlc.reduce "max" "ab->a" %d : tensor<0x1024xf32> -> tensor<0xf32>
   func.return %m : tensor<0xf32>
 }
+
+// -----
+
+// A trip runs if its part of the mask holds a true, or a masked column would count for some row.
+// ANY-LABEL: @masked
+// ANY: mlc.tiles (%[[I:.*]] in 9 step 3) ->
+// ANY: mlc.tiles (%[[J:.*]] in 16 step 8) iter(%[[M:.*]] = %{{.*}}, %[[S:.*]] = %{{.*}})
+// ANY-NEXT: %[[MASK:.*]] = mlc.tile %mask[%[[I]], %[[J]]] at (0, 1)
+// ANY-NEXT: %[[SEEN:.*]] = mlc.reduce "max" "ab->" %[[MASK]]
+// ANY: %[[D:.*]] = mlc.sub %{{.*}}, %[[M]]
+// ANY-NEXT: %[[E:.*]] = mlc.exp %[[D]]
+// ANY: mlc.compare "ne" %[[E]],
+// ANY: %[[RUNS:.*]] = mlc.add %[[SEEN]], %{{.*}} : tensor<i1>
+// ANY: mlc.if %[[RUNS]]
+// ANY: mlc.tile %x[%[[I]], %[[J]]]
+// ANY: else {
+// ANY-NEXT: mlc.yield %[[M]], %[[S]]
+func.func @masked(%x: tensor<9x16xf32>, %mask: tensor<9x16xi1>) -> tensor<9xf32> {
+  %c = mlc.constant dense<-1.000000e+30> : tensor<9x16xf32>
+  %z = mlc.select %mask, %x, %c : tensor<9x16xi1>, tensor<9x16xf32>
+  %m = mlc.reduce "max" "ab->a" %z : tensor<9x16xf32> -> tensor<9xf32>
+  %mb = mlc.broadcast "a->ab" %m : tensor<9xf32> -> tensor<9x16xf32>
+  %d = mlc.sub %z, %mb : tensor<9x16xf32>
+  %e = mlc.exp %d : tensor<9x16xf32>
+  %s = mlc.reduce "sum" "ab->a" %e : tensor<9x16xf32> -> tensor<9xf32>
+  func.return %s : tensor<9xf32>
+}
