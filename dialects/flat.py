@@ -1,4 +1,4 @@
-"""Reductions down a few columns whose rows lie one after the other: lanes may hold whole rows."""
+"""Reductions down columns: lanes may hold whole rows of a few, and rows of many are streamed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def flat_rows(nest: Nest, groups: Sequence[Sequence[int]], strided: Collection[i
     if not moving or not all(_as_one(x, walked, nest) for x in reads):
         return None
     return None if any(x.argument in strided for x in moving) else reduced[0]
+
+
+def streams_rows(nest: Nest, vector_axis: int) -> bool:
+    """
+    Whether states of columns may wait in memory while rows are combined into them: lanes run along
+    the last axis of the results, and there is one state for each column, of real numbers.
+    """
+    if nest.reduction is None or vector_axis != nest.rank - 1 or len(nest.sizes) == nest.rank:
+        return False
+    return nest.order != "in lanes" and nest.reduction.summand().kind != "complex"
 
 
 def _as_one(access: Access, walked: Sequence[int], nest: Nest) -> bool:

@@ -79,6 +79,7 @@ class Schedule:
     turn_rows: int = 0  # of such a tile, along `turn_axis`
     turn_columns: int = 0  # along the last axis
     flat: int = 0  # vectors of whole rows, of which lanes hold several; 0: none
+    rows: int = 0  # combined at once into states of columns in memory; 0: states are in registers
     words: Words = ()  # cuts in order, each for the pass that makes it
 
     @property
@@ -112,6 +113,7 @@ _MOST: dict[str, int] = {
     "turn_rows": 1024,
     "turn_columns": 1024,
     "flat": 64,
+    "rows": 16,
 }
 """Of the fields of a schedule, the largest values; others are below 2**31."""
 _LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1, "turn_axis": -1}

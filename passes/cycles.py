@@ -43,6 +43,7 @@ LOOP_CYCLES = 25.0  # a loop of few trips
 COLUMN_VECTOR_CYCLES = (1.2, 3.2)  # down few rows, whose columns overlap, and down many
 COLUMN_DEPTH = 256
 COLUMN_STEP_CYCLES = 2.0  # one step down the columns: an addition waits for the one before
+STATE_CYCLES = 2.0  # a state that waits in level 1: loaded and stored
 STRIDED_CYCLES = 1.2  # an element that is loaded alone
 TURNED_CYCLES = 0.5  # one that is turned in a tile
 CONFLICT_BYTES = 1024
@@ -116,6 +117,10 @@ class _Rows:
             vector = max(REDUCE_STEP_CYCLES, per_vector)
             end = prod(self.extents[: self.nest.rank]) * (FOLD_CYCLES + self._per_result(1))
             return ceil(prod(self.extents) / lanes) * vector + end
+        if self.schedule.rows:
+            vector = max(REDUCE_STEP_CYCLES, per_vector) + STATE_CYCLES / self.schedule.rows
+            end = prod(self.extents[: self.nest.rank]) / lanes * self._per_result(lanes)
+            return prod(self.extents) / lanes * vector + end
         step = COLUMN_STEP_CYCLES + ragged * MASKED_LOAD_CYCLES
         results = prod(self.extents[: self.nest.rank])
         reduced = prod(self.extents) // results

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
-from mlc.dialects.flat import flat_rows, flat_vectors
+from mlc.dialects.flat import flat_rows, flat_vectors, streams_rows
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.places import Places, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
@@ -91,7 +91,7 @@ def schedule_fault(op: KernelOp, target: Target) -> str | None:
         )
     if message := _axis_fault(schedule, nest) or _turn_fault(schedule, nest):
         return message
-    if message := _flat_fault(schedule, nest):
+    if message := _flat_fault(schedule, nest) or _rows_fault(schedule, nest):
         return message
     if nest is None or nest.reduction is None:
         return None
@@ -143,6 +143,15 @@ def _flat_fault(schedule: Schedule, nest: Nest | None) -> str | None:
     if columns is None or schedule.flat % flat_vectors(columns, schedule.lanes):
         expected = "0" if columns is None else f"{flat_vectors(columns, schedule.lanes)} times n"
         return f"flat = {schedule.flat}; expected {expected}, vectors of whole rows"
+    return None
+
+
+def _rows_fault(schedule: Schedule, nest: Nest | None) -> str | None:
+    """Rows are combined into states of columns, of which lanes hold neighbours."""
+    if not schedule.rows:
+        return None
+    if nest is None or not streams_rows(nest, schedule.vector_axis) or schedule.flat:
+        return f"rows = {schedule.rows}; expected 0, as no columns have states that wait in memory"
     return None
 
 

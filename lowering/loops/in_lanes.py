@@ -123,17 +123,17 @@ class LanesNest(ReductionNest):
         )
 
     def column_block(
-        self, fixed: dict[int, Position], j: Index, vectors: int, mask: SSAValue | None
+        self, fixed: dict[int, Position], j: Index, masks: Sequence[SSAValue | None]
     ) -> None:
         b, size = self.b, self.axes.sizes[self.reduced[0]]
-        columns = [Position(b.add(j, u * self.lanes), 1) for u in range(vectors)]
+        columns = [(Position(b.add(j, u * self.lanes), 1), m) for u, m in enumerate(masks)]
 
         def block(start: Index, *totals: SSAValue) -> Sequence[SSAValue]:
             for slot in range(self.used):
-                for u in range(vectors):
+                for u in range(len(masks)):
                     self._put(slot, u, self.identity(self.lanes, 1)[0])
             end = b.min(b.add(start, self.block_size(self.reduced)), size)
-            self._down(0, fixed, (start, end), columns, mask)
+            self._down(0, fixed, (start, end), columns)
             e, found = self.s.lanes(self.lanes), list[SSAValue]()
             for u, total in enumerate(totals):
                 slots = [(self._get(k, u),) if k < self.used else None for k in range(LANES)]
@@ -141,11 +141,11 @@ class LanesNest(ReductionNest):
                 found += self.monoid.combine(e, self.dtype, (total,), folded)
             return found
 
-        inits = self.identity(self.lanes, vectors)
+        inits = self.identity(self.lanes, len(masks))
         totals = (
             b.loop(0, size, self.block_size(self.reduced), block, inits) if self.used else inits
         )
-        for column, total in zip(columns, totals, strict=True):
+        for (column, mask), total in zip(columns, totals, strict=True):
             at = [{**fixed, self.vector: column}[g] for g in self.kept]
             self.finish(self.s.lanes(self.lanes, mask), at, (total,))
 
@@ -154,8 +154,7 @@ class LanesNest(ReductionNest):
         k: int,
         at: dict[int, Position],
         extent: tuple[Index, Index],
-        columns: Sequence[Position],
-        mask: SSAValue | None,
+        columns: Sequence[tuple[Position, SSAValue | None]],
     ) -> None:
         """All positions of the reduced axes from the k-th on, the first in `extent`."""
         b, group = self.b, self.reduced[k]
@@ -165,12 +164,12 @@ class LanesNest(ReductionNest):
                 low,
                 high,
                 1,
-                lambda i: self._down(k + 1, {**at, group: Position(i)}, extent, columns, mask),
+                lambda i: self._down(k + 1, {**at, group: Position(i)}, extent, columns),
             )
             return
 
         def row(first: Index, slot: Index) -> None:
-            for u, column in enumerate(columns):
+            for u, (column, mask) in enumerate(columns):
                 here = {**at, group: Position(b.add(first, slot)), self.vector: column}
                 e = self.s.lanes(self.lanes, mask)
                 point = [here[g] for g in range(len(self.axes.groups))]

@@ -20,11 +20,15 @@ from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder, memory_type
+from mlc.lowering.loops.columns import StreamedColumns
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
 from mlc.lowering.loops.flat import FlatColumns
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 from mlc.lowering.loops.truth import ends_early, in_bytes, settled, walk_until_settled
+
+HEAVY = 8.0
+"""Weight of a point from which it stands once in the code behind whole blocks of columns."""
 
 
 class ReductionNest:
@@ -49,6 +53,7 @@ class ReductionNest:
         self.unroll = s.schedule.unroll
         self.copies = self.unroll if self.lanes > 1 else 1  # of the state, along a reduced axis
         self.in_turn: bool = s.nest.order == "in turn"
+        self.streamed: StreamedColumns | None = None
         self.counted = max(s.nest.counted, default=-1) if len(self.states) > 1 else -1
 
     # pieces ---------------------------------------------------------------------------------
@@ -326,6 +331,8 @@ class ReductionNest:
 
     def prepare(self) -> None:
         """What a thread needs for itself."""
+        if self.s.schedule.rows:
+            self.streamed = StreamedColumns(self)
 
     def columns(self, fixed: dict[int, Position], low: Index, high: Index) -> None:
         """Columns [low, high): blocks of `unroll` vectors, then masked vectors."""
@@ -336,21 +343,33 @@ class ReductionNest:
                     self.b.compare("eq", low, 0), lambda: FlatColumns(self, fixed, rows).write()
                 )
                 return
+        if self.streamed is not None:
+            self.streamed.write(fixed, low, high)
+            return
         b, width = self.b, self.lanes * self.unroll
         end = b.add(low, b.mul(b.div(b.sub(high, low), width), width))
-        b.loop(low, end, width, lambda j: self.column_block(fixed, j, self.unroll, None))
+        b.loop(low, end, width, lambda j: self.column_block(fixed, j, [None] * self.unroll))
+        size = self.axes.sizes[self.vector]
+        if isinstance(size, int) and self.s.nest is not None and self.s.nest.weight < HEAVY:
+            # of whole blocks only the last share has any left: as many as there are of all columns
+            whole, left = divmod(size % width, self.lanes)
+            mask = [b.mask(left, self.lanes)] if left and self.lanes > 1 else []
+            masks = [*[None] * whole, *mask]
+            if masks:
+                b.when(b.compare("lt", end, high), lambda: self.column_block(fixed, end, masks))
+            return
 
         def masked(j: Index) -> None:
             mask = b.mask(b.sub(high, j), self.lanes) if self.lanes > 1 else None
-            self.column_block(fixed, j, 1, mask)
+            self.column_block(fixed, j, [mask])
 
         b.loop(end, high, self.lanes, masked)
 
     def column_block(
-        self, fixed: dict[int, Position], j: Index, vectors: int, mask: SSAValue | None
+        self, fixed: dict[int, Position], j: Index, masks: Sequence[SSAValue | None]
     ) -> None:
-        """`vectors` adjacent vectors of result elements."""
-        state = len(self.states)
+        """Adjacent vectors of result elements."""
+        state, vectors = len(self.states), len(masks)
         columns = [Position(self.b.add(j, u * self.lanes), 1) for u in range(vectors)]
 
         def nest(
@@ -358,7 +377,7 @@ class ReductionNest:
         ) -> Sequence[SSAValue]:
             if k == len(self.reduced):
                 result: list[SSAValue] = []
-                for u, column in enumerate(columns):
+                for u, (column, mask) in enumerate(zip(columns, masks, strict=True)):
                     here = {**at, self.vector: column}
                     e = self.s.lanes(self.lanes, mask)
                     mine = tuple(carried[u * state : (u + 1) * state])
@@ -372,7 +391,7 @@ class ReductionNest:
             return self.b.loop(0, self.axes.sizes[group], 1, trip, carried)
 
         result = nest(0, fixed, self.identity(self.lanes, vectors))
-        for u, column in enumerate(columns):
+        for u, (column, mask) in enumerate(zip(columns, masks, strict=True)):
             e = self.s.lanes(self.lanes, mask)
             at = [{**fixed, self.vector: column}[g] for g in self.kept]
             self.finish(e, at, tuple(result[u * state : (u + 1) * state]))

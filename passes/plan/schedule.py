@@ -5,7 +5,7 @@ Chosen by pure functions of the problem and the target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.flat import MOST_VECTORS, flat_rows, flat_vectors
+from mlc.dialects.flat import MOST_VECTORS, flat_rows, flat_vectors, streams_rows
 from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
@@ -55,6 +55,13 @@ FLAT_VECTORS = 8
 
 LEAST_TRIPS = 16
 """Of the loop over such vectors: their lanes are combined one by one behind it."""
+
+ROWS = {True: 2, False: 8}
+"""Rows that are combined at once down columns whose states wait in memory, of heavy points and
+others: a state is loaded and stored once for so many summands."""
+
+HEAVY = 8.0
+"""Weight of a point beside whose arithmetic such loads and stores count little."""
 
 LEAST_DEPTH = 64
 """Summed elements from which writing results far apart does not count; measured."""
@@ -151,7 +158,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
             block_n=max(tile_n, block_n // tile_n * tile_n),
             block_k=block_k,
         )
-    return schedule
+    return replace(schedule, rows=_rows(nest, schedule, target))
 
 
 def _flat(nest: Nest, axis: int, lanes: int) -> int:
@@ -174,6 +181,31 @@ def _flat(nest: Nest, axis: int, lanes: int) -> int:
     total = product(nest.sizes).constant
     few = total is not None and total < LEAST_TRIPS * flat * lanes
     return 0 if few or period > MOST_VECTORS else flat
+
+
+def _rows(nest: Nest, schedule: Schedule, target: CpuTarget) -> int:
+    """
+    Rows that are combined at once where a block of columns in registers would leave most of each
+    row for later, and what it walks over comes from beyond level 2; else 0.
+    """
+    if nest.reduction is None or not streams_rows(nest, schedule.vector_axis):
+        return 0
+    if contiguous_votes(nest, of_points=True)[schedule.vector_axis] < 1 or schedule.lanes == 1:
+        return 0
+    rows = ROWS[nest.weight >= HEAVY]
+    columns = product(nest.sizes[a] for a in _group_of(nest, schedule.vector_axis)).constant
+    depth = product(nest.sizes[a] for a in _group_of(nest, len(nest.sizes) - 1)).constant
+    if columns is None or columns <= schedule.lanes * schedule.unroll:
+        return 0
+    if depth is not None and depth < 2 * rows:
+        return 0
+    walked = (product(nest.sizes[nest.rank :]) * columns * nest.reduction.summand().bytes).constant
+    return rows if walked is None or walked > target.l2_bytes else 0
+
+
+def _group_of(nest: Nest, axis: int) -> Sequence[int]:
+    """The axes that are walked as one with an axis."""
+    return next(group for group in nest.groups(frozenset()) if axis in group)
 
 
 def _vector_axis(nest: Nest) -> int:

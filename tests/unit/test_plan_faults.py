@@ -157,6 +157,13 @@ def test_edited_vectors_of_whole_rows(old: str, new: str, expected: str) -> None
     assert any(expected in message for message in _said(text.replace(old, new, 1)))
 
 
+def test_edited_rows_of_columns() -> None:
+    text = planned(_totals, spec(3000, 1000), target="avx2").text("plan")
+    assert "rows = 8" in text
+    said = _said(text.replace("vector_axis = 0, ", "vector_axis = 1, ", 1))
+    assert any("no columns have states that wait in memory" in message for message in said)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

@@ -23,13 +23,14 @@ func.func @rows(%x: tensor<9x100xf32>) -> tensor<9xf32> {
 
 // -----
 
-// Down columns: each lane sums its own column, so memory is read in order and no lanes are folded.
+// Down columns: each lane sums its own column, so memory is read in order and no lanes are folded;
+// vectors behind the last whole block stand side by side in one walk.
 // CHECK-LABEL: func.func @row_
-// CHECK:         scf.for %[[COLUMN:[^ ]*]] =
-// CHECK:           scf.for %[[ROW:[^ ]*]] = {{.*}} iter_args
-// CHECK:             %{{.*}}[%[[ROW]], %[[COLUMN]]]
-// CHECK:             arith.addf {{.*}} : vector<8xf32>
-// CHECK-NOT:       vector.shuffle
+// CHECK:         scf.for %[[ROW:[^ ]*]] = {{.*}} iter_args
+// CHECK-COUNT-3:   vector.load %{{.*}}[%[[ROW]], %{{.*}}] : memref<9x24xf32>, vector<8xf32>
+// CHECK:           scf.yield
+// CHECK-NOT:     vector.shuffle
+// CHECK-NOT:     scf.for
 // CHECK:         func.return
 func.func @columns(%x: tensor<9x24xf32>) -> tensor<24xf32> {
   %0 = mlc.reduce "sum" "mn->n" %x : tensor<9x24xf32> -> tensor<24xf32>
@@ -66,6 +67,29 @@ func.func @epilogue(%x: tensor<9x16xf32>) -> tensor<9xf32> {
 func.func @narrow(%x: tensor<1000x3xf32>) -> tensor<3xf32> {
   %0 = mlc.reduce "sum" "mn->n" %x : tensor<1000x3xf32> -> tensor<3xf32>
   func.return %0 : tensor<3xf32>
+}
+
+// -----
+
+// Down many columns, of more rows than level 2 holds: states of a block of columns wait in memory,
+// while eight rows at a time are combined into them, in order.
+// CHECK-LABEL: func.func @row_
+// CHECK:         %[[STATES:.*]] = memref.alloca() {{.*}} : memref<1008xf32>
+// CHECK:         scf.for
+// CHECK:           vector.store %{{.*}}, %[[STATES]]
+// CHECK:           vector.create_mask
+// CHECK:         scf.for %[[ROW:[^ ]*]] =
+// CHECK:           scf.for %[[COLUMN:[^ ]*]] =
+// CHECK:             %[[STATE:.*]] = vector.load %[[STATES]]
+// CHECK:             vector.load %{{.*}}[%[[ROW]], %[[COLUMN]]] : memref<2000x1000xf32>, vector<8xf32>
+// CHECK-NEXT:        arith.addf %[[STATE]]
+// CHECK-COUNT-7:     vector.load {{.*}} : memref<2000x1000xf32>, vector<8xf32>
+// CHECK:             vector.store %{{.*}}, %[[STATES]]
+// CHECK:         scf.for
+// CHECK:           vector.store %{{.*}} : memref<1000xf32>
+func.func @streamed(%x: tensor<2000x1000xf32>) -> tensor<1000xf32> {
+  %0 = mlc.reduce "sum" "mn->n" %x : tensor<2000x1000xf32> -> tensor<1000xf32>
+  func.return %0 : tensor<1000xf32>
 }
 
 // -----
