@@ -22,7 +22,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.levels import Levels
 from mlc.memory import memory_plan_of
-from mlc.passes.cost import Work
+from mlc.passes.cost import Counts
 from mlc.passes.report import Plan, by_source_line, total
 from mlc.passes.timeline import Memory
 from mlc.pipeline import Dump, Options, Report, level_of, run_pipeline
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class Cost:
     """What one call should cost."""
 
-    work: Work
+    work: Counts
     predicted_s: float
     sizes: Mapping[str, int]
     flops_by_line: Mapping[str, int]

@@ -94,7 +94,7 @@ def written_by(kernel: KernelOp) -> Sequence[SSAValue]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Counts:
     """A kernel's cost for concrete sizes."""
 
     flops: int
@@ -117,8 +117,8 @@ class Work:
         """Arithmetic operations per element moved."""
         return self.flops / self.accesses if self.accesses else 0.0
 
-    def __add__(self, other: Work) -> Work:
-        return Work(
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
             flops=self.flops + other.flops,
             bytes_read=self.bytes_read + other.bytes_read,
             bytes_written=self.bytes_written + other.bytes_written,
@@ -126,15 +126,15 @@ class Work:
         )
 
 
-NOTHING = Work(flops=0, bytes_read=0, bytes_written=0, accesses=0)
+NOTHING = Counts(flops=0, bytes_read=0, bytes_written=0, accesses=0)
 
 
-def work_of(kernel: KernelOp, sizes: Mapping[str, int]) -> Work:
+def work_of(kernel: KernelOp, sizes: Mapping[str, int]) -> Counts:
     """The kernel's cost for these values of the symbols."""
     cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
     flops, read, written = (dim.evaluate(sizes) for dim in cost.data)
     count = accesses(kernel).evaluate(sizes)
-    return Work(flops=flops, bytes_read=read, bytes_written=written, accesses=count)
+    return Counts(flops=flops, bytes_read=read, bytes_written=written, accesses=count)
 
 
 def weighted_flops(kernel: KernelOp, sizes: Mapping[str, int]) -> float:

@@ -8,7 +8,7 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, log2, prod
 
@@ -21,12 +21,16 @@ from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp, Whole, tensor_of
-from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
+from mlc.dialects.tile.words import Grain, Words
 from mlc.dialects.turned import turned_inputs
+from mlc.passes.cost import cycle_s
 from mlc.passes.op_cycles import op_cycles
+from mlc.passes.tile.predict import predict
+from mlc.passes.tile.products import problem_of
 
 # Measured: docs/measurements.md, Cost model.
 ROW_CYCLES = 6.0  # starting the loop that carries the vector
@@ -71,6 +75,9 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     extents = tuple(dim.evaluate(sizes) for dim in nest.sizes)
     if not prod(extents):
         return 0.0
+    if isinstance(nest.reduction, ContractOp) and schedule.words:
+        cycles = _by_words(nest.reduction, schedule.words, sizes, target)
+        return cycles + _around(kernel, nest.reduction, sizes, target)
     if isinstance(nest.reduction, Product) and schedule.tile[0]:
         return _tiled(kernel, nest.reduction, schedule, sizes, target)
     return _Rows(kernel, nest, schedule, extents, sizes, target).cycles()
@@ -220,6 +227,31 @@ class _Rows:
         return (CONFLICT_CYCLES if conflicts else STRIDED_CYCLES) * lanes
 
 
+def _by_words(op: ContractOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
+    """A contraction by the words that cut it, as whoever chose them has it: tiles and copies."""
+    roles = contraction_roles(op)
+    assert roles is not None
+    known = {c: d.evaluate(sizes) for c, d in op.sizes().items()}
+    batch, m, n, k = (
+        prod(known[c] for c in word) for word in (roles.batch, roles.m, roles.n, roles.k)
+    )
+    problem = replace(problem_of(op), batch=batch, m=m, n=n, k=k)
+    found = predict(problem, tuple(x for x in words if not isinstance(x, Grain)), target)
+    return (found.core_s + found.pack_s) / cycle_s(target)
+
+
+def _around(
+    kernel: KernelOp, op: Product, sizes: Mapping[str, int], target: CpuTarget, lanes: int = 0
+) -> float:
+    """What follows a product's sums, or makes its factors."""
+    lanes, cycles = lanes or target.lanes(8 * op.summand().bytes), 0.0
+    for inner in kernel.block.ops:
+        if isinstance(inner, TensorOp) and inner is not op:
+            count = product(inner.iteration()).evaluate(sizes)
+            cycles += count / lanes * op_cycles(inner, lanes, target) * TILE_EPILOGUE
+    return cycles
+
+
 def _tiled(
     kernel: KernelOp,
     op: Product,
@@ -235,7 +267,7 @@ def _tiled(
         prod(known[c] for c in word) for word in (roles.batch, roles.m, roles.n, roles.k)
     )
     item, (rows, columns) = op.summand().bytes, schedule.tile
-    lanes = target.lanes(8 * item) if schedule.words else schedule.lanes
+    lanes = schedule.lanes
     native = max(1.0, lanes * item * 8 / target.vector_bits)
     vectors = columns // lanes * native
     tiles = ceil(m / rows) * ceil(n / columns)
@@ -246,13 +278,7 @@ def _tiled(
     cycles = batch * tiles * (k * step + TILE_START_CYCLES + stores)
     if "b" in schedule.packed:
         cycles += batch * ceil(n / columns) * k * vectors * PACK_CYCLES
-    if "a" in schedule.packed:
-        cycles += batch * ceil(m / lanes) * k * native * PACK_CYCLES
-    for inner in kernel.block.ops:
-        if isinstance(inner, TensorOp) and inner is not op:
-            count = product(inner.iteration()).evaluate(sizes)
-            cycles += count / lanes * op_cycles(inner, lanes, target) * TILE_EPILOGUE
-    return cycles
+    return cycles + _around(kernel, op, sizes, target, lanes)
 
 
 def line_cycles(distance: int, target: CpuTarget) -> float:

@@ -1,4 +1,7 @@
-"""What each kernel of a plan should take: its traffic, its cycles, and the formula of cost.py."""
+"""
+What each kernel of a plan should take: its traffic, its cycles, and the formula of cost.py; of a
+tile program: the work that its text says.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
+from mlc.dialects.tile.kernel import CallOp, called
+from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.passes.cost import SHARED_S, Traffic, grid_s, kernel_s, weighted_flops
 from mlc.passes.cycles import kernel_cycles
+from mlc.passes.tile.walk import work_of
 from mlc.passes.timeline import sizes_at
 from mlc.passes.traffic import traffic_of
+from mlc.passes.work import FEMTO, Work, seconds
 
 
 def predicted_seconds(
@@ -27,6 +34,25 @@ def predicted_seconds(
         op: formula(op, traffic, sizes_at(op, sizes), target, threads)
         for op, traffic in traffic_of(module, sizes).items()
     }
+
+
+def call_cost(
+    op: CallOp, sizes: Mapping[str, int], target: Target, threads: int = 1
+) -> tuple[Work, float] | None:
+    """
+    The work of a tile program, read off its text, and its seconds on as many threads as it has work
+    for; None where there is none, or programs of such machines are not read.
+    """
+    program, cost = called(op), COSTS.get(type(target))
+    return None if program is None or cost is None else cost(program, sizes, target, threads)
+
+
+def _walked(
+    program: TileKernelOp, sizes: Mapping[str, int], target: CpuTarget, threads: int
+) -> tuple[Work, float]:
+    work = work_of(program, sizes, target)
+    workers = max(1, min(threads, program.loads.evaluate(sizes)))
+    return work, seconds(work, target, workers) / FEMTO
 
 
 def _called(
@@ -50,3 +76,8 @@ FORMULAS: Mapping[
     type[Target], Callable[[KernelOp, Traffic, Mapping[str, int], Any, int], float]
 ] = {CpuTarget: _called, GpuTarget: _launched}
 """For each kind of machine: kernel, traffic, sizes, target, threads -> seconds."""
+
+COSTS: Mapping[
+    type[Target], Callable[[TileKernelOp, Mapping[str, int], Any, int], tuple[Work, float]]
+] = {CpuTarget: _walked}
+"""For each kind of machine whose programs are read: program, sizes, target, threads -> cost."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.dims import product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import Target
 from mlc.dialects.tensor.control import YieldOp
@@ -22,10 +23,13 @@ from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tile import compute as tile
+from mlc.dialects.tile.copy import CopyOp
+from mlc.dialects.tile.kernel import CallOp, called
 from mlc.passes.copies import Copy, copies_of
-from mlc.passes.cost import NOTHING, Work, work_of
+from mlc.passes.cost import NOTHING, Counts, work_of
 from mlc.passes.plan.legality import is_view
-from mlc.passes.prediction import predicted_seconds
+from mlc.passes.prediction import call_cost, predicted_seconds
 from mlc.passes.remarks import place
 from mlc.passes.tile_loops import (
     phases_of,
@@ -56,7 +60,7 @@ class KernelReport:
     template: str
     ops: tuple[str, ...]  # names of the ops that compute, in order
     results: tuple[str, ...]  # such as "f32[64, 10]"
-    work: Work
+    work: Counts
     predicted_s: float  # of one run
     runs: int | None  # in one call; None where data decides
     source: tuple[str, ...]  # file:line of its ops, each once
@@ -89,10 +93,12 @@ class KernelReport:
         return self.work.intensity_per_access
 
     @property
-    def work_of_call(self) -> Work:
+    def work_of_call(self) -> Counts:
         """The work of all runs of a call; of one where data decides."""
         runs = 1 if self.runs is None else self.runs
-        return Work(**{name: count * runs for name, count in dataclasses.asdict(self.work).items()})
+        return Counts(
+            **{name: count * runs for name, count in dataclasses.asdict(self.work).items()}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +184,7 @@ def plan_of(module: ModuleOp, target: Target, sizes: Mapping[str, int], threads:
     for op in running_kernels(module):
         loop = outermost_tiles(op)
         kernels[op if loop is None else loop] = None
+    calls = [op for op in module.walk() if isinstance(op, CallOp)]
     between, tiles = _buffers(module, sizes)
     return Plan(
         kernels=tuple(
@@ -185,7 +192,8 @@ def plan_of(module: ModuleOp, target: Target, sizes: Mapping[str, int], threads:
             if isinstance(op, KernelOp)
             else _tile_loop(number, op, sizes, predicted)
             for number, op in enumerate(kernels)
-        ),
+        )
+        + tuple(_calls(calls, len(kernels), sizes, target, threads)),
         intermediates=between,
         tiles=tiles,
         copies=copies_of(module, target, sizes),
@@ -208,6 +216,40 @@ def _kernel(
         runs=runs_of(op, sizes),
         source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),
     )
+
+
+def _calls(
+    calls: Sequence[CallOp], first: int, sizes: Mapping[str, int], target: Target, threads: int
+) -> Iterator[KernelReport]:
+    """The reports of tile programs: what is computed, edges included, is read off their texts."""
+    for op in calls:
+        here = sizes_at(op, sizes)
+        if (program := called(op)) is None or (
+            cost := call_cost(op, here, target, threads)
+        ) is None:
+            continue
+        work, predicted_s = cost
+        read, written = (
+            sum(bytes_of(x.type).evaluate(here) for x in values) for values in (op.inputs, op.outs)
+        )
+        elements = sum(product(shape_of(x.type)).evaluate(here) for x in (*op.inputs, *op.outs))
+        yield KernelReport(
+            number=first,
+            template=program.sym_name.data,
+            ops=tuple(dict.fromkeys(x.name.partition(".")[2] for x in program.walk() if _does(x))),
+            results=tuple(spell(x) for x in op.outs),
+            work=Counts(
+                flops=work.operations, bytes_read=read, bytes_written=written, accesses=elements
+            ),
+            predicted_s=predicted_s,
+            runs=runs_of(op, sizes),
+            source=(),
+        )
+        first += 1
+
+
+def _does(op: Operation) -> bool:
+    return isinstance(op, TensorOp | tile.Product | tile.ReduceOp | tile.ScanOp | CopyOp)
 
 
 def _place_of(value: SSAValue) -> str:
@@ -312,7 +354,7 @@ def _readers(value: SSAValue) -> list[KernelOp]:
     return [op for op in found if op is not value.owner]
 
 
-def total(plan: Plan) -> Work:
+def total(plan: Plan) -> Counts:
     """The work of one call; kernels that data repeats count once."""
     return sum((k.work_of_call for k in plan.kernels), NOTHING)
 
@@ -355,7 +397,7 @@ def _row(k: KernelReport, name: str) -> tuple[tuple[str, ...], str]:
 
 
 def _cells(
-    name: str, template: str, work: Work | KernelReport, predicted_s: float
+    name: str, template: str, work: Counts | KernelReport, predicted_s: float
 ) -> tuple[str, ...]:
     return (
         name,

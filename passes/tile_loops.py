@@ -12,7 +12,7 @@ from mlc.dialects.places import is_unwritten, root_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.tiles import TilesOp, is_position
-from mlc.passes.cost import Work, bytes_read, work_of
+from mlc.passes.cost import Counts, bytes_read, work_of
 from mlc.passes.timeline import running_kernels, trips_at
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def tile_sizes_of(loop: TilesOp) -> tuple[int, ...]:
     return tuple(found)
 
 
-def work_of_loop(loop: TilesOp, sizes: Mapping[str, int]) -> Work:
+def work_of_loop(loop: TilesOp, sizes: Mapping[str, int]) -> Counts:
     """
     All arithmetic of the phases; bytes of each tensor from outside, once and no more than the
     phases ask for, and of each result, once. What phases hand to one another is not counted.
@@ -61,7 +61,7 @@ def work_of_loop(loop: TilesOp, sizes: Mapping[str, int]) -> Work:
     read = {x: min(_bytes(x, sizes), moved) for x, moved in asked.items()}
     written = {x: _bytes(x, sizes) for x in results_of(loop)}
     moved = [*read.items(), *written.items()]
-    return Work(
+    return Counts(
         flops=flops,
         bytes_read=sum(read.values()),
         bytes_written=sum(written.values()),
