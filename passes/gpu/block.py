@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from xdsl.ir import BlockArgument
+from xdsl.ir import BlockArgument, SSAValue
 
-from mlc.dialects.dims import shape_of
+from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import BF16, F16, F32, dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.roles import contraction_roles
@@ -15,7 +15,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
 
@@ -36,8 +36,7 @@ def choose_block(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Words:
     sizes = _sizes(kernel, op) if "wgmma" in target.tensor_core_kinds and target.has_tma else None
     if sizes is None:
         return ()
-    m, n, _ = sizes
-    found = min(TILES, key=lambda tile: _cost(m, n, tile, target))
+    found = min(TILES, key=lambda tile: _cost(*sizes, tile, target))
     rows, columns, _ = found
     groups = rows // GROUP_ROWS
     narrow = [x for x in kernel.outs if dtype_of(tensor_of(x).element_type).bytes == 2]
@@ -54,38 +53,58 @@ def choose_block(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Words:
     )
 
 
-def _cost(m: int, n: int, tile: tuple[int, int, float], target: GpuTarget) -> tuple[float, int]:
+def _cost(
+    batches: int, m: int, n: int, tile: tuple[int, int, float], target: GpuTarget
+) -> tuple[float, int]:
     """Waves of tiles times what one takes; of equal ones the larger tile."""
     rows, columns, rate = tile
-    waves = ceil(ceil(m / rows) * ceil(n / columns) / target.sm_count)
+    waves = ceil(batches * ceil(m / rows) * ceil(n / columns) / target.sm_count)
     return waves * rows * columns / rate, -rows * columns
 
 
 def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
-    """Rows, columns and summed elements of a product that suits; None of another one."""
+    """Batches, rows and columns of products that suit; None of others."""
     roles = contraction_roles(op)
-    if roles is None or roles.batch or len(roles.m + roles.n + roles.k) != 3:
+    if roles is None:
         return None
     dtypes = {dtype_of(tensor_of(x).element_type) for x in op.operands}
     outs = {dtype_of(tensor_of(x).element_type) for x in kernel.outs}
     same = len(dtypes) == 1 and dtypes <= {BF16, F16} and op.summand() is F32
     if not same or not outs <= {BF16, F16, F32} or kernel.overwritten is not None:
         return None
-    if not all(isinstance(x, BlockArgument) for x in op.operands) or not _is_simple(kernel, op):
+    if not all(map(_is_memory, op.operands)) or not _is_simple(kernel, op):
         return None
     known = op.sizes()
-    m, n, k = (known[c].constant for c in (roles.m, roles.n, roles.k))
-    if m is None or n is None or k is None or min(n, k) < LEAST:
+    words = (roles.batch, roles.m, roles.n, roles.k)
+    batches, m, n, k = (product(known[c] for c in word).constant for word in words)
+    if batches is None or m is None or n is None or k is None or min(n, k) < LEAST:
         return None
     operands, result, _ = op.words()
-    rows = [known[word[-1]].constant or 1 for word in (*operands, result)]
-    return None if any(size % ALIGNED for size in rows) else (m, n, k)
+    lying = [w for w, x in zip(operands, op.operands, strict=True) if isinstance(x, BlockArgument)]
+    rows = [known[word[-1]].constant or 1 for word in (*lying, result)]
+    return None if any(size % ALIGNED for size in rows) else (batches, m, n)
 
 
 def _is_simple(kernel: KernelOp, op: ContractOp) -> bool:
     """Whether each result is computed element by element from the product's, and nothing fails."""
     others = (x for x in kernel.block.ops if x is not op and isinstance(x, TensorOp))
     alike = all(shape_of(x.type) == shape_of(op.results[0].type) for x in kernel.outs)
-    return alike and all(
-        isinstance(x, Elementwise | BroadcastOp | ConstantOp) and not x.CHECKS for x in others
-    )
+    return alike and all(_is_by_element(x) for x in others)
+
+
+def _is_memory(value: SSAValue) -> bool:
+    """Whether a factor is read as it lies: memory, or a view of it."""
+    while isinstance(value.owner, TransposeOp | SliceOp | ReshapeOp):
+        if isinstance(value.owner, ReshapeOp) and not value.owner.unit_axes_only():
+            return False
+        value = value.owner.x
+    return isinstance(value, BlockArgument)
+
+
+def _is_by_element(op: TensorOp) -> bool:
+    """Whether it is computed where it is read, and never fails."""
+    if isinstance(op, ReshapeOp):
+        return op.unit_axes_only()
+    if isinstance(op, TransposeOp | SliceOp):
+        return True
+    return isinstance(op, Elementwise | BroadcastOp | ConstantOp) and not op.CHECKS

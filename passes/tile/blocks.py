@@ -28,7 +28,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.control import INDEX, ForOp, Loop
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.element import ElementsOp, MapOp
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.layout import GROUP_ROWS
@@ -48,7 +48,8 @@ from mlc.dialects.tile.pipeline import (
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
-from mlc.passes.tile.cut import dot_of, tile_of
+from mlc.passes.tile.cut import bind, dot_of, tile_of
+from mlc.passes.tile.matrices import Matrices
 from mlc.passes.tile.sums import zeros
 
 SLOT_COLUMNS = 64
@@ -62,13 +63,10 @@ WordT = TypeVar("WordT", bound=Word)
 def form_blocks(kernel: KernelOp, words: Words) -> None:
     """Rewrites a canonical product by all words together; MlcError for another program."""
     dot = dot_of(kernel)
-    if dot.letters.data.split("->")[1] != "mn" or dot.parent is not kernel.block:
+    if dot.letters.data.split("->")[1] not in ("mn", "gmn") or dot.parent is not kernel.block:
         raise MlcError(
-            f"tiles: {words[0]}: product {dot.letters.data!r}; expected one of mn, whole"
+            f"tiles: {words[0]}: product {dot.letters.data!r}; expected one of mn or gmn, whole"
         )
-    arguments = set(kernel.block.args)
-    if not {dot.lhs, dot.rhs} <= arguments:
-        raise MlcError(f"tiles: {words[0]}: a factor is computed; expected both in memory")
     _Blocks(kernel, dot, words).form()
 
 
@@ -76,15 +74,14 @@ def form_blocks(kernel: KernelOp, words: Words) -> None:
 class _Place:
     """Where a consumer stands."""
 
-    i: SSAValue
-    j: SSAValue
+    item: dict[str, SSAValue]
     group: SSAValue
 
-    def at(self, column: int = 0) -> tuple[ExpressionsAttr, list[SSAValue]]:
+    def at(self, column: int = 0) -> tuple[tuple[Dim, Dim], list[SSAValue]]:
         """Row and column of the group's tile, or of columns of it."""
         named = Positions()
-        rows = named.of(self.i) + named.of(self.group) * GROUP_ROWS
-        return ExpressionsAttr((rows, named.of(self.j) + column)), list(named.values)
+        rows = named.of(self.item["m"]) + named.of(self.group) * GROUP_ROWS
+        return (rows, named.of(self.item["n"]) + column), list(named.values)
 
 
 class _Blocks:
@@ -103,13 +100,19 @@ class _Blocks:
                 f" expected m {GROUP_ROWS * self.roles.consumer}"
             )
         self.rest = tile_of(dot)[1:]
-        self.letters = [_stored(dims) for dims in dot.where()]
-        self.sizes = dict(zip("mn", frag_of(dot.result).dims.data, strict=True))
+        self.factors = [
+            Matrices.of(view, dims)
+            for view, dims in zip((dot.lhs, dot.rhs), dot.where(), strict=True)
+        ]
+        self.letters = [x.word for x in self.factors]
+        self.axes = "mgn" if "g" in dot.words.letters else "mn"  # of items: rows, batches, columns
+        self.result = "".join(sorted(self.axes))
+        self.sizes = dict(zip(self.result, frag_of(dot.result).dims.data, strict=True))
         self.sizes["k"] = dict(dot.over.data)["k"].data[0]
-        steps = {"m": self.tile.m, "n": self.tile.n, "k": self.tile.k}
+        steps = self.steps = {"m": self.tile.m, "n": self.tile.n, "k": self.tile.k, "g": 1}
         slots = [
-            view_type(view_of(view).element, tuple(Dim.const(steps[c]) for c in word), "sw128")
-            for view, word in zip((dot.lhs, dot.rhs), self.letters, strict=True)
+            view_type(view_of(x.view).element, tuple(Dim.const(steps[c]) for c in x.word), "sw128")
+            for x in self.factors
         ]
         self.ring = ChannelType(IntAttr(self.stages.depth), ArrayAttr(slots))
         self.sums = FragType(
@@ -126,7 +129,7 @@ class _Blocks:
     def form(self) -> None:
         """Channel, slots for results, roles; nothing of the product stays."""
         block, kernel = self.kernel.block, self.kernel
-        kernel.properties["work"] = DimsAttr((product([self.sizes["m"], self.sizes["n"]]),))
+        kernel.properties["work"] = DimsAttr((product(self.sizes[c] for c in self.axes),))
         kernel.properties["grain"] = IntegerAttr(self.tile.m * self.tile.n, i64)
         channel = ChannelOp.create(result_types=[self.ring])
         channel.result.name_hint = "ring"
@@ -153,9 +156,14 @@ class _Blocks:
                 regions=regions,
             )
         )
+        computed = [x.owner for x in dict.fromkeys((self.dot.lhs, self.dot.rhs))]
         for op in reversed([self.dot, *self.rest]):
             op.detach()
             op.erase()
+        for op in computed:
+            if isinstance(op, ElementsOp):
+                op.detach()
+                op.erase()
         last = block.last_op
         assert last is not None
         for op in made:
@@ -164,14 +172,13 @@ class _Blocks:
 
     def _work(self, body: Block) -> WorkOp:
         """A walk over the items."""
-        for x, name in zip(body.args, ("i", "j"), strict=True):
-            x.name_hint = name
+        for x, c in zip(body.args, self.axes, strict=True):
+            x.name_hint = {"m": "i", "n": "j"}.get(c, c)
         body.add_op(YieldOp.of())
-        steps = (self.tile.m, self.tile.n)
         return WorkOp.create(
             properties={
-                "extents": ArrayAttr([ExpressionsAttr((self.sizes[c],)) for c in "mn"]),
-                "steps": ArrayAttr([IntegerAttr(n, i64) for n in steps]),
+                "extents": ArrayAttr([ExpressionsAttr((self.sizes[c],)) for c in self.axes]),
+                "steps": ArrayAttr([IntegerAttr(self.steps[c], i64) for c in self.axes]),
                 "raster": IntegerAttr(self.raster, i64),
             },
             regions=[Region(body)],
@@ -190,18 +197,17 @@ class _Blocks:
         return ForOp.of([Loop(extent, self.tile.k)], Region(body), (), inits)
 
     def _producer(self, channel: SSAValue) -> Region:
-        role, body, step = (Block(arg_types=[INDEX] * n) for n in (1, 2, 1))
+        role, body, step = (Block(arg_types=[INDEX] * n) for n in (1, len(self.axes), 1))
         put = PutOp.create(operands=[channel], result_types=[*self.ring.slots])
         step.add_op(put)
-        at = {"m": body.args[0], "n": body.args[1], "k": step.args[0]}
-        views = (self.dot.lhs, self.dot.rhs)
-        for view, word, slot in zip(views, self.letters, put.slots, strict=True):
+        at = {**dict(zip(self.axes, body.args, strict=True)), "k": step.args[0]}
+        for factor, slot in zip(self.factors, put.slots, strict=True):
             named = Positions()
-            begin = ExpressionsAttr(tuple(named.of(at[c]) for c in word))
-            spelled = " ".join(word)
+            begin = factor.begin({c: named.of(x) for c, x in at.items()})
+            spelled = " ".join(factor.word)
             step.add_op(
                 CopyOp.of(
-                    (view, begin), (slot, ExpressionsAttr(())), f"{spelled} -> {spelled}",
+                    (factor.view, begin), (slot, ExpressionsAttr(())), f"{spelled} -> {spelled}",
                     named.values, via="tma",
                 )
             )  # fmt: skip
@@ -210,7 +216,7 @@ class _Blocks:
         return self._role("warp", body, role)
 
     def _consumer(self, channel: SSAValue, slots: dict[Operation, SSAValue]) -> Region:
-        role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX, INDEX])
+        role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX] * len(self.axes))
         group, token = role.args[0], TokenType(self.sums)
         zero = _added(body, zeros(self.sums))
         begin = _added(body, ReadyOp.create(operands=[zero], result_types=[token]))
@@ -237,7 +243,8 @@ class _Blocks:
         body.add_op(loop)
         done = _added(body, _wait(loop.outs[0], 0, self.sums))
         body.add_op(_release(channel))
-        self._finish(body, done, _Place(body.args[0], body.args[1], group), slots)
+        item = dict[str, SSAValue](zip(self.axes, body.args, strict=True))
+        self._finish(body, done, _Place(item, group), slots)
         return self._role("group", body, role)
 
     def _finish(
@@ -267,28 +274,39 @@ class _Blocks:
         at, positions = place.at()
         if op.positions:
             raise MlcError(f"tiles: {self.tile}: a region that stands somewhere; expected a whole")
-        starts = [ExpressionsAttr((dim,)) for dim in at.data]
+        region = op.body.clone()
+        if "g" in place.item and op.starts.data:
+            batch = region.block.args[len(op.inputs)]
+            bind(batch, Dim.const(0), (), place.item["g"])
+            region.block.erase_arg(batch)
+        starts = [ExpressionsAttr((dim,)) for dim in at]
         made = MapOp.of(
             [values[x] for x in op.inputs],
             starts if op.starts.data else [],
             positions if op.starts.data else (),
             [self._tile(x) for x in op.outs],
-            op.body.clone(),
+            region,
         )
         made.location = op.location
         body.add_op(made)
         return made.outs
 
+    def _item(self, place: _Place, at: tuple[Dim, Dim], named: Positions) -> dict[str, Dim]:
+        """Where a tile of the result begins, by letter."""
+        batch = {"g": named.of(place.item["g"])} if "g" in place.item else {}
+        return {"m": at[0], "n": at[1], **batch}
+
     def _store(
         self, body: Block, op: StoreOp, value: SSAValue, place: _Place, slot: SSAValue | None
     ) -> None:
-        if op.where() != (letter("m"), letter("n")):
+        result = Matrices.of(op.view, op.where())
+        if result.word != "mn":
             raise MlcError(f"tiles: {self.tile}: a result that is turned; expected rows, columns")
         if slot is None:
             at, positions = place.at()
-            rows, columns = at.data
-            moved = ExpressionsAttr((rows + letter("m"), columns + letter("n")))
-            body.add_op(StoreOp.of(value, op.view, moved, positions, axes="mn"))
+            named = Positions(positions)
+            moved = result.begin(self._item(place, at, named), whole=True)
+            body.add_op(StoreOp.of(value, op.view, moved, named.values, axes="mn"))
             return
         width = min(SLOT_COLUMNS, self.tile.n)
         part = FragType(
@@ -302,8 +320,9 @@ class _Blocks:
             named = Positions()
             turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
             body.add_op(StoreOp.of(piece, slot, turn, named.values))
-            target, positions = place.at(columns[0])
+            at, positions = place.at(columns[0])
             named = Positions(positions)
+            target = result.begin(self._item(place, at, named))
             turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
             body.add_op(
                 CopyOp.of(
@@ -311,14 +330,6 @@ class _Blocks:
                     via="tma",
                 )
             )  # fmt: skip
-
-
-def _stored(dims: Sequence[Dim]) -> str:
-    """The letters of a factor's axes as they lie; MlcError where they are no matrix."""
-    found = [c for dim in dims for c in "mnk" if dim == letter(c)]
-    if len(found) != len(dims) or len(dims) != 2:
-        raise MlcError(f"tiles: a factor at [{', '.join(map(str, dims))}]; expected a whole matrix")
-    return "".join(found)
 
 
 def _added(block: Block, op: Operation) -> SSAValue:

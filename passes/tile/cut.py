@@ -263,13 +263,13 @@ def _move_map(op: MapOp, number: int, by: Cut, place: SSAValue) -> None:
         starts[number] = ExpressionsAttr((begin + position_in(op, place),))
     else:
         argument = op.body.block.args[len(op.inputs) + number]
-        _bind(argument, begin, op.positions, place)
+        bind(argument, begin, op.positions, place)
         op.body.block.erase_arg(argument)
         del starts[number]
     op.properties["starts"] = ArrayAttr(starts)
 
 
-def _bind(argument: SSAValue, begin: Dim, values: Sequence[SSAValue], place: SSAValue) -> None:
+def bind(argument: SSAValue, begin: Dim, values: Sequence[SSAValue], place: SSAValue) -> None:
     """Puts `begin + place` where a region names a coordinate that it will not have."""
     block = argument.owner
     assert isinstance(block, Block)

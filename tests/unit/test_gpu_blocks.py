@@ -65,12 +65,28 @@ def both(a: Any, b: Any) -> Any:
     return c, np.maximum(c, 0)
 
 
+def scores(x: Any) -> Any:
+    q, k = np.transpose(x, (2, 0, 3, 1, 4))[:2]
+    return q @ np.swapaxes(k, -1, -2)
+
+
+def heads(x: Any, p: Any) -> Any:
+    return np.swapaxes(p @ np.transpose(x, (2, 0, 3, 1, 4))[2], 1, 2)
+
+
+def of_batches(a: Any, b: Any) -> Any:
+    return np.einsum("abd,abc->cd", a, b)
+
+
 SUITED: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
     "large": (nn, SQUARE, "tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2)"),
     "one wave": (nn, ((1024, 1024), (1024, 1024)), "tile(m 64, n 128, k 64), stages(8)"),
     "few rows": (nn, ((16, 4096), (4096, 8192)), "tile(m 64, n 64, k 64), stages(13)"),
     "edges": (relu_of_sum, ((1000, 520), (520, 1032), (1032,)), "tile(m 128, n 128, k 64)"),
     "two results": (both, ((512, 256), (256, 768)), "tile(m 64, n 64, k 64)"),
+    "batches": (nn, ((64, 1024, 1024), (64, 1024, 1024)), "tile(m 128, n 256, k 64)"),
+    "several letters": (relu_of_sum, ((8, 128, 768), (768, 2304), (2304,)), "tile(m 128,"),
+    "heads": (scores, ((8, 1024, 3, 12, 64),), "tile(m 128, n 256, k 64)"),
     "turned": (tn, ((512, 256), (512, 768)), "tile(m 64,"),
 }
 
@@ -88,7 +104,7 @@ def test_what_suits_has_words(name: str) -> None:
         ((512, 100), (100, 512)),
         (("M", 512), (512, 512)),
         ((32, 32), (32, 32)),
-        ((8, 64, 64), (8, 64, 64)),
+        ((8, 64, 32), (8, 32, 64)),
     ],
 )
 def test_other_products_are_multiplied_by_threads(shapes: Shapes) -> None:
@@ -121,6 +137,27 @@ def test_the_interpreter_agrees(f: Callable[..., Any]) -> None:
     (found,) = interpret(module, arrays, workers=3, seed=1)
     expected = f(*(x.astype(np.float32) for x in arrays))
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
+
+
+BATCHES: list[tuple[Callable[..., Any], Shapes]] = [
+    (nn, ((3, 136, 128), (3, 128, 264))),
+    (relu_of_sum, ((2, 72, 64), (64, 136), (136,))),
+    (relu_of_sum, ((2, 4, 72, 64), (2, 4, 64, 136), (2, 1, 1, 136))),
+    (of_batches, ((4, 32, 72), (4, 32, 96))),
+    (scores, ((2, 72, 3, 4, 64),)),
+    (heads, ((2, 72, 3, 4, 64), (2, 4, 72, 72))),
+]
+
+
+@pytest.mark.parametrize(("f", "shapes"), BATCHES, ids=lambda x: getattr(x, "__name__", ""))
+def test_the_interpreter_agrees_on_batches(f: Callable[..., Any], shapes: Shapes) -> None:
+    module = levels(f, shapes).at("tiles")
+    assert "mlc_tile.dot_start" in str(module)
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal([*map(int, shape)]).astype(BF16.numpy) for shape in shapes]
+    (found,) = interpret(module, arrays, workers=3, seed=1)
+    expected = f(*(x.astype(np.float32) for x in arrays))
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.2)
 
 
 @needs_ptxas

@@ -1,0 +1,81 @@
+"""What the copy engine takes of a factor or a result: matrices in memory, one for each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_async import MOST_AXES
+from mlc.dialects.tile.element import ElementsOp, ReadOp
+from mlc.dialects.tile.expression import ExpressionsAttr, letter, letters_in, renamed
+from mlc.dialects.tile.region import YieldOp
+from mlc.dialects.tile.types import view_of
+
+ALIGNED_BYTES = 16
+"""At which rows begin. SOURCE: CUDA driver API, tensor maps"""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A view with rows along one axis and columns along the last; batches `g` say the others."""
+
+    view: SSAValue
+    at: tuple[Dim, ...]  # in letters
+    word: str  # of rows, then of columns
+
+    @staticmethod
+    def of(view: SSAValue, at: tuple[Dim, ...]) -> Matrices:
+        """Memory at such subscripts, or what is read of memory; MlcError of other factors."""
+        view, at = _read(view, at)
+        found = [
+            (axis, c) for axis, dim in enumerate(at) for c in sorted(letters_in([dim])) if c != "g"
+        ]
+        plain = all(not letters_in([at[axis] - letter(c)]) for axis, c in found)
+        word = "".join(c for _, c in found)
+        if not plain or len(set(word)) != 2 or len(word) != 2 or found[1][0] != len(at) - 1:
+            raise MlcError(
+                f"tiles: a factor or result at [{', '.join(map(str, at))}]; expected matrices, each"
+                " with rows along one axis and columns along the last"
+            )
+        if len(at) > MOST_AXES:
+            raise MlcError(f"tiles: {view.type}; expected {MOST_AXES} axes at most")
+        kind = view_of(view)
+        last = kind.shape[-1].constant
+        if last is None or last * kind.dtype.bytes % ALIGNED_BYTES:
+            raise MlcError(
+                f"tiles: rows of {last} elements of {kind.dtype.name}; expected a multiple of"
+                f" {ALIGNED_BYTES} bytes"
+            )
+        return Matrices(view, at, word)
+
+    def begin(self, item: Mapping[str, Dim], *, whole: bool = False) -> ExpressionsAttr:
+        """
+        Subscripts of the tile that begins there. They name its letters, where that must be said:
+        where its axes are not the last ones, or where `whole`.
+        """
+        last = [letters_in([dim]) for dim in self.at[-2:]]
+        named = whole or last != [frozenset(c) for c in self.word]
+        to = {f".{c}": x + letter(c) if named and c in self.word else x for c, x in item.items()}
+        return ExpressionsAttr(tuple(renamed(dim, to) for dim in self.at))
+
+
+def _read(view: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:
+    """Where elements lie that are read as they are."""
+    op = view.owner
+    if not isinstance(op, ElementsOp):
+        return view, at
+    match list(op.body.block.ops):
+        case [ReadOp() as read, YieldOp() as end] if list(end.values) == [read.result]:
+            known = all(isinstance(x, BlockArgument) for x in read.positions)
+            if known and read.where is None:
+                to = {
+                    f"%{k}": at[x.index]
+                    for k, x in enumerate(read.positions)
+                    if isinstance(x, BlockArgument)
+                }
+                return read.view, tuple(renamed(dim, to) for dim in read.at.data)
+    raise MlcError("tiles: a factor is computed; expected both in memory")
