@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import NoneAttr
-from xdsl.ir import BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, product
 from mlc.dialects.dtypes import DType, dtype_of
@@ -111,9 +111,10 @@ class _Contraction:
         region = ElementRegion(self.memory, self.axes, axes)
         letters = {c: Place(source(c)) for c in op.sizes()}
         at = op.operand_point(region, operand, letters)
-        if isinstance(tensor, BlockArgument) and self.dtype is op.dtype:
-            dims = [p.dim for p in at if isinstance(p, Place)]
-            view, dims = self.memory.access(tensor.index, dims)
+        lies = region.memory_of(tensor, at) if self.dtype is op.dtype else None
+        if lies is not None:
+            dims = [p.dim for p in lies[1] if isinstance(p, Place)]
+            view, dims = self.memory.access(lies[0].index, dims)
             return axes, view, self.resolved(dims)
         value = region.convert(region.fetch(tensor, at), op.dtype, self.dtype)
         kind = view_type(self.dtype.ir, tuple(map(self.axes.size, axes)))

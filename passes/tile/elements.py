@@ -20,6 +20,7 @@ from mlc.dialects.tensor.create import ConstantOp, dense
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
 from mlc.dialects.tile.element import PositionOp, ReadOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, position
 from mlc.dialects.tile.region import YieldOp
@@ -118,6 +119,13 @@ class ElementRegion:
             found = self.known[tensor, at, self.guard] = self._fetched(tensor, at)
         self.guard = outer
         return found
+
+    def memory_of(self, tensor: SSAValue, at: Point) -> tuple[BlockArgument, Point] | None:
+        """The argument in which an element lies, and where: axes changed for each other, or of
+        size 1, are looked through. None where the element is computed."""
+        look = _Look(self.memory, self.axes, ())
+        look.fetch(tensor, at)
+        return look.seen
 
     def _fetched(self, tensor: SSAValue, at: Point) -> SSAValue:
         if isinstance(tensor, BlockArgument):
@@ -244,6 +252,20 @@ class ElementRegion:
 
     def pair(self, real: SSAValue, imag: SSAValue) -> SSAValue:
         raise NotImplementedError("parts of an element outside elementwise ops")
+
+
+class _Look(ElementRegion):
+    """What an element is read from, through views; nothing is written."""
+
+    seen: tuple[BlockArgument, Point] | None = None
+
+    def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
+        owner = tensor.owner
+        if isinstance(tensor, BlockArgument):
+            self.seen = tensor, at
+        elif isinstance(owner, ReshapeOp | TransposeOp):
+            return owner.element(self, at)
+        return tensor
 
 
 def _dim(at: Ix) -> Dim:

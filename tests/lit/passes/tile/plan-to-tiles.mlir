@@ -56,6 +56,22 @@ func.func @letters(%x: tensor<2x4x8xf32>, %w: tensor<8x6xf32>) -> tensor<2x4x6xf
 
 // -----
 
+// Axes of size 1, and axes changed for each other, are looked through: the factor is memory.
+// CHECK:       (%x: !mlc_tile.view<1x8x4xf32>, %w: !mlc_tile.view<4x6xf32>) -> (%y: !mlc_tile.view<8x6xf32>)
+// CHECK-NEXT:    %0 = mlc_tile.dot "mk,kn->mn" %x[0, m, k], %w[k, n] over (k 4) : !mlc_tile.frag<8x6xf32>
+// CHECK-NEXT:    mlc_tile.store
+func.func @axes_of_size_1(%x: tensor<1x8x4xf32>, %w: tensor<4x6xf32>) -> tensor<8x6xf32> attributes {mlc.arena = {}} {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<1x8x4xf32>, tensor<4x6xf32>) -> (tensor<8x6xf32>) {
+    %r = mlc.reshape %a : tensor<1x8x4xf32> -> tensor<8x4xf32>
+    %t = mlc.transpose "kn->nk" %b : tensor<4x6xf32> -> tensor<6x4xf32>
+    %s = mlc.contract "mk,nk->mn" %r, %t : tensor<8x4xf32>, tensor<6x4xf32> -> tensor<8x6xf32>
+    mlc.yield %s : tensor<8x6xf32>
+  } {schedule = #mlc.schedule<[register(m 4, n 8)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %y : tensor<8x6xf32>
+}
+
+// -----
+
 // Others are quotients and remainders; summed ones that lie apart are axes of their own.
 // CHECK:       mlc_tile.dot "mkij,kijn->mn" %x[m floordiv 16, k, 2*(m floordiv 4) + i - 8*(m floordiv 16), j + 2*m - 8*(m floordiv 4)], %w[n, 3*i + j + 9*k] over (k 3, i 3, j 3) : !mlc_tile.frag<32x4xf32>
 // CHECK-NEXT:  mlc_tile.store %{{.*}}, %y[m floordiv 16, n, (m) mod 16] as "mn"
