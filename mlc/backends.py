@@ -162,6 +162,7 @@ BACKENDS = (
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),
                     *LOOPS,
+                    Step("mlc-pack-before-loops", "factors lie as registers want them, or never"),
                 ),
                 leaves=TENSOR_LEAVES,
             ),

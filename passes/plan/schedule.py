@@ -236,7 +236,12 @@ def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
     roles, sizes = contraction_roles(op), op.sizes()
     if roles is None:
         return None
-    m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, roles.n, roles.k))
+    words, result, _ = op.words()
+    rhs = words[0 if roles.swapped else 1]
+    columns = _together(roles.n, result, rhs)
+    if rhs != roles.batch + roles.n.removesuffix(columns) + roles.k + columns:
+        columns = roles.n  # no panels, one after the other
+    m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, columns, roles.k))
     # a whole tile of rows, and several columns: with one, lanes run along the summed axis
     if m is None or n is None or k is None or min(m, k) < 4 or n < 2:
         return None
@@ -251,15 +256,19 @@ def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
     return (-(-m // -(-m // rows)), vectors) if n <= vectors * lanes else None
 
 
+def _together(letters: str, *accesses: str) -> str:
+    """Of the columns' letters the last ones, which lie together; loops walk the others."""
+    ends = (letters[k:] for k in range(len(letters)))
+    return next((word for word in ends if all(word in access for access in accesses)), "")
+
+
 def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
     """(rows, vectors) of the register tile where the rhs is packed: no wider than the result."""
     roles, sizes = contraction_roles(op), op.sizes()
     assert roles is not None
     words, result, _ = op.words()
     rhs = words[0 if roles.swapped else 1]
-    # of the columns' letters those that lie together; the lowering walks the others one by one
-    ends = (roles.n[k:] for k in range(len(roles.n)))
-    columns = next(word for word in ends if word in result and word in rhs)
+    columns = _together(roles.n, result, rhs)
     m, n = (product(sizes[c] for c in word).constant for word in (roles.m, columns))
     item = op.summand().bytes
     if n is None:

@@ -44,7 +44,7 @@ def _turn(op: ContractOp, turned: dict[tuple[SSAValue, str, Operation], SSAValue
         return
     k = 0 if roles.swapped else 1
     words, result, _ = op.words()
-    loop = _outermost_without(op.operands[k], op)
+    loop = outermost_without(op.operands[k], op)
     if loop is None or words[k][-1] in roles.n or product(sizes[c] for c in roles.m).constant == 1:
         return
     work = product(sizes[c] for c in roles.m + roles.n + roles.k).constant
@@ -57,7 +57,7 @@ def _turn(op: ContractOp, turned: dict[tuple[SSAValue, str, Operation], SSAValue
         before = Emitter(Block(), op.location)
         x = before(TransposeOp, op.operands[k], letters=spelled)
         turned[op.operands[k], spelled, loop] = x
-        _insert(before.block, loop)
+        insert_before(before.block, loop)
         remark(op, "a factor is transposed once, before the loop (exact)")
     operands, both = list(op.operands), list(words)
     operands[k], both[k] = x, word
@@ -66,7 +66,7 @@ def _turn(op: ContractOp, turned: dict[tuple[SSAValue, str, Operation], SSAValue
     after = Emitter(Block(), op.location)
     new = after(ContractOp, *operands, letters=f"{','.join(both)}->{result}")
     new.name_hint = op.results[0].name_hint
-    _insert(after.block, op)
+    insert_before(after.block, op)
     op.results[0].replace_all_uses_with(new)
     block.erase_op(op)
 
@@ -77,14 +77,15 @@ def _spelled(word: str, new: str) -> str:
     return f"{''.join(letters.values())}->{''.join(letters[c] for c in new)}"
 
 
-def _insert(block: Block, anchor: Operation) -> None:
+def insert_before(block: Block, anchor: Operation) -> None:
+    """Moves a block's ops before another op."""
     assert anchor.parent is not None
     for new in list(block.ops):
         new.detach()
         anchor.parent.insert_op_before(new, anchor)
 
 
-def _outermost_without(value: SSAValue, op: Operation) -> Operation | None:
+def outermost_without(value: SSAValue, op: Operation) -> Operation | None:
     """The outermost loop around an op in which the value is not made; None for no loop."""
     home = value.owner if isinstance(value.owner, Block) else value.owner.parent
     found: Operation | None = None

@@ -96,6 +96,16 @@ def _leaves(x: Any) -> list[Any]:
     return flatten(x)[0]
 
 
+def test_states_multiply_what_was_packed_before_the_loop() -> None:
+    weights = RNG.standard_normal((64, 256), np.float32) / 8
+
+    def f(h: Any, w: Any) -> Any:
+        return mlc.fori_loop(0, 5, lambda _, h: np.tanh(h @ w)[:, 100:164], h)
+
+    h = RNG.standard_normal((9, 64), np.float32)
+    np.testing.assert_allclose(mlc.compile(f)(h, weights), f(h, weights), rtol=1e-3, atol=1e-5)
+
+
 def test_inputs_of_a_recurrent_net_are_multiplied_before_the_loop() -> None:
     text = mlc.compile(lstm).lower(X, H, W, U).text("tensor")
     before, inside = text.split("mlc.for ")
