@@ -1,4 +1,5 @@
-"""Reductions down columns: lanes may hold whole rows of a few, and rows of many are streamed."""
+"""Reductions down columns: lanes may hold whole rows of a few, rows of many are streamed; and
+reductions along rows, several at once."""
 
 from __future__ import annotations
 
@@ -38,6 +39,18 @@ def streams_rows(nest: Nest, vector_axis: int) -> bool:
     if nest.reduction is None or vector_axis != nest.rank - 1 or len(nest.sizes) == nest.rank:
         return False
     return nest.order != "in lanes" and nest.reduction.summand().kind != "complex"
+
+
+def joins_rows(nest: Nest, vector_axis: int, lanes: int) -> bool:
+    """
+    Whether several rows may be reduced at once, in any order: lanes run along a reduced axis, and a
+    row's state is one vector of numbers.
+    """
+    if nest.reduction is None or not nest.rank <= vector_axis < len(nest.sizes) or nest.rank == 0:
+        return False
+    dtype = nest.reduction.summand()
+    one = len(nest.reduction.combiner().state(dtype)) == 1
+    return one and lanes > 1 and nest.order == "any" and dtype.kind not in ("bool", "complex")
 
 
 def _as_one(access: Access, walked: Sequence[int], nest: Nest) -> bool:

@@ -79,7 +79,9 @@ class Schedule:
     turn_rows: int = 0  # of such a tile, along `turn_axis`
     turn_columns: int = 0  # along the last axis
     flat: int = 0  # vectors of whole rows, of which lanes hold several; 0: none
-    rows: int = 0  # combined at once into states of columns in memory; 0: states are in registers
+    rows: int = (
+        0  # that are walked at once: into states of columns in memory, or joined lane by lane
+    )
     words: Words = ()  # cuts in order, each for the pass that makes it
 
     @property

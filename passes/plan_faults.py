@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
-from mlc.dialects.flat import flat_rows, flat_vectors, streams_rows
+from mlc.dialects.flat import flat_rows, flat_vectors, joins_rows, streams_rows
 from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.places import Places, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
@@ -147,11 +147,16 @@ def _flat_fault(schedule: Schedule, nest: Nest | None) -> str | None:
 
 
 def _rows_fault(schedule: Schedule, nest: Nest | None) -> str | None:
-    """Rows are combined into states of columns, of which lanes hold neighbours."""
-    if not schedule.rows:
+    """Rows are combined into states of columns, or have one state each, joined lane by lane."""
+    rows, axis, lanes = schedule.rows, schedule.vector_axis, schedule.lanes
+    if not rows:
         return None
-    if nest is None or not streams_rows(nest, schedule.vector_axis) or schedule.flat:
-        return f"rows = {schedule.rows}; expected 0, as no columns have states that wait in memory"
+    if nest is not None and joins_rows(nest, axis, lanes):
+        if rows <= lanes and not rows & (rows - 1):
+            return None
+        return f"rows = {rows}; expected a power of two, {lanes} at most: a lane for each row"
+    if nest is None or not streams_rows(nest, axis) or schedule.flat:
+        return f"rows = {rows}; expected 0, as neither rows nor columns are reduced together"
     return None
 
 

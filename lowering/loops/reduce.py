@@ -25,6 +25,7 @@ from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
 from mlc.lowering.loops.flat import FlatColumns
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
+from mlc.lowering.loops.rows_at_once import RowsAtOnce
 from mlc.lowering.loops.truth import ends_early, in_bytes, settled, walk_until_settled
 
 HEAVY = 8.0
@@ -202,6 +203,9 @@ class ReductionNest:
                 else:
                     inner()
 
+            if group == self.kept[-1] and self.s.schedule.rows:
+                RowsAtOnce(self, group).write(fixed, low, high, trip)
+                return
             self.b.loop(low, high, 1, trip)
 
         self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.flat import MOST_VECTORS, flat_rows, flat_vectors, streams_rows
+from mlc.dialects.flat import MOST_VECTORS, flat_rows, flat_vectors, joins_rows, streams_rows
 from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
@@ -59,6 +59,12 @@ LEAST_TRIPS = 16
 ROWS = {True: 2, False: 8}
 """Rows that are combined at once down columns whose states wait in memory, of heavy points and
 others: a state is loaded and stored once for so many summands."""
+
+AT_ONCE = 4
+"""Rows that are walked at once along a reduced axis: their lanes are combined in one tree."""
+
+AT_ONCE_VECTORS = 2
+"""States of each: with those of the other rows they hide the time of an addition."""
 
 HEAVY = 8.0
 """Weight of a point beside whose arithmetic such loads and stores count little."""
@@ -158,7 +164,9 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
             block_n=max(tile_n, block_n // tile_n * tile_n),
             block_k=block_k,
         )
-    return replace(schedule, rows=_rows(nest, schedule, target))
+    if rows := _rows_at_once(nest, schedule):
+        return replace(schedule, rows=rows, unroll=AT_ONCE_VECTORS)
+    return replace(schedule, rows=_streamed_rows(nest, schedule, target))
 
 
 def _flat(nest: Nest, axis: int, lanes: int) -> int:
@@ -183,7 +191,18 @@ def _flat(nest: Nest, axis: int, lanes: int) -> int:
     return 0 if few or period > MOST_VECTORS else flat
 
 
-def _rows(nest: Nest, schedule: Schedule, target: CpuTarget) -> int:
+def _rows_at_once(nest: Nest, schedule: Schedule) -> int:
+    """Rows whose sums along a reduced axis are combined as one, where there are many; else 0."""
+    if nest.weight >= HEAVY or not joins_rows(nest, schedule.vector_axis, schedule.lanes):
+        return 0
+    if contiguous_votes(nest, of_points=True)[schedule.vector_axis] < 1:
+        return 0
+    rows = min(AT_ONCE, schedule.lanes)
+    count = product(nest.sizes[a] for a in _group_of(nest, nest.rank - 1)).constant
+    return rows if count is not None and count >= 4 * rows else 0
+
+
+def _streamed_rows(nest: Nest, schedule: Schedule, target: CpuTarget) -> int:
     """
     Rows that are combined at once where a block of columns in registers would leave most of each
     row for later, and what it walks over comes from beyond level 2; else 0.

@@ -160,8 +160,12 @@ def test_edited_vectors_of_whole_rows(old: str, new: str, expected: str) -> None
 def test_edited_rows_of_columns() -> None:
     text = planned(_totals, spec(3000, 1000), target="avx2").text("plan")
     assert "rows = 8" in text
-    said = _said(text.replace("vector_axis = 0, ", "vector_axis = 1, ", 1))
-    assert any("no columns have states that wait in memory" in message for message in said)
+    said = _said(text.replace("vector_axis = 0, ", "", 1))
+    assert any("neither rows nor columns are reduced together" in message for message in said)
+    text = planned(lambda x: x.sum(axis=1), spec(3000, 1000), target="avx2").text("plan")
+    assert "rows = 4" in text
+    said = _said(text.replace("rows = 4", "rows = 3", 1))
+    assert any("expected a power of two, 8 at most" in message for message in said)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,26 @@ func.func @streamed(%x: tensor<2000x1000xf32>) -> tensor<1000xf32> {
 
 // -----
 
+// Along many rows: four at once with two vectors each, whose halves are combined, of two rows in one
+// vector, then of all four; four sums are stored at once. A row that is left goes alone.
+// CHECK-LABEL: func.func @row_
+// CHECK:         scf.for %[[ROW:[^ ]*]] =
+// CHECK:           scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>)
+// CHECK-COUNT-4:   vector.maskedload
+// CHECK:           vector.shuffle {{.*}} [0, 1, 2, 3, 8, 9, 10, 11] : vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:      vector.shuffle {{.*}} [4, 5, 6, 7, 12, 13, 14, 15] : vector<8xf32>, vector<8xf32>
+// CHECK:           vector.shuffle {{.*}} [0, 1, 4, 5, 8, 9, 12, 13] : vector<8xf32>, vector<8xf32>
+// CHECK:           vector.shuffle {{.*}} [0, 2, 4, 6]
+// CHECK:           vector.store %{{.*}}[%[[ROW]]] : memref<70xf32>, vector<4xf32>
+// CHECK:         scf.for
+// CHECK:           memref.store
+func.func @at_once(%x: tensor<70x100xf32>) -> tensor<70xf32> {
+  %0 = mlc.reduce "sum" "mn->m" %x : tensor<70x100xf32> -> tensor<70xf32>
+  func.return %0 : tensor<70xf32>
+}
+
+// -----
+
 // The largest of an axis that may be empty: the entry asks before the kernel runs.
 // CHECK:       mlc.sites = [{kind = "empty max"
 // CHECK:       func.func @largest(
