@@ -29,7 +29,7 @@ from mlc.passes.explain.markup import amount, seconds
 from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
 from mlc.passes.tile.flat import flat_schedule, obstacle, words_of
 from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows
-from mlc.passes.tile.products import contraction_of, unapplied, words_for
+from mlc.passes.tile.products import WordsOf
 from mlc.runtime.probe import host_target
 from mlc.why_not import measure
 
@@ -48,14 +48,11 @@ class Schedules:
     candidates: tuple[Candidate, ...]
     current: Words | None  # what the compiler takes now
     measured: tuple[tuple[Words, float], ...] = ()
-    kernel: KernelOp | None = None  # what its words cut; None where it has numbers
+    cut: WordsOf | None = None  # the product, where it is cut by words
 
     def stopped(self, words: Words) -> str | None:
         """Why a schedule does not run."""
-        op = contraction_of(self.kernel) if self.kernel is not None else None
-        if self.kernel is None or op is None:
-            return obstacle(self.problem, words)
-        return unapplied(self.kernel, op, words)
+        return obstacle(self.problem, words) if self.cut is None else self.cut.unapplied(words)
 
     def to_json(self) -> str:
         """For programs."""
@@ -143,9 +140,9 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
     schedule = None if kernel is None or kernel.schedule is None else kernel.schedule.data
     current: Words | None = None
     by_words = schedule is not None and bool(schedule.words)
-    op = contraction_of(kernel) if kernel is not None and by_words else None
-    if op is not None and schedule is not None:
-        found = tuple(replace(c, words=words_for(op, c.words, target)) for c in found)
+    cut = WordsOf(kernel, target) if kernel is not None and by_words else None
+    if cut is not None and schedule is not None:
+        found = tuple(replace(c, words=cut.applied(c.words)) for c in found)
         current = tuple(word for word in schedule.words if not isinstance(word, Grain))
     elif schedule is not None:
         current = words_of(problem, schedule)
@@ -153,7 +150,7 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
         route = "blocked" if "pack" in spell(current) else "panel"
         mine = Candidate(route, current, predict(problem, current, target))
         found = tuple(sorted((*found, mine), key=lambda c: c.seconds))
-    return Schedules(problem, target, found, current, kernel=kernel if op is not None else None)
+    return Schedules(problem, target, found, current, cut=cut)
 
 
 # the program of a product

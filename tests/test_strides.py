@@ -272,7 +272,7 @@ def test_bytes_of_copies_follow_the_sizes() -> None:
 
 def test_large_products_pack_one_factor_and_say_so(cpu: str) -> None:
     """More columns than the four vectors that are read where they lie, on every processor."""
-    x = np.ones((96, 160), np.float32)
+    x = np.ones((300, 160), np.float32)
     y = np.ones((80, 160), np.float32)
     levels = planned(lambda a, b: a @ b.T, x, y, target=cpu)
     (pack,) = levels.report({}).copies

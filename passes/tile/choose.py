@@ -34,7 +34,7 @@ ROUTES: tuple[Route, ...] = get_args(Route)
 TILES = 3  # register tiles that are tried for each instruction
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
-FEW_ROWS = 48  # of a result, for which b may be streamed where it lies
+FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
 WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
 TILE_REGISTERS = 8  # SOURCE: Intel SDM volume 1, chapter 18, palette 1
@@ -77,16 +77,14 @@ def refused(route: Route, problem: Problem, target: CpuTarget) -> str | None:
         return f"there are {p.batch} batches, each a product of its own"
     if route == "blocked":
         return None
+    if route == "skinny":
+        return None if narrow else f"m = {p.m} and n = {p.n} fill register tiles"
     if not any(_in_place(p, row) for row in usable_rows(p.dtypes, target)):
         return apart if p.b_unit != "n" else "no instruction takes b as it lies"
     if route == "tiny":
         return f"{' and '.join(few)}: more than {TINY}" if few else None
-    if route == "panel":
-        widest = max(WIDEST * row.shape[1] for row in usable_rows(p.dtypes, target))
-        return (
-            f"n = {p.n}: more than {widest} columns of one register tile" if p.n > widest else None
-        )
-    return None if narrow else f"m = {p.m} and n = {p.n} fill register tiles"
+    widest = max(WIDEST * row.shape[1] for row in usable_rows(p.dtypes, target))
+    return f"n = {p.n}: more than {widest} columns of one register tile" if p.n > widest else None
 
 
 # register tiles
@@ -177,9 +175,13 @@ def _batched(problem: Problem, target: CpuTarget) -> Iterator[Words]:
 def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
     """b streams once; workers take columns, or parts of the sum."""
     for row in usable_rows(problem.dtypes, target):
-        if not (_narrow(problem, row) and _in_place(problem, row)):
+        if not _narrow(problem, row):
             continue
         for m, n in register_tiles(row, target, problem.m, problem.n):
+            if n < problem.n and _a_in_place(problem, row):
+                yield from _by_columns(problem, row, Register(m, n))
+            if not _in_place(problem, row):
+                continue
             end = _ending(problem, row, Register(m, n))
             dealt = _dealt("n", problem.n, n, problem.threads)
             yield (*dealt, *end)
@@ -188,6 +190,14 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
                     yield (*dealt, Block("k", depth), *end)
             if problem.threads > 1 and problem.k >= 2 * problem.threads:
                 yield (Split("k", problem.threads), *end)
+
+
+def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Words]:
+    """One panel of columns after the other, each copied by the worker that takes it."""
+    dealt = Block("n", tile.n, team=problem.threads > 1)
+    pack_b = _packed("b", tile.n, row, problem)
+    for depth in sorted({d for d in DEPTHS if row.shape[2] <= d < problem.k} | {problem.k}):
+        yield (dealt, *_whole("k", depth, problem.k), pack_b, *_ending(problem, row, tile))
 
 
 _OFFERS = {

@@ -18,7 +18,7 @@ from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
-from mlc.passes.cost import first_access_s
+from mlc.passes.cost import first_access_s, line_s
 from mlc.passes.tile.loads import AXES, Nest
 
 _W = TypeVar("_W", bound=Word)
@@ -308,20 +308,39 @@ class _Walk:
 
     def lines(self) -> float:
         """
-        Seconds of waiting for lines that no stream brings: those of factors in place of which a
-        register tile reads less than half a page of a row, and the next row lies on another page.
+        Seconds of waiting for lines that no stream brings: those of factors of which a register
+        tile, or a copy, reads less than half a page of a row, and the next row is on another page.
         """
         problem, target, seconds = self.problem, self.target, 0.0
         sizes = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
         along = {"m": self.tile.m, "n": self.tile.n}
         along["k"] = round(self.nest.loops[-1].trips * self.row.shape[2])
         for x, unit in (("a", problem.a_unit), ("b", problem.b_unit)):
-            row, run = sizes[unit] * self.item[x], along[unit] * self.item[x]
-            if x not in self.packed and run < target.page_bytes // 2 <= row:
-                whole = prod(sizes[axis] for axis in problem.axes[x]) * self.item[x]
+            row, part = sizes[unit] * self.source[x], along[unit]
+            copied = self.part_copied(x, unit)
+            if copied is not None:
+                part = copied[0]
+            if part * self.source[x] < target.page_bytes // 2 <= row:
+                whole = prod(sizes[axis] for axis in problem.axes[x]) * self.source[x]
                 lines = self.into(x)[1] / target.cache_line_bytes
-                seconds += lines * first_access_s(whole, target)
+                if copied is None:
+                    seconds += lines * first_access_s(whole, target)
+                elif whole > target.l2_bytes:
+                    lines = copied[1] * self.source[x] / target.cache_line_bytes
+                    seconds += lines * line_s(whole, target)
         return seconds
+
+    def part_copied(self, operand: str, axis: str) -> tuple[int, float] | None:
+        """Of a factor's copy: how far it goes along an axis, and elements of all copies."""
+        for k, word in enumerate(self.words):
+            if isinstance(word, Pack) and word.operand == operand:
+                depth = self.depth(k)
+                around = self.nest.loops[:depth]
+                steps = [loop.step for loop in around if loop.axis == axis]
+                block = self.nest.touched[operand][depth]
+                part = min([self.nest.extents[axis], *steps])
+                return part, block * prod(loop.trips for loop in around)
+        return None
 
     def writes(self) -> float:
         """Seconds of the sums on their way out, once for each block of the summed axis."""

@@ -6,75 +6,202 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeGuard
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
 
-from mlc.dialects.dims import product
-from mlc.dialects.dtypes import DType, dtype_of, named_dtype
+from mlc.dialects.dims import Dim, product
+from mlc.dialects.dtypes import named_dtype
+from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.places import root_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.create import ConstantOp
-from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.dialects.tensor.shape import BroadcastOp, SliceOp, TransposeOp
-from mlc.dialects.tile.words import Block, Grain, Pack, Register, Via, Word, Words, is_shared
-from mlc.passes.tensor.constants import repeated_element
+from mlc.dialects.tensor.tiles import is_phase
+from mlc.dialects.tile.compute import DotOp
+from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.expression import letter, letters_in
+from mlc.dialects.tile.memory import StoreOp
+from mlc.dialects.tile.types import frag_of, view_of
+from mlc.dialects.tile.words import (
+    Block,
+    Epilogue,
+    Grain,
+    Pack,
+    Register,
+    Sums,
+    Via,
+    Word,
+    Words,
+    is_shared,
+)  # fmt: skip
+from mlc.passes.plan.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
-from mlc.passes.tile.choose import choose_schedule
-from mlc.passes.tile.panels import holds
-from mlc.passes.tile.predict import Problem, row_of
+from mlc.passes.tile.canonical import canonical
+from mlc.passes.tile.choose import FEW_ROWS, choose_schedule
+from mlc.passes.tile.cut import axes_of, dot_of, tile_of
+from mlc.passes.tile.layouts import layouts_of
+from mlc.passes.tile.panels import as_given
+from mlc.passes.tile.predict import Problem, row_of, usable_rows
 
-MOST_AROUND = 8
-"""Ops around a product; of more, what is computed stays in registers no longer."""
+MOST_AFTER = 8
+"""Ops from which what follows a product is a loop of its own; its code stands there once."""
 NO_LOOPS = ("mmla_bf16", "mmla_s8")
 """Instructions that no lowering of tile programs has yet: their sums are small matrices."""
-_SUMS = {"f32": ("f32", "bf16", "f16"), "f64": ("f64",), "i32": ("i8", "u8", "i16")}
-"""dtype of the sums -> of the factors."""
-_AROUND = (Elementwise, BroadcastOp, TransposeOp, SliceOp)
 
 
 def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
     """The words for a contraction; None where it keeps numbers. `grain_s`: a worker's least."""
-    op = contraction_of(kernel)
-    if op is None or refusal(kernel, op) is not None:
+    if refusal(kernel) is not None:
         return None
-    problem = problem_of(op)
-    found = (c.words for c in choose_schedule(problem, target))
-    fitting = (x for x in found if unapplied(kernel, op, x) is None)
-    if problem.dtypes[1] != problem.dtypes[2]:
+    found = WordsOf(kernel, target)
+    if not usable_rows(found.problem.dtypes, target):
+        return None
+    offered = (c.words for c in choose_schedule(found.problem, target))
+    fitting = (x for x in offered if found.unapplied(x) is None)
+    if found.problem.dtypes[1] != found.problem.dtypes[2]:
         # whole depths first: narrow panels are small, and no sums wait in memory
         fitting = iter(sorted(fitting, key=_cuts_depth))
     words = next(fitting, None)
     if words is None:
         return None
-    macs = row_of(problem, words, target).macs_per_cycle(target) * target.clock_hz * grain_s
-    return (*words_for(op, words, target), Grain(int(macs)))
+    macs = row_of(found.problem, words, target).macs_per_cycle(target) * target.clock_hz * grain_s
+    return (*found.applied(words), Grain(int(macs)))
 
 
-def contraction_of(kernel: KernelOp) -> ContractOp | None:
-    """A kernel's product."""
-    return next((x for x in kernel.block.ops if isinstance(x, ContractOp)), None)
+def refusal(kernel: KernelOp) -> str | None:
+    """Why a contraction keeps numbers; None where words may cut it."""
+    op = next((x for x in kernel.block.ops if isinstance(x, ContractOp)), None)
+    if op is None:
+        return "it is no contraction"
+    if is_phase(kernel):
+        return "it is a phase of a tile loop"
+    if is_strict(kernel):
+        return "numerics are strict: sums have one order"
+    if not all(size.constant for size in op.sizes().values()):
+        return "a size is known only when the program runs, or nothing is there"
+    try:
+        canonical(kernel, "", (), layouts_of(kernel))
+    except MlcError as error:
+        return str(error)
+    return None
 
 
-def words_for(op: ContractOp, words: Words, target: CpuTarget) -> Words:
-    """A schedule as a program's product has it: for any team, and with panels' dtypes said."""
-    roles = contraction_roles(op)
-    assert roles is not None
-    problem = problem_of(op)
-    row = row_of(problem, words, target)
-    factors = op.operands[::-1] if roles.swapped else op.operands
-    return tuple(_in_dtype(word, row, factors) for word in shared(words, problem, target))
+@dataclass(frozen=True)
+class WordsOf:
+    """A contraction of a plan, and what words may cut of it."""
+
+    kernel: KernelOp
+    target: CpuTarget
+
+    @cached_property
+    def dot(self) -> DotOp:
+        """The product, in canonical form."""
+        return dot_of(canonical(self.kernel, "", (), layouts_of(self.kernel)))
+
+    @cached_property
+    def factors(self) -> tuple[SSAValue, SSAValue]:
+        """What is multiplied, before a conversion that keeps all values."""
+        return as_given(self.dot.lhs), as_given(self.dot.rhs)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The product by values alone, for one worker."""
+        dot, (a, b) = self.dot, self.factors
+        axes = dict(zip(axes_of(dot), frag_of(dot.result).dims.data, strict=True))
+        depth = product(size for dims in dot.summed.values() for size in dims.data)
+        last = [*dot.summed][-1]
+        in_rows = _moves_with(a, dot.lhs_at.data[-1], last)
+        in_columns = _moves_with(b, dot.rhs_at.data[-1], "n")
+        return Problem(
+            m=axes["m"].constant or 0,
+            n=axes["n"].constant or 0,
+            k=depth.constant or 0,
+            batch=axes.get("g", Dim.const(1)).constant or 0,
+            dtypes=(
+                view_of(a).dtype.name, view_of(b).dtype.name, frag_of(dot.result).dtype.name,
+            ),
+            a_unit="k" if in_rows else "m",
+            b_unit="n" if in_columns else "k",
+        )  # fmt: skip
+
+    @cached_property
+    def inner(self) -> int:
+        """Elements of the summed axes behind the first."""
+        _, *others = self.dot.summed.values()
+        return product(size for dims in others for size in dims.data).constant or 1
+
+    @cached_property
+    def waits_in_result(self) -> bool:
+        """Whether the one result can hold sums between blocks of the summed axis."""
+        stores = [op for op in tile_of(self.dot) if isinstance(op, StoreOp)]
+        if [op.value for op in stores] == [self.dot.result]:
+            return True
+        inputs = range(len(self.kernel.inputs))
+        return (
+            len(stores) == 1
+            and view_of(stores[0].view).element == frag_of(self.dot.result).element
+            and not any(reads_where_it_writes(self.kernel, k) for k in inputs)
+        )
+
+    @cached_property
+    def after(self) -> int:
+        """Ops on each element of the sums."""
+        maps = (op for op in tile_of(self.dot) if isinstance(op, MapOp))
+        return sum(len(op.body.block.ops) for op in maps)
+
+    def unapplied(self, words: Words) -> str | None:
+        """
+        The first cut that passes do not make, and why. A factor that is computed is so once: where
+        it is packed.
+        """
+        for word in words:
+            if type(word) not in APPLIED or (isinstance(word, Via) and word.row in NO_LOOPS):
+                return f"{word}: no pass applies it yet"
+        packed = {word.operand for word in words if isinstance(word, Pack)}
+        for x, factor in zip("ab", self.factors, strict=True):
+            if x not in packed and not isinstance(factor, BlockArgument):
+                return f"{x} is computed where it is read; expected pack({x}, …)"
+        if _copied(self.applied(words), self.problem, self.inner) > self.target.l2_bytes:
+            return f"level 2 has {self.target.l2_bytes} bytes for what a worker copies"
+        return None
+
+    def applied(self, words: Words) -> Words:
+        """A schedule as the program has it: for any team, and with all that it needs."""
+        row = row_of(self.problem, words, self.target)
+        cuts = shared(words, self.problem, self.target)
+        found = [self._of_axis(self._in_dtype(word, row)) for word in cuts]
+        if _cuts_depth(words) and not self.waits_in_result:
+            first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
+            found.insert(first, Sums("scratch"))
+        if self.after > MOST_AFTER:
+            found.append(Epilogue("loop"))
+        return tuple(found)
+
+    def _of_axis(self, word: Word) -> Word:
+        """Blocks of the summed axes cut the first of them."""
+        if self.inner == 1 or not (isinstance(word, Block) and word.axis == "k"):
+            return word
+        return replace(word, step=max(1, word.step // self.inner))
+
+    def _in_dtype(self, word: Word, row: Intrinsic) -> Word:
+        """Panels are in the instruction's dtype, whatever the program has widened before."""
+        if not isinstance(word, Pack):
+            return word
+        which = "ab".index(word.operand)
+        have = view_of((self.dot.lhs, self.dot.rhs)[which]).dtype.name
+        return replace(word, dtype="" if row.dtypes[which] == have else row.dtypes[which])
+
+
+def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:
+    """Whether elements lie side by side along an axis, which the last subscript is."""
+    if view_of(view).layout.data == "strided":
+        return False
+    rest = dim - letter(axis)
+    return axis in letters_in([dim]) and axis not in letters_in([rest])
 
 
 def _cuts_depth(words: Words) -> bool:
@@ -82,30 +209,10 @@ def _cuts_depth(words: Words) -> bool:
     return any(isinstance(word, Block) and word.axis == "k" for word in words)
 
 
-def unapplied(kernel: KernelOp, op: ContractOp, words: Words) -> str | None:
-    """
-    The first cut that passes do not make, and why. Sums wait in the result, which is nothing but
-    them, and a factor that is computed is so once: where it is packed.
-    """
-    for word in words:
-        if type(word) not in APPLIED or (isinstance(word, Via) and word.row in NO_LOOPS):
-            return f"{word}: no pass applies it yet"
-    alone = list(kernel.yielded.values) == [op.results[0]] and op.summand() is op.dtype
-    if _cuts_depth(words) and not alone:
-        return "block(k, …): sums wait in the result, which is something else"
-    roles = contraction_roles(op)
-    assert roles is not None
-    packed = {word.operand for word in words if isinstance(word, Pack)}
-    for x, factor in zip("ba" if roles.swapped else "ab", op.operands, strict=True):
-        if x not in packed and not _in_memory(factor):
-            return f"{x} is computed where it is read; expected pack({x}, …)"
-    return None
-
-
 def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
     """
-    The words for a team of any size, so that bits do not depend on it (D1): workers share batches
-    where each one's copies fit its caches, else what is packed for all, and rows.
+    The words for a team of any size, so that bits do not depend on it (D1). Workers share batches
+    where copies of one fit their caches, columns of few rows, else rows and what is packed for all.
     """
     if is_shared(words):
         return words
@@ -114,6 +221,8 @@ def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
         if _copied(words, problem) <= target.l2_bytes:
             return (replace(first, team=True), *words[1:])
         return (first, *shared(words[1:], problem, target))
+    if isinstance(first, Block) and first.axis == "n" and problem.m <= FEW_ROWS:
+        return (replace(first, team=True), *words[1:])
     found = [replace(x, team=True) if _is_common(x) else x for x in words]
     if not any(isinstance(word, Block) and word.axis == "m" for word in words):
         tile = next(word for word in words if isinstance(word, Register))
@@ -131,107 +240,17 @@ def _is_common(word: Word) -> TypeGuard[Pack | Block]:
     return isinstance(word, Block) and word.axis == "m"
 
 
-def _copied(words: Words, problem: Problem) -> int:
-    """Bytes of all panels."""
+def _copied(words: Words, problem: Problem, inner: int = 1) -> int:
+    """Bytes of panels that each worker has; `inner`: summed elements in a step of a block's."""
     left = {"m": problem.m, "n": problem.n, "k": problem.k}
     total = 0
     for word in words:
         if isinstance(word, Block) and word.axis in left:
-            left[word.axis] = min(left[word.axis], word.step)
-        elif isinstance(word, Pack):
+            step = word.step * inner if word.axis == "k" else word.step
+            left[word.axis] = min(left[word.axis], step)
+        elif isinstance(word, Pack) and not word.team:
             across = left["m" if word.operand == "a" else "n"]
             whole = -(-across // word.panels) * word.panels
             item = named_dtype(word.dtype or problem.dtypes["ab".index(word.operand)]).bytes
             total += whole * (left["k"] + word.depth + word.group) * item
     return total
-
-
-def _in_dtype(word: Word, row: Intrinsic, factors: Sequence[SSAValue]) -> Word:
-    """The word; panels are in the instruction's dtype, whatever the program has widened before."""
-    if not isinstance(word, Pack):
-        return word
-    which = "ab".index(word.operand)
-    have = dtype_of(tensor_of(factors[which]).element_type).name
-    return replace(word, dtype="" if row.dtypes[which] == have else row.dtypes[which])
-
-
-# which
-
-
-def refusal(kernel: KernelOp, op: ContractOp) -> str | None:
-    """Why a contraction keeps numbers; None where words cut it."""
-    return next(_obstacles(kernel, op), None)
-
-
-def _obstacles(kernel: KernelOp, op: ContractOp) -> Iterator[str]:
-    roles = contraction_roles(op)
-    if roles is None or len(roles.batch) > 1 or len(roles.m + roles.n + roles.k) != 3:
-        yield "a role has no letter, or several"
-        return
-    if not all(size.constant for size in op.sizes().values()):
-        yield "a size is known only when the program runs, or nothing is there"
-    if any(word[-1] in roles.batch for word in op.words()[0]):
-        yield "elements of a batch lie apart"
-    if not isinstance(kernel.parent_op(), FuncOp):
-        yield "it stands in a loop"
-    if is_strict(kernel):
-        yield "numerics are strict: sums have one order"
-    if any(map(_has_any_strides, kernel.inputs)):
-        yield "an argument may have any strides"
-    dtypes = _SUMS.get(op.summand().name, ())
-    factors = [_narrowest(factor).name for factor in op.operands]
-    if not all(x in dtypes for x in factors):
-        yield f"sums of {op.summand().name} and factors of {' and '.join(factors)}"
-    around = [x for x in kernel.block.ops if x not in (op, kernel.yielded)]
-    if len(around) > MOST_AROUND:
-        yield f"{len(around)} ops stand around the product"
-    for x in around:
-        uniform = isinstance(x, ConstantOp) and repeated_element(x) is not None
-        if not (uniform or isinstance(x, _AROUND)):
-            yield f"{x.name} stands around the product"
-
-
-def _has_any_strides(value: SSAValue) -> bool:
-    root = root_of(value)
-    function = root.owner.parent_op() if isinstance(root, BlockArgument) else None
-    if not isinstance(function, FuncOp) or function.arg_attrs is None:
-        return False
-    assert isinstance(root, BlockArgument)
-    return function.arg_attrs.data[root.index].data.get("mlc.layout") == StringAttr("general")
-
-
-def problem_of(op: ContractOp) -> Problem:
-    """The product by values alone, for one worker."""
-    sizes, words, roles = op.sizes(), op.words()[0], contraction_roles(op)
-    assert roles is not None
-    factors = [*zip(words, op.operands, strict=True)]
-    (left, a), (right, b) = factors[::-1] if roles.swapped else factors
-
-    def size(letters: str) -> int:
-        return product(sizes[c] for c in letters).constant or 0
-
-    return Problem(
-        m=size(roles.m),
-        n=size(roles.n),
-        k=size(roles.k),
-        batch=size(roles.batch),
-        dtypes=(_narrowest(a).name, _narrowest(b).name, op.summand().name),
-        a_unit="k" if left[-1] in roles.k else "m",
-        b_unit="n" if right[-1] in roles.n else "k",
-    )
-
-
-def _in_memory(factor: SSAValue) -> bool:
-    """Whether a factor is an argument, or one widened."""
-    return isinstance(_as_made(factor), BlockArgument)
-
-
-def _narrowest(factor: SSAValue) -> DType:
-    """The dtype of a factor's elements before a conversion that keeps all values."""
-    return dtype_of(tensor_of(_as_made(factor)).element_type)
-
-
-def _as_made(factor: SSAValue) -> SSAValue:
-    """A factor before a conversion that keeps all values."""
-    op = factor.owner
-    return op.x if isinstance(op, ConvertOp) and holds(op.dtype, op.source) else factor

@@ -1,7 +1,7 @@
 // `mlc tile`: every way to cut a product, what it reads of each level, and why it is not taken.
 // RUN: mlc tile 1024 1024 1024 --target avx512 --first 3 | filecheck %s
 // RUN: mlc tile 512 512 512 --target amx --dtype bf16 --first 1 | filecheck %s --check-prefix=AMX
-// RUN: mlc tile 512 512 512 --target neon --dtype bf16 --first 1 | filecheck %s --check-prefix=NEON
+// RUN: mlc tile 8 64 65536 --target avx512 --threads 2 --first 40 | filecheck %s --check-prefix=SPLIT
 // RUN: not mlc tile 512 512 512 --target sm_90 2>&1 | filecheck %s --check-prefix=GPU
 
 // CHECK:      A[1024, 1024] · B[1024, 1024], f32, on avx512, 1 thread
@@ -18,6 +18,6 @@
 // AMX: register(m 32, n 32), via(amx_bf16)
 // AMX-NEXT: blocked; what the compiler takes now
 
-// NEON: does not run yet: via(mmla_bf16): no pass applies it yet
+// SPLIT: does not run yet: split(k, 2): no pass applies it yet
 
 // GPU: mlc: --target sm_90: expected a processor, host, avx2, avx512, amx, neon
