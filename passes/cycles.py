@@ -8,7 +8,7 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2, prod
 
@@ -25,12 +25,11 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
-from mlc.dialects.tile.words import Grain, Words
+from mlc.dialects.tile.words import Words
 from mlc.dialects.turned import turned_inputs
 from mlc.passes.cost import cycle_s
 from mlc.passes.op_cycles import op_cycles
-from mlc.passes.tile.predict import predict
-from mlc.passes.tile.products import problem_of
+from mlc.passes.tile.products import WordsOf
 
 # Measured: docs/measurements.md, Cost model.
 ROW_CYCLES = 6.0  # starting the loop that carries the vector
@@ -76,7 +75,7 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     if not prod(extents):
         return 0.0
     if isinstance(nest.reduction, ContractOp) and schedule.words:
-        cycles = _by_words(nest.reduction, schedule.words, sizes, target)
+        cycles = _by_words(kernel, schedule.words, sizes, target)
         return cycles + _around(kernel, nest.reduction, sizes, target)
     if isinstance(nest.reduction, Product) and schedule.tile[0]:
         return _tiled(kernel, nest.reduction, schedule, sizes, target)
@@ -227,16 +226,9 @@ class _Rows:
         return (CONFLICT_CYCLES if conflicts else STRIDED_CYCLES) * lanes
 
 
-def _by_words(op: ContractOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
+def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """A contraction by the words that cut it, as whoever chose them has it: tiles and copies."""
-    roles = contraction_roles(op)
-    assert roles is not None
-    known = {c: d.evaluate(sizes) for c, d in op.sizes().items()}
-    batch, m, n, k = (
-        prod(known[c] for c in word) for word in (roles.batch, roles.m, roles.n, roles.k)
-    )
-    problem = replace(problem_of(op), batch=batch, m=m, n=n, k=k)
-    found = predict(problem, tuple(x for x in words if not isinstance(x, Grain)), target)
+    found = WordsOf(kernel, target).predicted(words, sizes)
     return (found.core_s + found.pack_s) / cycle_s(target)
 
 

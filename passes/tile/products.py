@@ -6,8 +6,9 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeGuard
 
 from xdsl.ir import BlockArgument, SSAValue
@@ -28,6 +29,7 @@ from mlc.dialects.tile.memory import StoreOp
 from mlc.dialects.tile.types import frag_of, view_of
 from mlc.dialects.tile.words import (
     Block,
+    Edge,
     Epilogue,
     Grain,
     Pack,
@@ -45,10 +47,12 @@ from mlc.passes.tile.choose import FEW_ROWS, choose_schedule
 from mlc.passes.tile.cut import axes_of, dot_of, tile_of
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.panels import as_given
-from mlc.passes.tile.predict import Problem, row_of, usable_rows
+from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 
 MOST_AFTER = 8
 """Ops from which what follows a product is a loop of its own; its code stands there once."""
+MANY = 1 << 14
+"""What stands for a size that is known only when the program runs: so much that blocks pay."""
 NO_LOOPS = ("mmla_bf16", "mmla_s8")
 """Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
@@ -84,10 +88,16 @@ def refusal(kernel: KernelOp) -> str | None:
     if not all(size.constant for size in op.sizes().values()):
         return "a size is known only when the program runs, or nothing is there"
     try:
-        canonical(kernel, "", (), layouts_of(kernel))
+        _canonical(kernel)
     except MlcError as error:
         return str(error)
     return None
+
+
+@lru_cache(maxsize=64)
+def _canonical(kernel: KernelOp) -> DotOp:
+    """The product of a kernel's program before any word."""
+    return dot_of(canonical(kernel, "", (), layouts_of(kernel)))
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ class WordsOf:
     @cached_property
     def dot(self) -> DotOp:
         """The product, in canonical form."""
-        return dot_of(canonical(self.kernel, "", (), layouts_of(self.kernel)))
+        return _canonical(self.kernel)
 
     @cached_property
     def factors(self) -> tuple[SSAValue, SSAValue]:
@@ -110,6 +120,17 @@ class WordsOf:
     @cached_property
     def problem(self) -> Problem:
         """The product by values alone, for one worker."""
+        return self._problem({})
+
+    def predicted(self, words: Words, sizes: Mapping[str, int]) -> Prediction:
+        """What words that have been applied take, where symbols have these sizes."""
+        whole = (
+            replace(x, step=x.step * self.inner) if isinstance(x, Block) and x.axis == "k" else x
+            for x in words
+        )
+        return predict(self._problem(sizes), tuple(whole), self.target)
+
+    def _problem(self, sizes: Mapping[str, int]) -> Problem:
         dot, (a, b) = self.dot, self.factors
         axes = dict(zip(axes_of(dot), frag_of(dot.result).dims.data, strict=True))
         depth = product(size for dims in dot.summed.values() for size in dims.data)
@@ -117,16 +138,24 @@ class WordsOf:
         in_rows = _moves_with(a, dot.lhs_at.data[-1], last)
         in_columns = _moves_with(b, dot.rhs_at.data[-1], "n")
         return Problem(
-            m=axes["m"].constant or 0,
-            n=axes["n"].constant or 0,
-            k=depth.constant or 0,
-            batch=axes.get("g", Dim.const(1)).constant or 0,
+            m=_assumed(axes["m"], sizes),
+            n=_assumed(axes["n"], sizes),
+            k=_assumed(depth, sizes),
+            batch=_assumed(axes.get("g", Dim.const(1)), sizes),
             dtypes=(
                 view_of(a).dtype.name, view_of(b).dtype.name, frag_of(dot.result).dtype.name,
             ),
             a_unit="k" if in_rows else "m",
             b_unit="n" if in_columns else "k",
         )  # fmt: skip
+
+    @cached_property
+    def unknown(self) -> frozenset[str]:
+        """The axes whose sizes are known only when the program runs."""
+        dot = self.dot
+        sizes = dict(zip(axes_of(dot), frag_of(dot.result).dims.data, strict=True))
+        sizes |= {axis: product(dims.data) for axis, dims in dot.summed.items()}
+        return frozenset(axis for axis, size in sizes.items() if size.constant is None)
 
     @cached_property
     def inner(self) -> int:
@@ -165,8 +194,24 @@ class WordsOf:
         for x, factor in zip("ab", self.factors, strict=True):
             if x not in packed and not isinstance(factor, BlockArgument):
                 return f"{x} is computed where it is read; expected pack({x}, …)"
+        if packed and (said := self._unbounded(words)) is not None:
+            return said
+        if is_strict(self.kernel) and row_of(self.problem, words, self.target).group > 1:
+            return "numerics are strict: an instruction adds several products at once"
         if _copied(self.applied(words), self.problem, self.inner) > self.target.l2_bytes:
             return f"level 2 has {self.target.l2_bytes} bytes for what a worker copies"
+        return None
+
+    def _unbounded(self, words: Words) -> str | None:
+        """A copy whose size is known only when the program runs."""
+        cut: set[str] = set()
+        for word in self.applied(words):
+            if isinstance(word, Block):
+                cut.add(word.axis)
+            elif isinstance(word, Pack):
+                needed = self.unknown & ({*self.dot.summed} | {"mn"["ab".index(word.operand)]})
+                if not needed <= cut:
+                    return f"{word}: the size of {', '.join(sorted(needed - cut))} is not known"
         return None
 
     def applied(self, words: Words) -> Words:
@@ -177,6 +222,12 @@ class WordsOf:
         if _cuts_depth(words) and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
             found.insert(first, Sums("scratch"))
+        edges = {word.axis for word in words if isinstance(word, Edge)}
+        for axis, how in (("m", "clamp"), ("n", "mask")):
+            if axis in self.unknown - edges:
+                found.append(Edge(axis, "pack" if row.in_tiles else how))
+        if is_strict(self.kernel):
+            found = [Via("mul_add") if word == Via("fma") else word for word in found]
         if self.after > MOST_AFTER:
             found.append(Epilogue("loop"))
         return tuple(found)
@@ -194,6 +245,11 @@ class WordsOf:
         which = "ab".index(word.operand)
         have = view_of((self.dot.lhs, self.dot.rhs)[which]).dtype.name
         return replace(word, dtype="" if row.dtypes[which] == have else row.dtypes[which])
+
+
+def _assumed(size: Dim, sizes: Mapping[str, int]) -> int:
+    """A size, or what stands for one that is known only when the program runs."""
+    return size.evaluate(sizes) if size.symbols() <= sizes.keys() else MANY
 
 
 def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:

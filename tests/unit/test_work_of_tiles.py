@@ -17,8 +17,7 @@ from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block, Grain
 from mlc.passes.prediction import predicted_seconds
 from mlc.passes.report import plan_of
-from mlc.passes.tile.predict import predict
-from mlc.passes.tile.products import contraction_of, problem_of
+from mlc.passes.tile.products import WordsOf
 from mlc.passes.tile.walk import work_of
 from mlc.passes.work import FEMTO, Work, level_of, moved, seconds
 from mlc.text import parse_text
@@ -101,11 +100,9 @@ def test_texts_words_and_plans_agree(m: int, n: int, k: int, dtype: str) -> None
     shapes = spec(m, k, dtype=dtype), spec(k, n, dtype=dtype)
     levels = planned(product, *shapes, target="avx512", threads=1)
     (kernel,) = (op for op in levels.plan().walk() if isinstance(op, PlanKernelOp))
-    op = contraction_of(kernel)
-    assert op is not None
     assert kernel.schedule is not None
     words = tuple(x for x in kernel.schedule.data.words if not isinstance(x, Grain))
-    by_words = predict(problem_of(op), words, AVX512)
+    by_words = WordsOf(kernel, AVX512).predicted(words, {})
     by_text = work_of(program_of(levels.at("tiles")), {}, AVX512)
     (by_plan,) = predicted_seconds(levels.plan(), AVX512, {}).values()
     assert by_text.operations >= 2 * m * n * k
