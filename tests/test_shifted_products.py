@@ -142,3 +142,37 @@ def test_products_that_others_read_stay() -> None:
         return first + x[1:7] @ w[1], first
 
     assert _counts(f, _arrays(((7, 3), (2, 3, 4)), np.float32)) == (0, 2)
+
+
+def scaled(x: Any, w: Any, s: Any) -> Any:
+    return np.maximum(nchw(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), w) * s[:, None, None], 0)
+
+
+def test_workers_share_one_convolution() -> None:
+    """One kernel beside the padding's, and the same bits for every team."""
+    rng = np.random.default_rng(3)
+    shapes = ((3, 24, 7, 9), (17, 24, 3, 3), (17,))
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    ones = [mlc.compile(threads=threads)(scaled)(*arrays) for threads in (1, 2, 3)]
+    np.testing.assert_allclose(ones[0], scaled(*arrays), rtol=2e-5, atol=2e-5)
+    for other in ones[1:]:
+        np.testing.assert_array_equal(ones[0], other)
+    low = mlc.compile(target="avx512", threads=3)(scaled).lower(*arrays)
+    kernels = [k.ops for k in low.compile().plan().kernels]
+    assert sum("conv" in ops for ops in kernels) == 1
+    assert not any("contract" in ops for ops in kernels)
+
+
+def test_gradients_of_sums_written_by_hand() -> None:
+    """Both gradients, as those of the convolution that the sum is."""
+
+    def by_hand(x: Any, w: Any) -> Any:
+        return (nchw(x, w) ** 2).sum()
+
+    def library(x: Any, w: Any) -> Any:
+        return (mlc.nn.conv(x, w) ** 2).sum()
+
+    arrays = _arrays(ONE[0][1], np.float64)
+    found, wanted = (mlc.grad(f, argnums=(0, 1))(*arrays) for f in (by_hand, library))
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)

@@ -7,7 +7,7 @@ block of `block_k` x `block_n` at a time. The epilogue is applied to the registe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith, memref
@@ -46,10 +46,6 @@ def _epilogue_ops(op: Product) -> int:
             found |= new
             pending += new
     return len(found) - 1  # the kernel's own end
-
-
-DepthStep = Callable[[Index, dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]]
-"""(flattened position on the summed axes, position of each, sums) -> sums."""
 
 
 class TiledContraction(ContractionNest):
@@ -328,34 +324,6 @@ class TiledContraction(ContractionNest):
             n_at = self.split(self.n, Position(column, 1))
             found.append(self.operand(e, self.rhs, {**at, **n_at}))
         return found
-
-    def along_depth(
-        self, depth: tuple[Index, Index], step: DepthStep, sums: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """`step` for every position on the summed axes: a loop for each that memory walks apart."""
-        b, (p, inner) = self.b, depth
-        word = self.roles.k
-
-        def flat(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            return step(k, self.split(word, Position(b.add(p, k))), carried)
-
-        if self.joined(word):
-            return b.loop(0, inner, 1, flat, sums, {"mlc.no_unroll": UnitAttr()})
-
-        def nest(
-            at: dict[str, Position], before: Index, carried: Sequence[SSAValue]
-        ) -> Sequence[SSAValue]:
-            if len(at) == len(word):
-                return step(before, at, carried)
-            letter = word[len(at)]
-            size = self.letter_sizes[letter]
-
-            def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
-                return nest({**at, letter: Position(i)}, b.add(b.mul(before, size), i), c)
-
-            return b.loop(0, size, 1, trip, carried, {"mlc.no_unroll": UnitAttr()})
-
-        return nest({}, 0, sums)
 
     def write_row(
         self,

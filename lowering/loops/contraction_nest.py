@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
@@ -19,6 +21,14 @@ from mlc.lowering.loops.kernel import axes_of
 
 Part = tuple[SSAValue, Index, Index]
 """A tensor, and the first and the last column, exclusive, that it holds."""
+
+
+DepthStep = Callable[[Index, dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]]
+"""(flattened position on the summed axes, position of each, sums) -> sums."""
+
+UNROLLED = 4
+"""Positions in a window that are steps of one trip.
+Measured: docs/measurements.md, Windows."""
 
 
 @dataclass
@@ -109,3 +119,43 @@ class ContractionNest:
         if self.dtype.is_inexact:
             return e.fma(x, y, z)
         return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
+
+    def along_depth(
+        self, depth: tuple[Index, Index], step: DepthStep, sums: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """
+        `step` for every position on the summed axes: a loop for each that memory walks apart, but
+        for the last ones where these are few.
+        """
+        b, (p, inner) = self.b, depth
+        word = self.roles.k
+
+        def flat(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            return step(k, self.split(word, Position(b.add(p, k))), carried)
+
+        if self.joined(word):
+            return b.loop(0, inner, 1, flat, sums, {"mlc.no_unroll": UnitAttr()})
+
+        def nest(
+            at: dict[str, Position], before: Index, carried: Sequence[SSAValue]
+        ) -> Sequence[SSAValue]:
+            if len(at) == len(word):
+                return step(before, at, carried)
+            letter = word[len(at)]
+            size = self.letter_sizes[letter]
+
+            def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
+                return nest({**at, letter: Position(i)}, b.add(b.mul(before, size), i), c)
+
+            if at and isinstance(size, int) and self._are_few(word[len(at) :]):
+                for i in range(size):
+                    carried = trip(i, *carried)
+                return carried
+            return b.loop(0, size, 1, trip, carried, {"mlc.no_unroll": UnitAttr()})
+
+        return nest({}, 0, sums)
+
+    def _are_few(self, letters: str) -> bool:
+        """Whether positions on letters are steps of one trip."""
+        total = self.extent(letters)
+        return isinstance(total, int) and total <= UNROLLED
