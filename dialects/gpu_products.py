@@ -12,6 +12,8 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     Float32Type,
+    IntegerAttr,
+    IntegerType,
     UnitAttr,
     VectorType,
     i32,
@@ -23,6 +25,7 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -36,6 +39,8 @@ from mlc.dialects.lanes import element_of
 
 STEP_DEPTH = 16
 """Summed elements of one instruction on factors of 16 bits. SOURCE: PTX ISA, wgmma"""
+BOX_STEPS = 4
+"""Steps along rows of 128 bytes."""
 
 
 @irdl_op_definition
@@ -126,13 +131,15 @@ class DescriptorOp(IRDLOperation):
 class WgmmaOp(IRDLOperation):
     """
     A group of four warps starts a product of 64 rows and so many columns, in steps of 16 along the
-    summed axis; each thread has its part of the sums. Until they are waited for, nobody may touch
-    them. After `by` stand bytes from step to step; `lhs_turned`, `rhs_turned`: factors whose
-    summed axis moves slowest.
+    summed axis; each thread has its part of the sums, which begin with 0 where nothing else is
+    said. Until they are waited for, nobody may touch them. The lhs is described, or a thread has
+    its part as pairs, which lie as sums do. After `by` stand bytes from step to step; after rows of
+    128 bytes the next ones are `lhs_box`, `rhs_box` bytes behind the first. `lhs_turned`,
+    `rhs_turned`: factors whose summed axis moves slowest.
 
     ```mlir
     %y = mlc_gpu.wgmma %a by 32, %b by 32, %x columns 256 steps 4 of bf16
-        : vector<128xf32> -> vector<128xf32>
+        : i64, vector<128xf32> -> vector<128xf32>
     ```
     """
 
@@ -144,25 +151,29 @@ class WgmmaOp(IRDLOperation):
     element = prop_def(BFloat16Type | Float16Type)
     lhs_turned = opt_prop_def(UnitAttr)
     rhs_turned = opt_prop_def(UnitAttr)
-    lhs = operand_def(i64)
+    lhs_box = opt_prop_def(COUNT)
+    rhs_box = opt_prop_def(COUNT)
+    lhs = operand_def(IntegerType | VectorType)
     rhs = operand_def(i64)
-    sums = operand_def(VectorType)
+    sums = opt_operand_def(VectorType)
     result = result_def(VectorType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
-        "$lhs `by` $lhs_step `,` $rhs `by` $rhs_step `,` $sums `columns` $columns `steps` $steps"
-        " `of` $element attr-dict `:` type($sums) `->` type($result)"
+        "$lhs `by` $lhs_step `,` $rhs `by` $rhs_step (`,` $sums^)? `columns` $columns"
+        " `steps` $steps `of` $element attr-dict `:` type($lhs) (`,` type($sums)^)?"
+        " `->` type($result)"
     )
 
     @staticmethod
     def of(
         lhs: SSAValue,
         rhs: SSAValue,
-        sums: SSAValue,
+        sums: SSAValue | None,
         *,
         columns: int,
         steps: int,
         steps_by: tuple[int, int],
+        boxes: tuple[int, int],
         element: Attribute,
         turned: tuple[bool, bool],
     ) -> WgmmaOp:
@@ -171,9 +182,12 @@ class WgmmaOp(IRDLOperation):
             for name, holds in zip(("lhs_turned", "rhs_turned"), turned, strict=True)
             if holds
         }
+        far = {
+            name: number(by) for name, by in zip(("lhs_box", "rhs_box"), boxes, strict=True) if by
+        }
         return WgmmaOp.create(
-            operands=[lhs, rhs, sums],
-            result_types=[sums.type],
+            operands=[lhs, rhs, *([] if sums is None else [sums])],
+            result_types=[VectorType(Float32Type(), [columns // 2])],
             properties={
                 "columns": number(columns),
                 "steps": number(steps),
@@ -181,8 +195,17 @@ class WgmmaOp(IRDLOperation):
                 "rhs_step": number(steps_by[1]),
                 "element": element,
                 **flags,
+                **far,
             },
         )
+
+    def offsets(self, by: IntegerAttr, box: IntegerAttr | None) -> list[int]:
+        """Bytes from the begin of a factor to each of its steps."""
+        far = BOX_STEPS * by.value.data if box is None else box.value.data
+        return [
+            step // BOX_STEPS * far + step % BOX_STEPS * by.value.data
+            for step in range(self.steps.value.data)
+        ]
 
     def verify_(self) -> None:
         columns, kind = self.columns.value.data, self.result.type
@@ -190,10 +213,14 @@ class WgmmaOp(IRDLOperation):
             raise VerifyException(
                 f"{self.name}: {columns} columns; expected a multiple of 8 from 8 to 256"
             )
-        if kind != VectorType(Float32Type(), [columns // 2]) or self.sums.type != kind:
+        begin = kind if self.sums is None else self.sums.type
+        if kind != VectorType(Float32Type(), [columns // 2]) or begin != kind:
             raise VerifyException(
-                f"{self.name}: {self.sums.type} to {kind}; expected vector<{columns // 2}xf32>"
+                f"{self.name}: {begin} to {kind}; expected vector<{columns // 2}xf32>"
             )
+        pairs = VectorType(self.element, [8 * self.steps.value.data])
+        if self.lhs.type not in (i64, pairs):
+            raise VerifyException(f"{self.name}: a factor {self.lhs.type}; expected i64 or {pairs}")
         by = self.lhs_step.value.data, self.rhs_step.value.data
         if any(n % 16 for n in by) or self.steps.value.data < 1:
             raise VerifyException(
@@ -205,22 +232,29 @@ class WgmmaOp(IRDLOperation):
 class WgmmaWaitOp(IRDLOperation):
     """
     Waits until all but the last so many products of this group are done, and gives the sums on.
+    Until then registers of a factor are `kept`.
 
     ```mlir
-    %y = mlc_gpu.wgmma_wait %x, 0 : vector<128xf32> -> vector<128xf32>
+    %y = mlc_gpu.wgmma_wait %x, 0 keeps %p : vector<128xf32>, vector<64xbf16> -> vector<128xf32>
     ```
     """
 
     name = "mlc_gpu.wgmma_wait"
     pending = prop_def(COUNT)
     sums = operand_def(VectorType)
+    kept = opt_operand_def(VectorType)
     result = result_def(VectorType)
-    assembly_format = "$sums `,` $pending attr-dict `:` type($sums) `->` type($result)"
+    assembly_format = (
+        "$sums `,` $pending (`keeps` $kept^)? attr-dict `:` type($sums) (`,` type($kept)^)?"
+        " `->` type($result)"
+    )
 
     @staticmethod
-    def of(sums: SSAValue, pending: int) -> WgmmaWaitOp:
+    def of(sums: SSAValue, pending: int, kept: SSAValue | None = None) -> WgmmaWaitOp:
         return WgmmaWaitOp.create(
-            operands=[sums], result_types=[sums.type], properties={"pending": number(pending)}
+            operands=[sums, *([] if kept is None else [kept])],
+            result_types=[sums.type],
+            properties={"pending": number(pending)},
         )
 
 

@@ -54,6 +54,7 @@ Template = Literal[
     "sort",
     "copy",
     "library",
+    "stream",
 ]
 """The shapes of loop nest a kernel may have (D17)."""
 

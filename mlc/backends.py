@@ -227,6 +227,7 @@ BACKENDS = (
             Stage(
                 "plan",
                 (
+                    Step("mlc-form-streams", "masks and scalings stand where they end up"),
                     FORMED,
                     Step(
                         "mlc-merge-rows",

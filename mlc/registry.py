@@ -32,6 +32,7 @@ PASSES = {
     "mlc-drop-barriers": "mlc.passes.tensor.drop_barriers:DropBarriersPass",
     "mlc-rematerialise": "mlc.passes.plan.rematerialise:RematerialisePass",
     "mlc-compare-indices": "mlc.passes.plan.compare_indices:CompareIndicesPass",
+    "mlc-form-streams": "mlc.passes.plan.form_streams:FormStreamsPass",
     "mlc-form-tiles": "mlc.passes.plan.form_tiles:FormTilesPass",
     "mlc-form-kernels": "mlc.passes.plan.form_kernels:FormKernelsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",

@@ -29,6 +29,7 @@ from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
+from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.dialects.tile.kernel import CallOp, called
@@ -218,6 +219,8 @@ class _Frame:
                 return np.asarray(op.dim.evaluate(self.symbols), dtype=np.int64)
             case IotaOp():
                 return op.reference_at(self.shape(op.result))
+            case StreamOp():
+                return self.run(op.block, operands)[0]
             case BroadcastOp() | ReshapeOp():
                 return op.reference_at(operands[0], self.shape(op.result))
             case SliceOp():

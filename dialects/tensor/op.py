@@ -25,7 +25,7 @@ from mlc.dialects.tensor.element import ElementBuilder, Point
 
 Tensor = TensorType[Attribute]
 Array = NDArray[Any]
-WholeTemplate = Literal["scan", "gather", "sort", "copy", "library"]
+WholeTemplate = Literal["scan", "gather", "sort", "copy", "library", "stream"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
+from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
 from mlc.dialects.tensor.tiles import TILES
 from mlc.dialects.tensor.trigonometry import TRIGONOMETRY
 from mlc.dialects.tensor.window import ConvOp, WindowOp
@@ -86,7 +87,7 @@ TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
 CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp)
 MLC = Dialect(
     "mlc",
-    [*OPS, *CONTROL_OPS, *TILES, *PLAN_OPS],
+    [*OPS, *CONTROL_OPS, *TILES, StreamOp, Exp2EstimateOp, *PLAN_OPS],
     [*TENSOR_ATTRIBUTES, *PLAN_ATTRIBUTES],
     [_Constants()],
 )

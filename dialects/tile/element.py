@@ -47,6 +47,8 @@ from mlc.dialects.tile.region import YieldOp, check_yield, parse_body, print_bod
 from mlc.dialects.tile.types import FragType, ViewType, frag_of, rank_of, view_of
 
 INDEX = IndexType()
+EXCESS = "excess"
+"""Attribute of a map whose values may be more exact than their dtype."""
 
 
 def scalar(element: Attribute) -> TensorType[Attribute]:
@@ -113,7 +115,8 @@ class MapOp(IRDLOperation):
     """
     Computes fragments element by element. The region takes an element of each operand, then the
     element's place along each axis, counted from where it is said to begin. An operand with fewer
-    axes is the same along the last ones.
+    axes is the same along the last ones. With the attribute `excess` products that are added to
+    something are not rounded before.
 
     ```mlir
     %y = mlc_tile.map(%x = %s) at(%m = %i, %n = %j) -> (!mlc_tile.frag<12x32xf32>) {

@@ -240,8 +240,8 @@ class ReadyOp(IRDLOperation):
 @irdl_op_definition
 class WaitOp(IRDLOperation):
     """
-    Waits until at most so many products of this role are not done; for all of them, it gives the
-    tile that a token stands for.
+    Waits until at most so many products of this role are not done, the last ones; it gives the tile
+    that a token of another one stands for.
 
     ```mlir
     mlc_tile.wait %v, 1 : !mlc_tile.token<!mlc_tile.frag<64x256xf32>>
@@ -262,11 +262,6 @@ class WaitOp(IRDLOperation):
             raise VerifyException(f"{self.name}: {pending} products; expected 0 or more")
         if self.value is None:
             return
-        if pending:
-            raise VerifyException(
-                f"{self.name}: gives a tile of which {pending} products are not done; expected to"
-                " wait for all"
-            )
         if self.token.type != TokenType(frag_of(self.value)):
             raise VerifyException(f"{self.name}: {self.value.type} of {self.token.type}")
 

@@ -20,7 +20,17 @@ from mlc.dialects.tile.types import FragType, TokenType, ViewType
 
 MlcTile = Dialect(
     "mlc_tile",
-    [*KERNELS, *CONTROL, *MEMORY, CopyOp, *COMPUTE, *ELEMENTS, *NESTS, *PIPELINE, *FENCES],
+    [
+        *KERNELS,
+        *CONTROL,
+        *MEMORY,
+        CopyOp,
+        *COMPUTE,
+        *ELEMENTS,
+        *NESTS,
+        *PIPELINE,
+        *FENCES,
+    ],
     [
         ViewType,
         FragType,

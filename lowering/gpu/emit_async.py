@@ -146,28 +146,50 @@ def _descriptor(e: FunctionText, op: gp.DescriptorOp) -> None:
 
 def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
     """All steps in one text, so that nothing comes between the fence and them."""
-    sums = _parts(e, op.sums)
-    count, columns = len(sums), op.columns.value.data
+    sums = [] if op.sums is None else _parts(e, op.sums)
+    columns = op.columns.value.data
+    count, first = columns // 2, columns // 2 + len(sums)
     kind = "bf16" if isinstance(op.element, BFloat16Type) else "f16"
-    turned = [int(x is not None) for x in (op.lhs_turned, op.rhs_turned)]
+    sides = [(op.rhs, op.offsets(op.rhs_step, op.rhs_box), op.rhs_turned)]
+    pairs: list[str] = []
+    if isinstance(op.lhs.type, VectorType):
+        pairs = _pairs(e, op.lhs)
+    else:
+        sides.insert(0, (op.lhs, op.offsets(op.lhs_step, op.lhs_box), op.lhs_turned))
+    turned = "".join(f", {int(x is not None)}" for _, _, x in sides)
     registers = ",".join(f"${k}" for k in range(count))
     body, factors = r"wgmma.fence.sync.aligned;\0A", list[str]()
     for step in range(op.steps.value.data):
-        for factor, by in ((op.lhs, op.lhs_step), (op.rhs, op.rhs_step)):
-            offset = step * (by.value.data >> 4)
+        names: list[str] = []
+        if pairs:
+            names.append("{" + ",".join(f"${first + 4 * step + k}" for k in range(4)) + "}")
+        for factor, offsets, _ in sides:
+            names.append(f"${first + len(pairs) + len(factors)}")
+            offset = offsets[step] >> 4
             factors.append(e.put(f"add i64 {e[factor]}, {offset}") if offset else e[factor])
-        first = 2 * count + 2 * step
+        begins = int(bool(sums) or step > 0)
         body += (
             f"wgmma.mma_async.sync.aligned.m64n{columns}k{gp.STEP_DEPTH}.f32.{kind}.{kind}"
-            f" {{{registers}}}, ${first}, ${first + 1}, 1, 1, 1, {turned[0]}, {turned[1]};\\0A"
+            f" {{{registers}}}, {', '.join(names)}, {begins}, 1, 1{turned};\\0A"
         )
     body += "wgmma.commit_group.sync.aligned;"
-    _tied(e, op.result, body, sums, factors)
+    given = [*(("r", f"i32 {x}") for x in pairs), *(("l", f"i64 {x}") for x in factors)]
+    _tied(e, op.result, body, sums, given)
 
 
 def _wgmma_wait(e: FunctionText, op: gp.WgmmaWaitOp) -> None:
     body = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
-    _tied(e, op.result, body, _parts(e, op.sums), [])
+    kept = [] if op.kept is None else _pairs(e, op.kept)
+    _tied(e, op.result, body, _parts(e, op.sums), [("r", f"i32 {x}") for x in kept])
+
+
+def _pairs(e: FunctionText, value: SSAValue) -> list[str]:
+    """A vector of elements of 16 bits as words."""
+    (count,) = cast("VectorType[Attribute]", value.type).get_shape()
+    words = e.put(f"bitcast {e.type(value.type)} {e[value]} to <{count // 2} x i32>")
+    return [
+        e.put(f"extractelement <{count // 2} x i32> {words}, i32 {k}") for k in range(count // 2)
+    ]
 
 
 def _parts(e: FunctionText, sums: SSAValue) -> list[str]:
@@ -177,15 +199,15 @@ def _parts(e: FunctionText, sums: SSAValue) -> list[str]:
 
 
 def _tied(
-    e: FunctionText, result: SSAValue, body: str, sums: list[str], factors: list[str]
+    e: FunctionText, result: SSAValue, body: str, sums: list[str], given: list[tuple[str, str]]
 ) -> None:
-    """A text that reads and writes the registers of sums, and reads descriptors."""
-    count = len(sums)
+    """A text that writes the registers of sums, and reads them and what is given."""
+    (count,) = cast("VectorType[Attribute]", result.type).get_shape()
     kinds = f"{{{', '.join(['float'] * count)}}}"
     constraints = ",".join(
-        (*["=f"] * count, *map(str, range(count)), *["l"] * len(factors), "~{memory}")
+        (*["=f"] * count, *map(str, range(len(sums))), *(kind for kind, _ in given), "~{memory}")
     )
-    arguments = ", ".join((*(f"float {x}" for x in sums), *(f"i64 {x}" for x in factors)))
+    arguments = ", ".join((*(f"float {x}" for x in sums), *(x for _, x in given)))
     made = e.put(f'call {kinds} asm sideeffect "{body}", "{constraints}"({arguments})')
     vector, spelled = "poison", e.type(result.type)
     for k in range(count):

@@ -7,14 +7,17 @@ from dataclasses import replace
 
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest, contiguous_votes, group_sizes
+from mlc.dialects.nest import Nest, contiguous_votes, group_sizes, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.stream import StreamOp
 from mlc.passes.gpu.block import choose_block
 from mlc.passes.gpu.rows import choose_rows
+from mlc.passes.gpu.stream import choose_stream
+from mlc.passes.tile.stream_form import stream_form
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
@@ -34,6 +37,9 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
     if kernel.template.data == "rows":
         return Schedule(threads=BLOCK_THREADS, words=choose_rows(kernel, target))
     if nest is None:
+        whole = whole_of(kernel)
+        if isinstance(whole, StreamOp):
+            return Schedule(words=choose_stream(stream_form(whole), target))
         return Schedule(lanes=lanes, threads=BLOCK_THREADS)
     if nest.reduction is None:
         lanes = _lanes_of_rows(nest, lanes)

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import I64, dtype_of
-from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import INDEX, IfOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SubOp
@@ -131,7 +131,8 @@ class Walks:
         (form,) = found
         others = [x for x, f in zip(op.operands, forms, strict=True) if f is None]
         fixed = all(self.of(x) < known for x in others)
-        if isinstance(op, NegOp) or (isinstance(op, MulOp) and fixed):
+        rounds = isinstance(op, ConvertOp) and op.dtype.is_inexact
+        if rounds or isinstance(op, NegOp) or (isinstance(op, MulOp) and fixed):
             return form
         if isinstance(op, SelectOp):
             rest = op.operands[2 if forms[1] is not None else 1]

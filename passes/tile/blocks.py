@@ -218,8 +218,8 @@ class _Blocks:
     def _consumer(self, channel: SSAValue, slots: dict[Operation, SSAValue]) -> Region:
         role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX] * len(self.axes))
         group, token = role.args[0], TokenType(self.sums)
-        zero = _added(body, zeros(self.sums))
-        begin = _added(body, ReadyOp.create(operands=[zero], result_types=[token]))
+        zero = added(body, zeros(self.sums))
+        begin = added(body, ReadyOp.create(operands=[zero], result_types=[token]))
         step = Block(arg_types=[INDEX, token])
         get = GetOp.create(operands=[channel], result_types=[*self.ring.slots])
         step.add_op(get)
@@ -235,14 +235,14 @@ class _Blocks:
             f"{','.join(self.letters)}->mn", lhs, rhs, over, named.values, token, init=step.args[1]
         )
         started.location = self.dot.location
-        sums = _added(step, started)
-        step.add_op(_wait(sums, 1))
-        step.add_op(_release(channel, 1))
+        sums = added(step, started)
+        step.add_op(wait(sums, 1))
+        step.add_op(release(channel, 1))
         step.add_op(YieldOp.of(sums))
         loop = self._steps(step, [begin])
         body.add_op(loop)
-        done = _added(body, _wait(loop.outs[0], 0, self.sums))
-        body.add_op(_release(channel))
+        done = added(body, wait(loop.outs[0], 0, self.sums))
+        body.add_op(release(channel))
         item = dict[str, SSAValue](zip(self.axes, body.args, strict=True))
         self._finish(body, done, _Place(item, group), slots)
         return self._role("group", body, role)
@@ -257,7 +257,7 @@ class _Blocks:
                 case ConvertOp():
                     kind = self._tile(op.result)
                     made = ConvertOp.create(operands=[values[op.value]], result_types=[kind])
-                    values[op.result] = _added(body, made)
+                    values[op.result] = added(body, made)
                 case MapOp():
                     values.update(zip(op.outs, self._map(body, op, values, place), strict=True))
                 case StoreOp():
@@ -316,7 +316,7 @@ class _Blocks:
         over = tuple((c, ExpressionsAttr((Dim.const(n),))) for c, n in sizes)
         for number in range(self.tile.n // width):
             columns = (number * width, (number + 1) * width)
-            piece = _added(body, ExtractOp.of(value, ((0, GROUP_ROWS), columns), part))
+            piece = added(body, ExtractOp.of(value, ((0, GROUP_ROWS), columns), part))
             named = Positions()
             turn = ExpressionsAttr((named.of(place.group), Dim.const(number % TURNS)))
             body.add_op(StoreOp.of(piece, slot, turn, named.values))
@@ -332,12 +332,14 @@ class _Blocks:
             )  # fmt: skip
 
 
-def _added(block: Block, op: Operation) -> SSAValue:
+def added(block: Block, op: Operation) -> SSAValue:
+    """The first result of an op, which stands at the end of a block now."""
     block.add_op(op)
     return op.results[0]
 
 
-def _wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp:
+def wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp:
+    """For all products but the last so many; `kind`: of the tile that it gives."""
     return WaitOp.create(
         operands=[token],
         result_types=[] if kind is None else [kind],
@@ -345,6 +347,7 @@ def _wait(token: SSAValue, pending: int, kind: FragType | None = None) -> WaitOp
     )
 
 
-def _release(channel: SSAValue, behind: int = 0) -> ReleaseOp:
+def release(channel: SSAValue, behind: int = 0) -> ReleaseOp:
+    """Of all places of a ring but the last so many."""
     properties: dict[str, Attribute] = {"behind": IntegerAttr(behind, i64)} if behind else {}
     return ReleaseOp.create(operands=[channel], properties=properties)

@@ -25,6 +25,7 @@ from mlc.dialects.tile.element import PositionOp, ReadOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, position
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import Layout, view_type
+from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.axes import Axes, Groups, collapsed
 
 _OPS: Mapping[type[Operation], type[Elementwise]] = {
@@ -147,11 +148,10 @@ class ElementRegion:
         return self._added(op.on(operands, scalar(tensor_of(tensor).element_type)))
 
     def _number(self, op: ConstantOp) -> SSAValue:
-        array = op.array()
-        first = array.reshape(-1)[:1]
-        if not array.size or not (array == first).all():
+        found = splat(op.result)
+        if found is None:
             raise MlcError("plan to tiles: a constant with axes of its own; expected one number")
-        return self._constant(first.reshape(()), op.dtype, op)
+        return self._constant(found, op.dtype, op)
 
     def constant(self, value: complex, dtype: DType) -> SSAValue:
         return self._constant(np.asarray(value, dtype.numpy), dtype, None)

@@ -19,6 +19,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.program import entry_function
 from mlc.dialects.shares import LOADS, loads_of_tiles
+from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
@@ -28,6 +29,7 @@ from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.rows import canonical_rows
+from mlc.passes.tile.streams import stream_program
 
 
 def has_words(module: ModuleOp) -> bool:
@@ -94,6 +96,8 @@ def _program(
 ) -> TileKernel:
     """The canonical form, with the words that are left to apply."""
     words = schedule.data.words
+    if kernel.template.data == StreamOp.TEMPLATE:
+        return stream_program(kernel, name, words, layouts)
     if kernel.template.data == "rows":
         program = canonical_rows(kernel, name, layouts)
     else:

@@ -90,7 +90,12 @@ class Block(Worker):
                 for token in self.flying[: len(self.flying) - pending]:
                     token.done()
                 self.flying = self.flying[len(self.flying) - pending :] if pending else []
-                found = [] if op.value is None else [self.values[op.token].done()]
+                token = self.values[op.token]
+                if op.value is not None and token in self.flying:
+                    raise TileError(
+                        f"{spot(op)}: gives a tile that is one of the {pending} not done"
+                    )
+                found = [] if op.value is None else [token.done()]
             case FenceOp() | DrainOp():
                 yield None  # copies are done at once
             case WorkOp():

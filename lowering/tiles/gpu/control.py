@@ -16,7 +16,7 @@ from mlc.dialects.gpu_async import (
     RegistersOp,
     WarpBarrierOp,
 )
-from mlc.dialects.tile.compute import ConvertOp, ExtractOp
+from mlc.dialects.tile.compute import ConvertOp, ExtractOp, ReduceOp
 from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp
@@ -45,11 +45,12 @@ from mlc.lowering.tiles.gpu.fragment import (
     lower_extract,
     lower_map,
     lower_ready,
+    lower_reduce,
     lower_store,
     lower_wait,
 )
 from mlc.lowering.tiles.gpu.ring import Turn
-from mlc.lowering.tiles.gpu.scope import BlockScope
+from mlc.lowering.tiles.gpu.scope import BlockScope, joined, split
 from mlc.lowering.tiles.scope import TileScope
 
 GROUP = 4
@@ -184,19 +185,30 @@ def _for(k: BlockScope, op: ForOp) -> None:
     (loop, *more), block = op.loops, op.body.block
     if more or op.deal is not None or loop.sized:
         raise MlcError(f"tiles to GPU: {op.name}: expected one axis, neither dealt nor sized")
-    if not all(isinstance(x.type, TokenType) for x in op.inits):
-        raise MlcError(f"tiles to GPU: {op.name}: expected to carry tokens alone")
     extent = k.s.least(loop.extent.data, op.positions)
 
     def body(i: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         k.s.indices[op.indices[0]] = i
-        k.tokens.update(zip(op.carried, carried, strict=True))
+        _resume(k, op.carried, carried)
         lower_block(k, block)
-        return [k.tokens[x] for x in yielded(block)]
+        return _whole(k, yielded(block))
 
-    inits = [k.tokens[x] for x in op.inits]
-    found = _loop(k, (0, extent, loop.step), block, inits, body)
-    k.tokens.update(zip(op.outs, found, strict=True))
+    found = _loop(k, (0, extent, loop.step), block, _whole(k, op.inits), body)
+    _resume(k, op.outs, found)
+
+
+def _whole(k: BlockScope, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """Tokens and tiles as a vector each."""
+    return [k.tokens[x] if x in k.tokens else joined(k.b, k.pairs[x]) for x in values]
+
+
+def _resume(k: BlockScope, values: Sequence[SSAValue], vectors: Sequence[SSAValue]) -> None:
+    """What `_whole` gave is what these values stand for."""
+    for x, found in zip(values, vectors, strict=True):
+        if isinstance(x.type, TokenType):
+            k.tokens[x] = found
+        else:
+            k.pairs[x] = split(k.b, found)
 
 
 def items_of(s: TileScope, op: WorkOp) -> list[Index]:
@@ -248,6 +260,7 @@ _RULES: dict[type[Operation], Callable[..., None]] = {
     WaitOp: lower_wait,
     MapOp: lower_map,
     ConvertOp: lower_convert,
+    ReduceOp: lower_reduce,
     ExtractOp: lower_extract,
     StoreOp: lower_store,
     ChannelOp: _nothing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 
 from xdsl.ir import SSAValue
 
@@ -17,21 +18,25 @@ from mlc.dialects.gpu_products import (
     WgmmaOp,
     WgmmaWaitOp,
 )
-from mlc.dialects.tile.compute import ConvertOp, ExtractOp
-from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tensor.monoid import MONOIDS
+from mlc.dialects.tile.compute import ConvertOp, ExtractOp, ReduceOp
+from mlc.dialects.tile.element import EXCESS, MapOp
 from mlc.dialects.tile.layout import GROUP_ROWS, LayoutAttr, wgmma_acc
 from mlc.dialects.tile.memory import StoreOp, axes_of
 from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp, WaitOp
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.types import FragType, frag_of, view_of
+from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.access import Access, put, run_elements
 from mlc.lowering.tiles.gpu.scope import (
     PAIR,
     BlockScope,
     joined,
     matrix_of,
+    shuffled,
     slot_at,
     split,
 )
@@ -48,7 +53,12 @@ class Place:
 
 
 def places(kind: FragType) -> list[Place]:
-    """Where a thread's pairs lie, from its first one on; MlcError for another layout than sums'."""
+    """
+    Where a thread's pairs lie, from its first one on; MlcError for another layout than sums'. Of a
+    number for each row it has one pair: of its row, and of the eighth row below.
+    """
+    if kind.shape == (GROUP_ROWS,):
+        return [Place(0, 0)]
     rows, columns = kind.shape if len(kind.shape) == 2 else (0, 0)
     of_sums = rows == GROUP_ROWS and columns >= 8 and not columns & (columns - 1)
     layout = kind.layout
@@ -58,6 +68,13 @@ def places(kind: FragType) -> list[Place]:
             " out as sums of products"
         )
     return [Place(8 * (p % 2), p // 2 * 8) for p in range(columns // 4)]
+
+
+def place_of(kind: FragType, row: Index, column: Index) -> tuple[Position, ...]:
+    """A pair as subscripts."""
+    if len(kind.shape) == 1:
+        return (Position(row, 8),)
+    return Position(row), Position(column, 1)
 
 
 def first_place(k: BlockScope) -> tuple[Index, Index]:
@@ -86,40 +103,57 @@ def lower_dot_start(k: BlockScope, op: DotStartOp) -> None:
         _factor(k, op, number, view, dims)
         for number, (view, dims) in enumerate(zip((op.lhs, op.rhs), op.where(), strict=True))
     ]
-    if op.init is None:
-        raise MlcError(f"tiles to GPU: {op.name}: expected sums that it begins with")
-    (lhs, lhs_step, lhs_turned), (rhs, rhs_step, rhs_turned) = factors
+    lhs, rhs = factors
     product = WgmmaOp.of(
-        lhs,
-        rhs,
-        k.tokens[op.init],
+        lhs.value,
+        rhs.value,
+        None if op.init is None else k.tokens[op.init],
         columns=op.tile.shape[1],
         steps=size // STEP_DEPTH,
-        steps_by=(lhs_step, rhs_step),
-        element=view_of(op.lhs).element,
-        turned=(lhs_turned, rhs_turned),
+        steps_by=(lhs.step, rhs.step),
+        boxes=(lhs.box, rhs.box),
+        element=view_of(op.rhs).element,
+        turned=(lhs.turned, rhs.turned),
     )
     k.tokens[op.result] = k.b.value(product)
+    if isinstance(op.lhs.type, FragType):
+        k.kept[op.result] = lhs.value
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A descriptor or registers; bytes from step to step and from box to box, 0: as steps go on."""
+
+    value: SSAValue
+    step: int = 0
+    box: int = 0
+    turned: bool = False  # whether its rows are summed over
 
 
 def _factor(
     k: BlockScope, op: DotStartOp, number: int, view: SSAValue, dims: Sequence[Dim]
-) -> tuple[SSAValue, int, bool]:
-    """A factor's descriptor, bytes from step to step, and whether its rows are summed over."""
+) -> _Factor:
+    if isinstance(view.type, FragType):
+        places(view.type)
+        if number or view.type.dtype.bytes != 2 or tuple(op.words.operands[0]) != ("m", "k"):
+            raise MlcError(f"tiles to GPU: {view.type} in {op.letters.data!r}; expected bf16 as mk")
+        return _Factor(joined(k.b, k.pairs[view]))
     rows, columns = matrix_of(view_of(view), "a factor")
     word = tuple("".join(axis) for axis in op.words.operands[number])
     turned = _TURNED.get((word[-2], word[-1])) if len(word) == 2 else None
     per_row = ROW_BYTES // view_of(view).dtype.bytes
-    if turned is None or (not turned and columns != per_row):
+    depth = next(iter(op.summed.values())).data[0].constant
+    if turned is None or (not turned and columns != per_row and columns != depth):
         raise MlcError(
             f"tiles to GPU: factor {''.join(word)} in {view_of(view)}; expected two letters, and"
-            f" {per_row} elements along the summed one where it is the last"
+            f" {per_row} elements along the summed one where it is the last, or all"
         )
     slot = slot_at(k, view, k.begin(dims, op.positions))
     leading = rows * ROW_BYTES if turned else 0
     step = STEP_DEPTH * (ROW_BYTES if turned else view_of(view).dtype.bytes)
     made = DescriptorOp.of(k.words.value(slot.address), leading, 8 * ROW_BYTES)
-    return k.b.value(made), step, turned
+    box = rows * ROW_BYTES if not turned and columns > per_row else 0
+    return _Factor(k.b.value(made), step, box, turned)
 
 
 def lower_ready(k: BlockScope, op: ReadyOp) -> None:
@@ -129,7 +163,9 @@ def lower_ready(k: BlockScope, op: ReadyOp) -> None:
 
 def lower_wait(k: BlockScope, op: WaitOp) -> None:
     """Sums that are there, for all later uses of the token too."""
-    done = k.b.value(WgmmaWaitOp.of(k.tokens[op.token], op.pending.value.data))
+    pending = op.pending.value.data
+    kept = None if pending else k.kept.get(op.token)
+    done = k.b.value(WgmmaWaitOp.of(k.tokens[op.token], pending, kept))
     k.tokens[op.token] = done
     if op.value is not None:
         places(frag_of(op.value))
@@ -145,16 +181,28 @@ def lower_map(k: BlockScope, op: MapOp) -> None:
     starts = [s.index(d[0], op.positions) if (d := x.data) else 0 for x in op.starts]
     arguments, count = op.body.block.args, len(op.inputs)
     row, column = first_place(k)
+    numerics = s.b.numerics
+    if EXCESS in op.attributes and numerics == "standard":
+        s.b.numerics = "fast"
+    kind = frag_of(op.outs[0])
     if starts:
-        row, column = s.b.add(row, starts[0]), s.b.add(column, starts[1])
-    for number, place in enumerate(places(frag_of(op.outs[0]))):
-        at = (Position(s.b.add(row, place.row)), Position(s.b.add(column, place.column), 1))
-        values = [k.pairs[x][number] for x in op.inputs]
+        row, column = s.b.add(row, starts[0]), s.b.add(column, starts[-1])
+    for number, place in enumerate(places(kind)):
+        at = place_of(kind, s.b.add(row, place.row), s.b.add(column, place.column))
+        values = [_operand(k, x, number, place, kind) for x in op.inputs]
         coordinates: dict[SSAValue, Position] = dict(zip(arguments[count:], at, strict=False))
         bound: dict[SSAValue, SSAValue] = dict(zip(arguments, values, strict=False))
         found.append(run_elements(s, s.element_builder(PAIR), op, bound, coordinates))
+    s.b.numerics = numerics
     for number, out in enumerate(op.outs):
         k.pairs[out] = [values[number] for values in found]
+
+
+def _operand(k: BlockScope, x: SSAValue, number: int, place: Place, kind: FragType) -> SSAValue:
+    """A pair of an operand; of a number for each row that of the place's row, twice."""
+    if len(frag_of(x).shape) == len(kind.shape):
+        return k.pairs[x][number]
+    return k.b.splat(k.b.lane(k.pairs[x][0], place.row // 8), PAIR)
 
 
 def lower_convert(k: BlockScope, op: ConvertOp) -> None:
@@ -163,6 +211,32 @@ def lower_convert(k: BlockScope, op: ConvertOp) -> None:
     places(kind)
     e = k.s.element_builder(PAIR)
     k.pairs[op.result] = [e.convert(x, source.dtype, kind.dtype) for x in k.pairs[op.value]]
+
+
+def lower_reduce(k: BlockScope, op: ReduceOp) -> None:
+    """Along rows: the pairs of a thread first, then the four threads that have a row together."""
+    kind = frag_of(op.inputs[0])
+    whole = places(kind)
+    if len(op.inputs) != 1 or op.axis.value.data != 1 or len(kind.shape) != 2:
+        raise MlcError(f"tiles to GPU: {op.name} of {kind}; expected one value, along rows")
+    b, monoid = k.b, MONOIDS[op.monoid.data]
+    e, single = (k.s.element_builder(lanes) for lanes in (PAIR, 1))
+    assert isinstance(b, GpuBuilder)
+
+    def combine(e: Lanes, x: SSAValue, y: SSAValue) -> SSAValue:
+        return monoid.combine(e, kind.dtype, (x,), (y,))[0]
+
+    rows: list[SSAValue] = []
+    pairs = k.pairs[op.inputs[0]]
+    for row in (0, 8):
+        mine = [x for place, x in zip(whole, pairs, strict=True) if place.row == row]
+        found = reduce(partial(combine, e), mine)
+        one = combine(single, b.lane(found, 0), b.lane(found, 1))
+        for distance in (1, 2):
+            one = combine(single, one, b.shuffle("xor", one, distance))
+        rows.append(one)
+    high, low = (b.splat(x, PAIR) for x in rows)
+    k.pairs[op.outs[0]] = [shuffled(b, high, low, (0, PAIR))]
 
 
 def lower_extract(k: BlockScope, op: ExtractOp) -> None:

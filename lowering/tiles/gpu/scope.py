@@ -53,6 +53,8 @@ class BlockScope:
     turns: dict[SSAValue, Turn] = field(default_factory=dict[SSAValue, Turn])
     tokens: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     pairs: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
+    kept: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Of a token the registers that its product reads."""
 
     @property
     def b(self) -> LoopBuilder:
@@ -117,17 +119,21 @@ def slot_at(k: BlockScope, view: SSAValue, at: Sequence[Word]) -> Slot:
 
 def split(b: LoopBuilder, whole: SSAValue) -> list[SSAValue]:
     """A vector as pairs."""
-    kind = vector_type(element_of(whole.type), PAIR)
-    return [
-        b.value(
-            vector.ShuffleOp.create(
-                operands=[whole, whole],
-                result_types=[kind],
-                properties={"mask": DenseArrayBase.from_list(i64, [n, n + 1])},
-            )
+    count = lanes_of(whole.type) or 1
+    if count == PAIR:
+        return [whole]
+    return [shuffled(b, whole, whole, (n, n + 1)) for n in range(0, count, PAIR)]
+
+
+def shuffled(b: LoopBuilder, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
+    """Lanes of two vectors, those of the second numbered after the first's."""
+    return b.value(
+        vector.ShuffleOp.create(
+            operands=[x, y],
+            result_types=[vector_type(element_of(x.type), len(lanes))],
+            properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
         )
-        for n in range(0, lanes_of(whole.type) or 1, PAIR)
-    ]
+    )
 
 
 def joined(b: LoopBuilder, pairs: Sequence[SSAValue]) -> SSAValue:
@@ -136,17 +142,8 @@ def joined(b: LoopBuilder, pairs: Sequence[SSAValue]) -> SSAValue:
         return b.splat(b.lane(pairs[0], 0), PAIR * len(pairs))
     parts = list(pairs)
     while len(parts) > 1:
-        width = lanes_of(parts[0].type) or 1
-        kind = vector_type(element_of(parts[0].type), 2 * width)
-        mask = DenseArrayBase.from_list(i64, list(range(2 * width)))
-        parts = [
-            b.value(
-                vector.ShuffleOp.create(
-                    operands=[x, y], result_types=[kind], properties={"mask": mask}
-                )
-            )
-            for x, y in zip(parts[::2], parts[1::2], strict=True)
-        ]
+        mask = range(2 * (lanes_of(parts[0].type) or 1))
+        parts = [shuffled(b, x, y, mask) for x, y in zip(parts[::2], parts[1::2], strict=True)]
     return parts[0]
 
 

@@ -24,7 +24,7 @@ mlc_gpu.registers 100
 
 func.func @sums(%a: i64, %x: vector<64xf32>) {
   // CHECK: mlc_gpu.wgmma: vector<64xf32> to vector<64xf32>; expected vector<128xf32>
-  %y = mlc_gpu.wgmma %a by 32, %a by 32, %x columns 256 steps 4 of bf16 : vector<64xf32> -> vector<64xf32>
+  %y = mlc_gpu.wgmma %a by 32, %a by 32, %x columns 256 steps 4 of bf16 : i64, vector<64xf32> -> vector<64xf32>
   func.return
 }
 
@@ -32,7 +32,7 @@ func.func @sums(%a: i64, %x: vector<64xf32>) {
 
 func.func @steps(%a: i64, %x: vector<64xf32>) {
   // CHECK: mlc_gpu.wgmma: 4 steps by (32, 40); expected multiples of 16
-  %y = mlc_gpu.wgmma %a by 32, %a by 40, %x columns 128 steps 4 of bf16 : vector<64xf32> -> vector<64xf32>
+  %y = mlc_gpu.wgmma %a by 32, %a by 40, %x columns 128 steps 4 of bf16 : i64, vector<64xf32> -> vector<64xf32>
   func.return
 }
 

@@ -29,8 +29,8 @@ func.func @roles(%m: !mlc_gpu.tensor_map, %parity: i32, %x: vector<128xf32>, %h:
   mlc_gpu.registers more 232
   // CHECK-NEXT: %a = mlc_gpu.descriptor %s leading 0 stride 1024 : i64
   %a = mlc_gpu.descriptor %s leading 0 stride 1024 : i64
-  // CHECK-NEXT: %y = mlc_gpu.wgmma %a by 32, %a by 2048, %x columns 256 steps 4 of bf16 {rhs_turned} : vector<128xf32> -> vector<128xf32>
-  %y = mlc_gpu.wgmma %a by 32, %a by 2048, %x columns 256 steps 4 of bf16 {rhs_turned} : vector<128xf32> -> vector<128xf32>
+  // CHECK-NEXT: %y = mlc_gpu.wgmma %a by 32, %a by 2048, %x columns 256 steps 4 of bf16 {rhs_turned} : i64, vector<128xf32> -> vector<128xf32>
+  %y = mlc_gpu.wgmma %a by 32, %a by 2048, %x columns 256 steps 4 of bf16 {rhs_turned} : i64, vector<128xf32> -> vector<128xf32>
   // CHECK-NEXT: %z = mlc_gpu.wgmma_wait %y, 0 : vector<128xf32> -> vector<128xf32>
   %z = mlc_gpu.wgmma_wait %y, 0 : vector<128xf32> -> vector<128xf32>
   // CHECK-NEXT: mlc_gpu.barrier_arrive %s if %one

@@ -97,15 +97,6 @@ mlc_tile.kernel @release() -> () {
 
 // -----
 
-mlc_tile.kernel @early(%x: !mlc_tile.view<8x8xf32>) -> () {
-  %z = mlc_tile.load %x : !mlc_tile.frag<8x8xf32>
-  %t = mlc_tile.ready %z : !mlc_tile.frag<8x8xf32> -> !mlc_tile.token<!mlc_tile.frag<8x8xf32>>
-  // CHECK: mlc_tile.wait: gives a tile of which 1 products are not done; expected to wait for all
-  %s = mlc_tile.wait %t, 1 : !mlc_tile.token<!mlc_tile.frag<8x8xf32>> -> !mlc_tile.frag<8x8xf32>
-}
-
-// -----
-
 mlc_tile.kernel @value(%x: !mlc_tile.view<8x8xf32>) -> () {
   // CHECK: mlc_tile.dot_start: gives !mlc_tile.frag<8x8xf32>; expected a !mlc_tile.token
   %s = mlc_tile.dot_start "mk,kn->mn" %x, %x over (k 8) : !mlc_tile.frag<8x8xf32>

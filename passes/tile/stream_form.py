@@ -1,0 +1,279 @@
+"""
+What a stream is made of: scores, which a product gives; the largest of each row, sums of rows and
+a second product, which are kept for the largest score so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
+from mlc.dialects.tensor.create import ConstantOp, IotaOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, SubOp
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp, TransposeOp
+from mlc.dialects.tensor.stream import StreamOp
+from mlc.passes.plan.block_graph import BlockGraph
+from mlc.passes.plan.stream import Shifted, Walks
+from mlc.passes.plan.tile_axes import AxisMaps
+from mlc.passes.plan.tile_groups import Group, Growth, starts_of
+from mlc.passes.tensor.constants import splat
+from mlc.passes.tile.axes import source
+
+VALUE = "V"
+"""The letter of columns that only the second product's result has."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """An operand in memory: the stream's argument, and the letter along each of its axes."""
+
+    argument: BlockArgument
+    word: str
+
+    @property
+    def dtype(self) -> DType:
+        """Of its elements."""
+        return dtype_of(tensor_of(self.argument).element_type)
+
+
+@dataclass(frozen=True)
+class StreamForm:
+    """
+    A stream whose scores have a letter for each axis: `row`, `column`, and those of `outer`.
+
+    `depth`: the summed letter of scores. `unmasked`: selections that give their first value in all
+    tiles of columns but those that hold the diagonal, where `diagonal` is set: no later columns
+    count for a row.
+    """
+
+    stream: StreamOp
+    scores: ContractOp
+    values: ContractOp
+    exponents: SSAValue  # of which the largest is subtracted
+    weights: SSAValue  # the second product's factor, before it is rounded
+    walks: Walks
+    shifted: Shifted
+    sums: tuple[ReduceOp, ...]
+    factors: tuple[Factor, Factor, Factor]
+    word: str
+    result: str
+    row: str
+    column: str
+    depth: str
+    sizes: Mapping[str, Dim]
+    unmasked: tuple[SelectOp, ...]
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """The letters of axes with more than one place, but for rows and columns."""
+        return tuple(c for c in self.word if c not in (self.row, self.column) and self.size(c) > 1)
+
+    def size(self, c: str) -> int:
+        """Of a letter; MlcError where it is no number."""
+        found = self.sizes[c].constant
+        if found is None:
+            raise MlcError(f"stream: letter {c} has the size {self.sizes[c]}; expected a number")
+        return found
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether columns after a row's number do not count."""
+        return bool(self.unmasked)
+
+
+def stream_form(stream: StreamOp) -> StreamForm:
+    """The form of a stream; MlcError for one of another form."""
+    products = [op for op in stream.block.ops if isinstance(op, ContractOp)]
+    if len(products) != 2:
+        raise _unknown(f"{len(products)} products")
+    scores, values = products
+    group, walks = _walks(stream, scores, values)
+    shifted = walks.merged[values]
+    sums = tuple(op for op in walks.merged if isinstance(op, ReduceOp))
+    if any(walks.merged[op].pending for op in sums):
+        raise _unknown("sums of what waits for another sum")
+    column = group.axes[scores][-1]
+    assert column is not None
+    words, word, depth = scores.words()
+    left = next((k for k, w in enumerate(words) if word[column] not in w), None)
+    if left is None or len(depth) != 1:
+        raise _unknown(f"scores {scores.letters.data!r}")
+    rows = [c for c in word if c in words[left] and c not in words[1 - left]]
+    if not rows:
+        raise _unknown(f"scores {scores.letters.data!r} without rows")
+    sizes = dict(scores.sizes())
+    row, column = rows[-1], word[column]
+    weights, third, result = _values(stream, values, scores)
+    if third.count(VALUE) != 1:
+        raise _unknown(f"values {values.letters.data!r}")
+    sizes[VALUE] = shape_of(_other_factor(values, weights).type)[third.index(VALUE)]
+    factors = (
+        _factor(scores.operands[left], words[left], depth),
+        _factor(scores.operands[1 - left], words[1 - left], depth),
+        _factor(_other_factor(values, weights), third, VALUE),
+    )
+    found = StreamForm(
+        stream, scores, values, shifted.difference.operands[0], _rounded(weights), walks, shifted,
+        sums, factors, word, result, row, column, depth, sizes, (),
+    )  # fmt: skip
+    same = sizes[row] == sizes[column]
+    unmasked = tuple(op for op in _selections(found) if same and _is_causal(found, op))
+    return replace(found, unmasked=unmasked)
+
+
+def _values(stream: StreamOp, values: ContractOp, scores: ContractOp) -> tuple[SSAValue, str, str]:
+    """The second product's weights; the letters of its other factor, and of what is yielded."""
+    weights = next((x for x in values.operands if reads(_rounded(x), scores.result)), None)
+    if weights is None or shape_of(weights.type) != scores.shape:
+        raise _unknown("weights of another shape than the scores'")
+    number = list(values.operands).index(weights)
+    words, result, summed = values.words()
+    to = dict(zip(words[number], scores.words()[1], strict=True))
+    if len(summed) != 1 or summed not in words[number]:
+        raise _unknown(f"values {values.letters.data!r}")
+    to |= {c: VALUE for c in words[1 - number] if c not in to}
+    third, result = ("".join(to[c] for c in word) for word in (words[1 - number], result))
+    return weights, third, _turned(stream.value, values.result, result)
+
+
+def _other_factor(values: ContractOp, weights: SSAValue) -> SSAValue:
+    """The factor of a product that is not the weights."""
+    return values.operands[values.operands[0] is weights]
+
+
+def _unknown(what: str) -> MlcError:
+    return MlcError(f"stream: {what}; expected two products, the second of shifted exponentials")
+
+
+def _walks(stream: StreamOp, scores: ContractOp, values: ContractOp) -> tuple[Group, Walks]:
+    """The group of rows and columns in which all is computed in one walk."""
+    maps = AxisMaps()
+    graph = BlockGraph(stream.block, maps)
+    for rows, column in starts_of(values, 1, maps):
+        group = Growth(values, rows, column, maps, graph).run()
+        if group is None or scores not in group.ops or not group.is_wide(scores):
+            continue
+        walks = Walks(group, maps)
+        tops = [op for op in group.ops if group.sums_columns(op) and op not in walks.merged]
+        if walks.count == 1 and values in walks.merged and tops == [walks.merged[values].top]:
+            return group, walks
+    raise _unknown("no walk over columns that does all")
+
+
+def _turned(x: SSAValue, value: SSAValue, word: str) -> str:
+    """The letters of what is computed from a value with letters, element by element."""
+    if x is value:
+        return word
+    op = x.owner
+    wide = [y for y in op.operands if reads(y, value)] if isinstance(op, Operation) else []
+    if len(wide) != 1:
+        raise _unknown("a result that is computed otherwise")
+    found = _turned(wide[0], value, word)
+    if not isinstance(op, TransposeOp):
+        return found
+    (before,), after = split(op.letters.data)
+    return "".join(found[before.index(c)] for c in after)
+
+
+def _rounded(x: SSAValue) -> SSAValue:
+    """What is rounded and widened again."""
+    while isinstance(x.owner, ConvertOp):
+        x = x.owner.operands[0]
+    return x
+
+
+def _factor(x: SSAValue, word: str, last: str) -> Factor:
+    """What is widened, and turned, before it is multiplied."""
+    while isinstance(x.owner, ConvertOp | TransposeOp):
+        if isinstance(x.owner, TransposeOp):
+            (before,), after = split(x.owner.letters.data)
+            word = "".join(word[after.index(c)] for c in before)
+        x = x.owner.operands[0]
+    if not isinstance(x, BlockArgument):
+        raise _unknown("a factor that is computed")
+    if word[-1] != last:
+        raise _unknown(f"a factor {word} that is stored turned")
+    return Factor(x, word)
+
+
+# Masks ------------------------------------------------------------------------------------------
+
+
+def _selections(form: StreamForm) -> list[SelectOp]:
+    """Selections of scores, -inf elsewhere, on the way to the exponents."""
+    found: list[SelectOp] = []
+    value = form.exponents
+    while isinstance(value.owner, Elementwise) and value != form.scores.result:
+        op = value.owner
+        wide = [x for x in op.operands if reads(x, form.scores.result)]
+        if len(wide) != 1:
+            break
+        (value,) = wide
+        if isinstance(op, SelectOp):
+            if op.operands[1] is not value or splat(op.operands[2]) != float("-inf"):
+                break
+            found.append(op)
+    return found
+
+
+def reads(x: SSAValue, value: SSAValue) -> bool:
+    """Whether a value is computed element by element from another one."""
+    op = x.owner
+    if x is value:
+        return True
+    return isinstance(op, Elementwise | TransposeOp) and any(reads(y, value) for y in op.operands)
+
+
+def _is_causal(form: StreamForm, op: SelectOp) -> bool:
+    """Whether a selection takes the columns up to the row's number."""
+    at = tuple(source(c) for c in form.word)
+    condition, at = _through(op.operands[0], at)
+    owner = condition.owner
+    if not isinstance(owner, CompareOp):
+        return False
+    left, right = (_affine(x, at) for x in owner.operands)
+    if left is None or right is None:
+        return False
+    rows, columns = source(form.row), source(form.column)
+    sides = {"le": (left, right), "ge": (right, left)}.get(owner.predicate.data)
+    if sides is None:
+        more = {"lt": (left + 1, right), "gt": (right + 1, left)}
+        sides = more.get(owner.predicate.data)
+    return sides is not None and sides[0] - sides[1] == columns - rows
+
+
+def _through(x: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:
+    """What is repeated, and where."""
+    while isinstance(x.owner, BroadcastOp):
+        (word,), result = split(x.owner.letters.data)
+        at = tuple(at[result.index(c)] for c in word)
+        x = x.owner.operands[0]
+    return x, at
+
+
+def _affine(x: SSAValue, at: tuple[Dim, ...]) -> Dim | None:
+    """A whole number as an expression of its place; None where it is none."""
+    x, at = _through(x, at)
+    op = x.owner
+    if isinstance(op, IotaOp):
+        return at[op.axis.value.data]
+    if isinstance(op, ConstantOp):
+        found = splat(x)
+        return None if found is None else Dim.const(int(found))
+    if isinstance(op, ConvertOp):
+        return _affine(op.operands[0], at)
+    if isinstance(op, AddOp | SubOp):
+        left, right = (_affine(y, at) for y in op.operands)
+        if left is None or right is None:
+            return None
+        return left + right if isinstance(op, AddOp) else left - right
+    return None

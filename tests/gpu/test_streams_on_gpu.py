@@ -1,0 +1,32 @@
+"""Attention as one program of blocks, on a GPU: results, with the same bits in every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.runtime.cuda import gpu_target
+from tests.stream_programs import PROGRAMS, Attention, causal, full, same
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def needs_groups() -> None:
+    if "wgmma" not in gpu_target().tensor_core_kinds:
+        pytest.skip("the GPU has no wgmma")
+
+
+@pytest.mark.parametrize(
+    "program", [*PROGRAMS, same(full, 3, 5, 640, 64), same(causal, 2, 40, 1000, 128)], ids=str
+)
+def test_a_function_attends(program: Attention) -> None:
+    arrays = program.arrays()
+    compiled: Any = mlc.compile(program.f, target="cuda")
+    found = [compiled(*arrays) for _ in range(5)]
+    assert all(x.tobytes() == found[0].tobytes() for x in found)
+    expected = program.expected(arrays)
+    np.testing.assert_allclose(found[0].astype(np.float32), expected, rtol=0.02, atol=0.02)

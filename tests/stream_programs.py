@@ -1,0 +1,113 @@
+"""Attention as NumPy users write it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlc.dialects.dtypes import named_dtype
+
+Array = NDArray[Any]
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def scores(q: Any, k: Any) -> Any:
+    return (q @ np.swapaxes(k, -1, -2)) * (1 / math.sqrt(q.shape[-1]))
+
+
+def full(q: Any, k: Any, v: Any) -> Any:
+    return softmax(scores(q, k)) @ v
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    s = scores(q, k)
+    columns: int = s.shape[-1]
+    i = np.arange(columns)
+    return softmax(np.where(i[None, :] <= i[:, None], s, -np.inf)) @ v
+
+
+def masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return softmax(np.where(mask, scores(q, k), -np.inf)) @ v
+
+
+def biased(q: Any, k: Any, v: Any, bias: Any) -> Any:
+    return softmax(scores(q, k) + bias) @ v
+
+
+def grouped(q: Any, k: Any, v: Any) -> Any:
+    s = np.einsum("bhgmd,bhnd->bhgmn", q, k) * (1 / math.sqrt(q.shape[-1]))
+    return np.einsum("bhgmn,bhnd->bhgmd", softmax(s), v)
+
+
+def heads_last(q: Any, k: Any, v: Any) -> Any:
+    s = np.einsum("bmhd,bnhd->bhmn", q, k) * (1 / math.sqrt(q.shape[-1]))
+    return np.einsum("bhmn,bnhd->bmhd", softmax(s), v)
+
+
+def divided_late(q: Any, k: Any, v: Any) -> Any:
+    s = scores(q, k)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return (e @ v) / e.sum(-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """A function of arrays of these shapes; the first three are of one dtype."""
+
+    f: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str = "bf16"
+
+    def __str__(self) -> str:
+        return f"{self.f.__name__} {'x'.join(map(str, self.shapes[0]))} {self.dtype}"
+
+    def dtypes(self) -> list[str]:
+        """Of all arrays."""
+        return [self.dtype] * 3 + ["bool" if self.f is masked else self.dtype] * (
+            len(self.shapes) - 3
+        )
+
+    def arrays(self) -> list[Array]:
+        """Random ones; of a mask one row has nothing."""
+        rng = np.random.default_rng(7)
+        found: list[Array] = []
+        for shape, dtype in zip(self.shapes, self.dtypes(), strict=True):
+            if dtype == "bool":
+                mask = rng.random(shape) < 0.5
+                mask[..., 5, :] = False
+                found.append(mask)
+            else:
+                found.append(rng.standard_normal(shape).astype(named_dtype(dtype).numpy))
+        return found
+
+    def expected(self, arrays: list[Array]) -> Array:
+        """In f32."""
+        with np.errstate(invalid="ignore"):
+            return self.f(*(x if x.dtype == bool else x.astype(np.float32) for x in arrays))
+
+
+def same(f: Any, *shape: int, dtype: str = "bf16") -> Attention:
+    """Of three arrays of one shape."""
+    return Attention(f, (shape,) * 3, dtype)
+
+
+PROGRAMS = [
+    same(full, 1, 2, 200, 64),
+    same(full, 140, 128, dtype="f16"),
+    same(causal, 2, 1, 256, 64),
+    same(causal, 1, 2, 140, 256),
+    Attention(full, ((2, 100, 64), (2, 150, 64), (2, 150, 128))),
+    Attention(masked, (*((2, 2, 130, 64),) * 3, (130, 130))),
+    Attention(biased, (*((2, 2, 130, 64),) * 3, (2, 130, 130))),
+    Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
+    same(heads_last, 2, 130, 3, 64),
+    same(divided_late, 2, 130, 64),
+]
