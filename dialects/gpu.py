@@ -43,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mlc.dialects.gpu_async import ASYNC, TensorMapType
+from mlc.dialects.gpu_clusters import CLUSTERS
 from mlc.dialects.gpu_products import PRODUCTS
 
 INDEX = IndexType()
@@ -362,6 +363,7 @@ MlcGpu = Dialect(
         ShuffleOp,
         LaunchOp,
         WriteIndexOp,
+        *CLUSTERS,
         *ASYNC,
         *PRODUCTS,
     ],

@@ -13,8 +13,9 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.element import ElementsOp, MapOp, PositionOp
 from mlc.dialects.tile.expression import Positions, letter, positions_in, renamed
-from mlc.dialects.tile.pipeline import RolesOp, WorkOp
+from mlc.dialects.tile.pipeline import RolesOp
 from mlc.dialects.tile.types import frag_of, view_of
+from mlc.dialects.tile.work import WorkOp
 
 Bounds = Mapping[str, Sequence[Dim]]
 """Of letters, sizes none of which they reach."""

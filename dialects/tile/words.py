@@ -255,13 +255,14 @@ class Raster(Word):
 class Hold(Word):
     """
     On a GPU: so many whole rows a block of threads, each of which holds vectors of so many lanes of
-    its row between what is done to the row.
+    its row between what is done to the row. A `cluster` of blocks has a row together.
     """
 
     NAME = "hold"
     rows: int = _named()
     threads: int = _named(most=1024)
     lanes: int = _named(most=16)
+    cluster: int = _named(most=8, default=1)
 
 
 Words = tuple[Word, ...]

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from mlc.dialects import functions, gpu, par
 from mlc.dialects.gpu_async import RegistersOp
+from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp, SendOp
 from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.dialects.launch import GpuKernel, GpuProgram
 from mlc.dialects.target import GpuTarget
@@ -50,6 +51,8 @@ def emit_gpu_kernel(kernel: func.FuncOp, target: GpuTarget) -> str:
     words = ["nounwind", f'"target-cpu"="{target.sm}"', f'"nvvm.maxntid"="{threads}"']
     if any(isinstance(op, RegistersOp) for op in kernel.walk()):
         words.append('"nvvm.minctasm"="1"')  # else ptxas ignores setmaxnreg
+    if isinstance(cluster := kernel.attributes.get(CLUSTER_ATTRIBUTE), IntegerAttr):
+        words.append(f'"nvvm.cluster_dim"="{cluster.value.data},1,1"')
     module = ModuleText(kernel.sym_name.data, TRIPLE, " ".join(words), vector_bits=128)
     write_function(kernel, module, GPU_RULES, linkage="define ptx_kernel")
     return module.text()
@@ -119,6 +122,28 @@ def _shuffle(e: FunctionText, op: gpu.ShuffleOp) -> None:
         e[result] = found
 
 
+def _send(e: FunctionText, op: SendOp) -> None:
+    """`mapa` gives the place in the other block's memory."""
+    buffer = e.buffer(op.buffer)
+    here = e.put(f"ptrtoint {e.type(buffer.type)} {e.address(buffer, [op.at])} to i32")
+    block = e.put(f"trunc i64 {e[op.block]} to i32")
+    bits = 8 * item_bytes(op.value.type)
+    word = e[op.value]
+    if is_float(op.value.type):
+        word = e.put(f"bitcast {e.type(op.value.type)} {word} to i{bits}")
+    body = (
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1;"
+        f" st.shared::cluster.b{bits} [there], $2; }}"
+    )
+    kinds = f"r,r,{'r' if bits == 32 else 'l'},~{{memory}}"
+    e.do(f'call void asm sideeffect "{body}", "{kinds}"(i32 {here}, i32 {block}, i{bits} {word})')
+
+
+def _cluster_barrier(e: FunctionText, op: ClusterBarrierOp) -> None:
+    body = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    e.do(f'call void asm sideeffect "{body}", "~{{memory}}"()')
+
+
 def _by_unit(intrinsic: str) -> Rule:
     """The special function unit's instruction, for every lane."""
 
@@ -174,6 +199,8 @@ for _op in _PLACES:
 GPU_RULES.on(gpu.BarrierOp, _barrier)
 GPU_RULES.on(gpu.SharedOp, _shared)
 GPU_RULES.on(gpu.ShuffleOp, _shuffle)
+GPU_RULES.on(SendOp, _send)
+GPU_RULES.on(ClusterBarrierOp, _cluster_barrier)
 GPU_RULES.on(func.ReturnOp, _return)
 GPU_RULES.on(arith_dialect.TruncFOp, _truncf)
 GPU_RULES.on(functions.Exp2EstimateOp, _by_unit("ex2.approx.ftz.f"))

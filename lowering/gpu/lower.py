@@ -185,7 +185,8 @@ class _GpuEntry(EntryLowering):
         b, target = self.b, gpu_of(self.module, "tiles to GPU")
         items = b.product(items_of(TileScope(b, self.context, 1, {}), found.work))
         one = b.index(1)
-        grid = [b.index(b.min(items, target.sm_count) if found.stays else items), one, one]
+        blocks = b.min(items, target.sm_count) if found.stays else b.mul(items, found.work.blocks)
+        grid = [b.index(blocks), one, one]
         first = 1 + len(found.kernel.symbols)
         maps = [b.value(TensorMapOp.of(arguments[first + k], box)) for k, box in found.maps]
         b.add_op(

@@ -9,6 +9,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tile.words import Hold, Words
 from mlc.passes.tile.rows import space_of
 
@@ -16,8 +17,11 @@ ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 VECTORS = 4  # of a thread, so that enough bytes are under way
 MOST_VECTORS = 8  # where that saves threads of other warps
 MOST_ELEMENTS = 32  # of one fragment in a thread's registers
+WORD_BYTES = 4  # the least that blocks of a cluster send each other
 BLOCK_THREADS = 128  # of a block with several rows
 MOST_THREADS = 1024
+CLUSTERS = (2, 4, 8)
+CLUSTER_THREADS = 512  # of each block of a cluster
 
 
 def choose_rows(kernel: KernelOp, target: GpuTarget) -> Words:
@@ -37,12 +41,23 @@ def choose_rows(kernel: KernelOp, target: GpuTarget) -> Words:
         each = warp
     each = min(each, MOST_THREADS)
     if -(-vectors // each) * lanes > MOST_ELEMENTS:
-        return ()
+        return _cluster(kernel, vectors, lanes, target)
     rows = max(BLOCK_THREADS // each, 1) if each <= warp else 1
     count = product(space[0]).constant
     if count is not None:
         rows = min(rows, _power_of_two(max(count, 1)))
     return (Hold(rows, each * rows, lanes),)
+
+
+def _cluster(kernel: KernelOp, vectors: int, lanes: int, target: GpuTarget) -> Words:
+    """The fewest blocks that hold a row together; none where the device has no clusters."""
+    folds = (op for op in kernel.block.ops if isinstance(op, Reduction))
+    if not target.has_tma or any(op.summand().bytes < WORD_BYTES for op in folds):
+        return ()
+    for blocks in CLUSTERS:
+        if -(-vectors // (blocks * CLUSTER_THREADS)) * lanes <= MOST_ELEMENTS:
+            return (Hold(1, CLUSTER_THREADS, lanes, blocks),)
+    return ()
 
 
 def _power_of_two(least: int) -> int:

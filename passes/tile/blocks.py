@@ -43,11 +43,11 @@ from mlc.dialects.tile.pipeline import (
     ReleaseOp,
     RolesOp,
     WaitOp,
-    WorkOp,
 )
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
+from mlc.dialects.tile.work import WorkOp
 from mlc.passes.tile.cut import bind, dot_of, tile_of
 from mlc.passes.tile.matrices import Matrices
 from mlc.passes.tile.sums import zeros

@@ -19,10 +19,10 @@ from mlc.dialects.tile.control import INDEX
 from mlc.dialects.tile.expression import ExpressionsAttr
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.memory import StoreOp
-from mlc.dialects.tile.pipeline import WorkOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import frag_of
 from mlc.dialects.tile.words import Hold
+from mlc.dialects.tile.work import WorkOp
 from mlc.passes.tile.cut import Cut, move_ops
 
 
@@ -48,6 +48,7 @@ def hold(kernel: KernelOp, word: Hold) -> None:
             "raster": IntegerAttr(1, i64),
             "threads": IntegerAttr(word.threads, i64),
             "lanes": IntegerAttr(word.lanes, i64),
+            **({"cluster": IntegerAttr(word.cluster, i64)} if word.cluster > 1 else {}),
         },
         regions=[Region(body)],
     )

@@ -68,14 +68,11 @@ def _read(view: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...
     op = view.owner
     if not isinstance(op, ElementsOp):
         return view, at
-    match list(op.body.block.ops):
-        case [ReadOp() as read, YieldOp() as end] if list(end.values) == [read.result]:
-            known = all(isinstance(x, BlockArgument) for x in read.positions)
-            if known and read.where is None:
-                to = {
-                    f"%{k}": at[x.index]
-                    for k, x in enumerate(read.positions)
-                    if isinstance(x, BlockArgument)
-                }
-                return read.view, tuple(renamed(dim, to) for dim in read.at.data)
+    found = list(op.body.block.ops)
+    read, end = found[0], found[-1]
+    if len(found) == 2 and isinstance(read, ReadOp) and isinstance(end, YieldOp):
+        arguments = [x for x in read.positions if isinstance(x, BlockArgument)]
+        if read.where is None and len(arguments) == len(read.positions):
+            to = {f"%{k}": at[x.index] for k, x in enumerate(arguments)}
+            return read.view, tuple(renamed(dim, to) for dim in read.at.data)
     raise MlcError("tiles: a factor is computed; expected both in memory")

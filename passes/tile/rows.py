@@ -155,6 +155,8 @@ class _Rows:
         """One number of each row."""
         name = op.combiner().name
         dtype = op.summand()
+        if self.widens and dtype in NARROW:
+            dtype = F32
         simple = isinstance(op, ReduceOp | ContractOp) and name in COMBINED
         words, result, _ = op.words()
         fits = op.iteration() == tuple(self.axes.sizes[c] for c in self.rows + self.columns)
@@ -164,7 +166,7 @@ class _Rows:
             raise MlcError(f"plan to tiles: {op.name} in the reference's order; expected any")
         region = _Region(self, "n")
         at = tuple(Place(source(c)) for c in self.rows + self.columns)
-        value = region.element_of(op, at)
+        value = region.narrowed(op.element(region, at), dtype)
         mapped = self.mapped(region, [value])[0]
         kind = self.tile("m", dtype)
         found = ReduceTile.of(name, [mapped], len(self.along["m"]), [kind])
@@ -279,10 +281,6 @@ class _Region(ElementRegion):
         super().__init__(form.memory, form.axes, form.along[level])
         self.form, self.level = form, level
         self.inputs: list[SSAValue] = []
-
-    def element_of(self, op: Reduction, at: Point) -> SSAValue:
-        """What a reduction combines."""
-        return self.narrowed(op.element(self, at), op.summand())
 
     def computed(self, tensor: SSAValue, at: Point) -> SSAValue:
         """A value that is to be held: not taken, but for its operands."""

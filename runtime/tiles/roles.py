@@ -21,8 +21,8 @@ from mlc.dialects.tile.pipeline import (
     ReleaseOp,
     RolesOp,
     WaitOp,
-    WorkOp,
 )
+from mlc.dialects.tile.work import WorkOp
 from mlc.runtime.tiles.memory import TileError, spot
 from mlc.runtime.tiles.places import bound_of
 from mlc.runtime.tiles.registers import Plan

@@ -16,7 +16,7 @@ from mlc.pipeline import Options
 from mlc.programs import read_module
 from mlc.runtime.cuda import gpu_target
 from tests.block_programs import Product
-from tests.unit.test_gpu_blocks import BATCHES
+from tests.unit.test_gpu_blocks import BATCHES, Shapes
 
 pytestmark = pytest.mark.gpu
 
@@ -77,9 +77,9 @@ def test_a_function_multiplies(f: Callable[..., Any], size: tuple[int, int, int]
 
 
 @pytest.mark.parametrize(("f", "shapes"), BATCHES, ids=lambda x: getattr(x, "__name__", ""))
-def test_batches_are_multiplied(f: Callable[..., Any], shapes: Any) -> None:
+def test_batches_are_multiplied(f: Callable[..., Any], shapes: Shapes) -> None:
     rng = np.random.default_rng(2)
-    arrays = [rng.standard_normal(shape).astype(BF16.numpy) for shape in shapes]
+    arrays = [rng.standard_normal([*map(int, shape)]).astype(BF16.numpy) for shape in shapes]
     compiled: Any = mlc.compile(f, target="cuda")
     found = compiled(*arrays)
     expected = f(*(x.astype(np.float32) for x in arrays))

@@ -32,10 +32,10 @@ from mlc.dialects.tile.pipeline import (
     ReleaseOp,
     RolesOp,
     WaitOp,
-    WorkOp,
 )
 from mlc.dialects.tile.region import YieldOp, yielded
 from mlc.dialects.tile.types import TokenType
+from mlc.dialects.tile.work import WorkOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.tiles.gpu.copy import lower_copy

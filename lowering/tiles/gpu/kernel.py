@@ -28,14 +28,16 @@ from mlc.dialects.gpu_async import (
     PrefetchMapOp,
     UniformOp,
 )
+from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.kernel import CallOp, KernelOp, axes_between
 from mlc.dialects.tile.memory import AllocOp
-from mlc.dialects.tile.pipeline import ChannelOp, RolesOp, WorkOp
+from mlc.dialects.tile.pipeline import ChannelOp, RolesOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import OFFSET, SHARED, SLOT_ALIGNMENT, number_of
 from mlc.dialects.tile.types import view_of
+from mlc.dialects.tile.work import WorkOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.phase import mark_unchanging
 from mlc.lowering.loops.arithmetic import INDEX
@@ -100,6 +102,8 @@ def lower_block_kernel(call: CallOp, op: KernelOp, all_symbols: Sequence[str]) -
         assert work.threads is not None
         threads = work.threads.value.data
         mark_unchanging(function)
+        if work.blocks > 1:
+            function.attributes[CLUSTER_ATTRIBUTE] = IntegerAttr(work.blocks, i64)
     else:
         threads = GROUP_THREADS * sum(groups_of(roles[0], n) for n in range(len(roles[0].bodies)))
     function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(threads, i64)

@@ -14,13 +14,14 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_clusters import ClusterBarrierOp, SendOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tile.compute import ConvertOp, ReduceOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
-from mlc.dialects.tile.pipeline import WARP, WorkOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, frag_of
+from mlc.dialects.tile.work import WARP, WorkOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
@@ -39,16 +40,20 @@ class RowScope:
     lanes: int
     row: Index  # of the tile
     thread: Index  # of the row
+    blocks: int = 1  # that have a row together
+    block: Index = 0  # of these
+    met: bool = False  # whether all of these are known to run
     held: dict[SSAValue, list[SSAValue]] = field(default_factory=dict[SSAValue, list[SSAValue]])
 
     def columns(self, kind: FragType) -> list[tuple[Index, SSAValue | bool]]:
         """Where this thread's vectors of a tile begin, and whether they are there."""
         if len(kind.shape) == 1:
             return [(0, True)]
-        size, step = kind.shape[1], self.each * self.lanes
+        size, step = kind.shape[1], self.blocks * self.each * self.lanes
         if size % self.lanes:
             raise MlcError(f"tiles to GPU: {kind}; expected a multiple of {self.lanes} columns")
-        mine = self.b.mul(self.thread, self.lanes)
+        thread = self.b.add(self.b.mul(self.block, self.each), self.thread)
+        mine = self.b.mul(thread, self.lanes)
         places = [self.b.add(mine, first) for first in range(0, size, step)]
         return [
             (at, True if (number + 1) * step <= size else self.b.compare("lt", at, size))
@@ -73,7 +78,7 @@ def lower_rows(s: TileScope, op: WorkOp) -> None:
     assert isinstance(b, GpuBuilder)
     (step,) = (x.value.data for x in op.steps)
     each = op.threads.value.data // step
-    thread = b.thread()
+    thread, number = b.thread(), b.block_number()
     k = RowScope(
         s,
         b,
@@ -82,7 +87,10 @@ def lower_rows(s: TileScope, op: WorkOp) -> None:
         0 if step == 1 else b.div(thread, each),
         thread if step == 1 else b.rem(thread, each),
     )
-    s.indices[op.body.block.args[0]] = b.mul(b.block_number(), step)
+    if op.blocks > 1:
+        k.blocks, k.block = op.blocks, b.rem(number, op.blocks)
+        number = b.div(number, op.blocks)
+    s.indices[op.body.block.args[0]] = b.mul(number, step)
     for inner in op.body.block.ops:
         if isinstance(inner, YieldOp):
             continue
@@ -218,6 +226,27 @@ class _Fold:
 
     def threads(self, value: SSAValue) -> SSAValue:
         """Of all threads of a row, in each of them."""
+        value = self.block(value)
+        return value if self.k.blocks == 1 else self.cluster(value)
+
+    def cluster(self, value: SSAValue) -> SSAValue:
+        """Of blocks that have a row together: each sends its number to all."""
+        k, b = self.k, self.k.b
+        cell = b.shared(memory_type(self.dtype), (k.blocks,))
+        if not k.met:  # nobody sends to a block that does not run yet
+            b.add_op(ClusterBarrierOp.create())
+            k.met = True
+
+        def send() -> None:
+            b.add_op(SendOp.of(value, cell, b.index(k.block), b.index(k.thread)))
+
+        b.when(b.compare("lt", k.thread, k.blocks), send)
+        b.add_op(ClusterBarrierOp.create())
+        found = [b.load(cell, [n]) for n in range(k.blocks)]
+        return self.tree(found, 1)
+
+    def block(self, value: SSAValue) -> SSAValue:
+        """Of all threads of a block that have a row, in each of them."""
         k, b = self.k, self.k.b
         value = self.warp(value, min(k.each, WARP))
         warps = k.each // WARP
@@ -240,7 +269,9 @@ def _store(k: RowScope, op: StoreOp) -> None:
     atoms, lanes = k.s.atoms(op.positions), k.lanes_of(kind)
     for (column, there), value in zip(k.columns(kind), k.held[op.value], strict=True):
         places = dict(zip((f".{c}" for c in axes), k.places(kind, column), strict=True))
-        mine = there if len(kind.shape) > 1 else k.b.compare("eq", k.thread, 0)
+        mine = there
+        if len(kind.shape) == 1:
+            mine = k.b.both(k.b.compare("eq", k.thread, 0), k.b.compare("eq", k.block, 0))
         k.b.when(mine, partial(put, k.s, access, {**atoms, **places}, lanes, value))
 
 

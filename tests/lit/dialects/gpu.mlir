@@ -25,6 +25,17 @@ func.func @places(%x: f32, %n: index) attributes {mlc_gpu.kernel = 256 : i64} {
   func.return
 }
 
+// Blocks of a cluster write to each other's memory, and wait for each other.
+// CHECK-LABEL: func.func @together
+func.func @together(%x: f32, %i: index) attributes {mlc_gpu.kernel = 256 : i64, mlc_gpu.cluster = 8 : i64} {
+  %cell = mlc_gpu.shared : memref<8xf32, 3 : i64>
+  // CHECK: mlc_gpu.send %x to %{{.+}}[%i] of %i : f32, memref<8xf32, 3 : i64>
+  mlc_gpu.send %x to %cell[%i] of %i : f32, memref<8xf32, 3 : i64>
+  // CHECK: mlc_gpu.cluster_barrier
+  mlc_gpu.cluster_barrier
+  func.return
+}
+
 // The entry starts kernels and writes numbers for them.
 // CHECK-LABEL: func.func @entry
 func.func @entry(%ctx: !mlc_par.ctx, %n: index, %x: memref<?xf32>, %cell: memref<1xi64>) {
