@@ -12,8 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
+from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
+from mlc.dialects.tile.words import Tile
 from mlc.passes.cost import SHARED_S, Traffic, grid_s, kernel_s, weighted_flops
 from mlc.passes.cycles import kernel_cycles
 from mlc.passes.tile.walk import work_of
@@ -69,7 +71,13 @@ def _called(
 def _launched(
     op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: GpuTarget, _: int
 ) -> float:
-    return grid_s(traffic, weighted_flops(op, sizes), target)
+    flops = weighted_flops(op, sizes)
+    words = op.schedule.data.words if op.schedule is not None else ()
+    if any(isinstance(word, Tile) for word in words):
+        products = (x for x in op.block.ops if isinstance(x, ContractOp))
+        multiplied = sum(x.cost().flops.evaluate(sizes) for x in products)
+        flops -= multiplied * (1 - target.f32_flops_per_s / target.tensor_f16_flops_per_s)
+    return grid_s(traffic, flops, target)
 
 
 FORMULAS: Mapping[

@@ -148,6 +148,11 @@ class GpuTarget:
         """Bytes per second of a working set of any size: for searches."""
         return self.hbm_bytes_per_s
 
+    @property
+    def multiplies_in_groups(self) -> bool:
+        """Whether groups of warps multiply what the copy engine brings: `wgmma`."""
+        return "wgmma" in self.tensor_core_kinds and self.has_tma
+
     def roofs(self, threads: int) -> tuple[Roof, ...]:
         """Bandwidths from the fastest down, then the peak."""
         return (

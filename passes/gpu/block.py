@@ -33,7 +33,7 @@ TILES = (
 
 def choose_block(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Words:
     """The words of a contraction that suits; none where it is multiplied by threads."""
-    sizes = _sizes(kernel, op) if "wgmma" in target.tensor_core_kinds and target.has_tma else None
+    sizes = _sizes(kernel, op) if target.multiplies_in_groups else None
     if sizes is None:
         return ()
     found = min(TILES, key=lambda tile: _cost(*sizes, tile, target))

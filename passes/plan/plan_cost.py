@@ -14,9 +14,10 @@ from typing import Any
 from xdsl.ir import Attribute
 
 from mlc.dialects.dims import Dim, Shape, product
+from mlc.dialects.dtypes import BF16, F16
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-from mlc.dialects.tensor.reduce import Product, Reduction
+from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
 from mlc.passes.cost import cycle_s
 from mlc.passes.cycles import REDUCE_STEP_CYCLES, TILE_EFFICIENCY
 from mlc.passes.op_cycles import op_cycles
@@ -67,6 +68,8 @@ def _by_cycles(op: TensorOp, target: CpuTarget) -> float:
 
 
 def _by_weight(op: TensorOp, target: GpuTarget) -> float:
+    if isinstance(op, ContractOp) and op.dtype in (BF16, F16) and target.multiplies_in_groups:
+        return FEMTO * op.FLOPS / target.tensor_f16_flops_per_s
     return FEMTO * op.WEIGHT * max(op.FLOPS, 1) / target.f32_flops_per_s
 
 

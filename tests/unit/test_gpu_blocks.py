@@ -18,6 +18,7 @@ from mlc.dialects.dtypes import BF16
 from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
+from mlc.passes.prediction import predicted_seconds
 from mlc.passes.tile.place_slots import PlaceSlotsPass
 from mlc.passes.tile.plan_to_tiles import PlanToTilesPass
 from mlc.runtime.interpret import interpret
@@ -187,3 +188,10 @@ def test_an_edited_program_changes_the_code() -> None:
         return emit_gpu(lower_to_gpu(module), H200).kernels[0].llvm
 
     assert code(text.replace("channel<4 x", "channel<3 x")) != code(text)
+
+
+def test_products_of_blocks_are_priced_at_the_tensor_cores_rate() -> None:
+    plan = levels(nn, SQUARE).plan()
+    (seconds,) = predicted_seconds(plan, H200, {}).values()
+    least = 2 * 4096**3 / H200.tensor_f16_flops_per_s
+    assert least < seconds < 2 * least
