@@ -64,6 +64,8 @@ WIDENED = (
 )  # fmt: skip
 """Ops that mean the same of a wider dtype, but for rounding."""
 ONE = Dim.const(1)
+SMALL = 2.0**-100
+"""Divisors below it are scaled up before they are inverted."""
 
 
 def space_of(kernel: PlanKernel) -> tuple[Shape, Shape] | None:
@@ -121,6 +123,7 @@ class _Rows:
             "n": axes.of(self.rows + self.columns),
         }
         self.fragments: dict[SSAValue, SSAValue] = {}
+        self.reciprocals: dict[SSAValue, Sequence[SSAValue]] = {}
         self.widens = not is_strict(kernel)
         self.kept = frozenset(_kept(kernel, tuple(axes.sizes[c] for c in self.rows + self.columns)))
 
@@ -241,6 +244,23 @@ class _Rows:
             return None
         return self.fragments[tensor]
 
+    def reciprocal(self, divisor: SSAValue) -> Sequence[SSAValue]:
+        """
+        Of a number of each row: what it is multiplied by so that its reciprocal is no infinity, and
+        the reciprocal of that.
+        """
+        if divisor not in self.reciprocals:
+            region = _Region(self, "m")
+            s = region.wide(region.taken(divisor))
+            least, scale, one = (region.constant(x, F32) for x in (SMALL, 1 / SMALL, 1.0))
+            size = region.add(MaxOp.make(s, region.add(NegOp.make(s))))
+            small = region.add(CompareOp.make(size, least, predicate="lt"))
+            factor = region.add(SelectOp.make(small, scale, one))
+            whole = region.add(MulOp.make(s, factor))
+            found = region.add(DivOp.make(one, whole))
+            self.reciprocals[divisor] = self.mapped(region, [factor, found])
+        return self.reciprocals[divisor]
+
     def check_small(self, tensor: BlockArgument) -> None:
         """MlcError for an input that is as large as all rows, and is not walked along them."""
         whole = product(self.axes.sizes[c] for c in self.rows + self.columns)
@@ -282,6 +302,10 @@ class _Region(ElementRegion):
         self.form, self.level = form, level
         self.inputs: list[SSAValue] = []
 
+    def add(self, op: Operation) -> SSAValue:
+        """An op's result."""
+        return self._added(op)
+
     def computed(self, tensor: SSAValue, at: Point) -> SSAValue:
         """A value that is to be held: not taken, but for its operands."""
         return self._fetched(tensor, at)
@@ -313,11 +337,25 @@ class _Region(ElementRegion):
         return self.known[key]
 
     def narrowed(self, value: SSAValue, dtype: DType) -> SSAValue:
-        """A value in the dtype that the plan's op has."""
+        """A value in a dtype, rounded to it."""
         return super().convert(value, dtype_of(tensor_of(value).element_type), dtype)
 
     def convert(self, value: SSAValue, source: DType, target: DType) -> SSAValue:
-        return self.wide(self.narrowed(value, target))
+        return self.wide(value if source is target else self.narrowed(value, target))
+
+    def by_reciprocal(self, x: SSAValue, divisor: SSAValue) -> SSAValue | None:
+        """
+        x / s as (x * c) * (1 / (s * c)), rounded to less than f32 later on; None where the divisor
+        is not a number of the row.
+        """
+        place = list[SSAValue](self.block.args).index(divisor) if divisor in self.block.args else -1
+        if self.level != "n" or not 0 <= place < len(self.inputs):
+            return None
+        if len(frag_of(self.inputs[place]).shape) > 1:
+            return None
+        for factor in self.form.reciprocal(self.inputs[place]):
+            x = self.add(MulOp.make(x, self.taken(factor)))
+        return x
 
     def apply(self, op: type[Operation], *operands: SSAValue) -> SSAValue:
         if op is arith.MulfOp:
@@ -331,10 +369,12 @@ class _Region(ElementRegion):
         operands = [self.fetch(x, at) for x in op.operands]
         dtype = dtype_of(tensor_of(tensor).element_type)
         if isinstance(op, ConvertOp):
-            return self.convert(operands[0], dtype, dtype)
+            return self.wide(self.narrowed(operands[0], dtype))
         dtypes = {dtype_of(tensor_of(x).element_type) for x in op.operands}
         if not {dtype, *dtypes} & {*NARROW}:
             return super()._fetched(tensor, at)
+        if isinstance(op, DivOp) and (found := self.by_reciprocal(*operands)) is not None:
+            return found
         if isinstance(op, WIDENED):
             kind = F32 if dtype in NARROW else dtype
             return self._added(op.on(operands, scalar(kind.ir)))

@@ -130,3 +130,19 @@ def test_a_text_whose_rows_walk_apart_is_refused() -> None:
     (function,) = (x for x in parse_text(text, "rows").walk() if isinstance(x, FuncOp))
     (fault,) = plan_faults(function, H200)
     assert fault[1] == "holds other than reductions along the same rows"
+
+
+@pytest.mark.parametrize("divisor", [0.0, 1e-40, 2.0, 1e38, np.inf, np.nan])
+def test_narrow_rows_are_divided_as_numbers_are(divisor: float) -> None:
+    def shares(x: Any, y: Any) -> Any:
+        return x / y.sum(-1, keepdims=True)
+
+    x, y = np.ones((4, 64)), np.zeros((4, 64))
+    x[1, 3], x[2], x[3, 5], y[:, 0] = 0, 1e-38, np.inf, divisor
+    arrays = [a.astype(ml_dtypes.bfloat16) for a in (x, y)]
+    specs = [mlc.TensorSpec(4, 64, dtype="bf16")] * 2
+    module = planned(shares, *specs, target="h200").at("tiles")
+    with np.errstate(all="ignore"):
+        (found,) = interpret(module, arrays)
+        expected = shares(*(a.astype(np.float32) for a in arrays)).astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
