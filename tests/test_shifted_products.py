@@ -163,14 +163,31 @@ def test_workers_share_one_convolution() -> None:
     assert not any("contract" in ops for ops in kernels)
 
 
-def test_gradients_of_sums_written_by_hand() -> None:
-    """Both gradients, as those of the convolution that the sum is."""
+@pytest.mark.parametrize(("f", "shapes"), ONE[1:4], ids=lambda x: getattr(x, "__name__", ""))
+def test_gradient_to_weights_is_one_convolution(f: Program, shapes: Shapes) -> None:
+    """Its products have places in the gradient that are a grid; strict sums stay as they are."""
+
+    def loss(x: Any, w: Any) -> Any:
+        y: Any = f(x, w)
+        return (y * y).sum()
+
+    arrays = _arrays(shapes, np.float64)
+    gradient = mlc.grad(loss, argnums=1)
+    assert _counts(gradient, arrays) == (2, 0)
+    found, strict = (mlc.compile(numerics=x)(gradient)(*arrays) for x in ("standard", "strict"))
+    np.testing.assert_array_equal(found, strict)
+
+
+def test_gradients_are_those_of_the_library() -> None:
+    """Both gradients of a sum written by hand are those of the convolution that it is."""
 
     def by_hand(x: Any, w: Any) -> Any:
-        return (nchw(x, w) ** 2).sum()
+        y: Any = nchw(x, w)
+        return (y * y).sum()
 
     def library(x: Any, w: Any) -> Any:
-        return (mlc.nn.conv(x, w) ** 2).sum()
+        y: Any = mlc.nn.conv(x, w)
+        return (y * y).sum()
 
     arrays = _arrays(ONE[0][1], np.float64)
     found, wanted = (mlc.grad(f, argnums=(0, 1))(*arrays) for f in (by_hand, library))
