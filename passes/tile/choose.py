@@ -20,6 +20,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Edge, Pack, Register, Split, Via, Word, Words
 from mlc.passes.tile.predict import (
+    STREAMS,
     Prediction,
     Problem,
     is_shifted,
@@ -188,6 +189,12 @@ def _skinny(problem: Problem, target: CpuTarget) -> Iterator[Words]:
             for depth in DEPTHS:
                 if depth < problem.k and m < problem.m:
                     yield (*dealt, Block("k", depth), *end)
+            if problem.k > STREAMS:
+                # sums in level 1, rows of half a page at least: workers take blocks of columns
+                item, least = _item(row), target.page_bytes // 2
+                size = max(target.l1d_bytes // 2 // problem.m, least) // item
+                columns = _rounded(size, n, problem.n)
+                yield (*_whole("n", columns, problem.n), Block("k", STREAMS), *end)
             if problem.threads > 1 and problem.k >= 2 * problem.threads:
                 yield (Split("k", problem.threads), *end)
 

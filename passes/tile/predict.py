@@ -28,6 +28,7 @@ LOADS_PER_CYCLE = 2
 TILE_LOAD_CYCLES = 8  # of a tile register: Intel optimization manual, chapter 20
 PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
 PAGES = 64  # that it holds
+STREAMS = 16  # rows that prefetchers follow at once: half of those that they may
 ROW_ADDRESSES = (
     11  # of the registers for integers, what a register tile's loop leaves for rows of a
 )
@@ -310,6 +311,7 @@ class _Walk:
         """
         Seconds of waiting for lines that no stream brings: those of factors of which a register
         tile, or a copy, reads less than half a page of a row, and the next row is on another page.
+        Of few rows of b each is a stream: the next tile goes on where this one has ended.
         """
         problem, target, seconds = self.problem, self.target, 0.0
         sizes = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
@@ -320,6 +322,9 @@ class _Walk:
             copied = self.part_copied(x, unit)
             if copied is not None:
                 part = copied[0]
+            elif x == "b" and unit == "n" and along["k"] <= STREAMS:
+                steps = [loop.step for loop in self.nest.loops if loop.axis == unit]
+                part = min([problem.n, *(step for step in steps if step > self.tile.n)])
             if part * self.source[x] < target.page_bytes // 2 <= row:
                 whole = prod(sizes[axis] for axis in problem.axes[x]) * self.source[x]
                 lines = self.into(x)[1] / target.cache_line_bytes

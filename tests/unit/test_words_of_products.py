@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tile.words import Block, Epilogue, Pack, Words, spell
+from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
-from tests.plans import TARGETS, planned, spec
+from tests.plans import HOSTED, TARGETS, planned, spec
 
 
 def product(a: Any, b: Any) -> Any:
@@ -101,3 +103,26 @@ def test_why_a_contraction_keeps_numbers(shapes: Any, options: dict[str, str], w
     assert why in str(refusal(kernel))
     assert kernel.schedule is not None
     assert not kernel.schedule.data.words
+
+
+@pytest.mark.parametrize("m", [4, 8, 16])
+@pytest.mark.parametrize("target", ["avx2", "avx512", "neon"])
+def test_a_large_factor_of_few_rows_is_read_once_where_it_lies(target: str, m: int) -> None:
+    words = words_of(product, spec(m, 4096), spec(4096, 4096), target=target, threads=2)
+    blocks = {word.axis: word for word in words if isinstance(word, Block)}
+    assert blocks["k"].step == STREAMS
+    assert blocks["n"].team
+    assert blocks["n"].step >= 512
+    assert not any(isinstance(word, Pack) for word in words)
+
+
+@pytest.mark.parametrize("target", HOSTED)
+def test_few_rows_give_equal_bits_for_any_team(target: str) -> None:
+    rng = np.random.default_rng(5)
+    a = rng.standard_normal((7, 515), np.float32)
+    b = rng.standard_normal((515, 3001), np.float32)
+    words = words_of(product, spec(*a.shape), spec(*b.shape), target=target, threads=2)
+    assert Block("k", STREAMS) in words
+    found = [mlc.compile(product, target=target, threads=n)(a, b) for n in (1, 2, 3)]
+    np.testing.assert_allclose(found[0], a @ b, rtol=1e-3, atol=1e-3)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
