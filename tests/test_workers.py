@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.plan import KernelOp
 from mlc.memory import memory_plan_of
-from tests.plans import planned, spec
+from tests.plans import RUNNABLE, planned, spec
 
 COUNTS = (1, 2, 3, 16)
 
@@ -171,3 +172,48 @@ def test_a_cancelled_call_leaves_an_endless_loop() -> None:
     with pytest.raises(KeyboardInterrupt):
         f(x)
     timer.join()
+
+
+def framed(u: Any) -> Any:
+    def step(_: Any, u: Any) -> Any:
+        v = u.copy()
+        v[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        return v
+
+    return mlc.fori_loop(0, 40, step, u)
+
+
+def grains(f: Callable[..., Any], *arguments: Any) -> list[int]:
+    """Of each kernel, the least that a worker has of it, in program order."""
+    plan = mlc.compile(threads=2, target=RUNNABLE)(f).lower(*arguments).levels.plan()
+    schedules = [op.schedule for op in plan.walk() if isinstance(op, KernelOp)]
+    return [schedule.data.grain for schedule in schedules if schedule is not None]
+
+
+def test_sweeps_that_repay_a_barrier_are_shared_in_loops() -> None:
+    x = random(256, 256)
+    compiled = mlc.compile(threads=2, target=RUNNABLE)(framed).lower(x).compile()
+    assert "mlc.team" in compiled.text("plan")
+    same_bits(framed, x)
+
+    def once(u: Any) -> Any:
+        return np.sqrt(u) + 1
+
+    def twice(u: Any) -> Any:
+        return mlc.fori_loop(0, 2, lambda _, u: once(u), u)
+
+    def often(u: Any) -> Any:
+        return mlc.fori_loop(0, 1000, lambda _, u: once(u), u)
+
+    (alone,), (few, *_), (many, *_) = (grains(f, x) for f in (once, twice, often))
+    assert alone > few > many
+    assert few == pytest.approx(alone / 2, rel=0.01)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (1, 700), (6, 5, 90)])
+def test_each_piece_of_a_concatenation_is_shared(shape: tuple[int, ...]) -> None:
+    def joined(x: Any) -> Any:
+        return mlc.fori_loop(0, 50, lambda _, x: np.concatenate([x[:1], x[1:] + x[:-1]], 0), x)
+
+    x = np.abs(random(300, *shape))
+    same_bits(joined, x / x.max())

@@ -246,28 +246,54 @@ def pointwise(s: KernelScope, axes: Axes) -> None:
 
 
 def lower_concat(s: KernelScope) -> None:
-    """A concatenation, piece by piece: each operand's elements are written where they belong."""
+    """
+    A concatenation, piece by piece: each operand's elements are written where they belong. Workers
+    have a share of each piece, so that the first one's are not the thin ones too.
+    """
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
-    for piece, start in op.pieces():
-        write_piece(s, piece, start)
+    pieces = list(op.pieces())
+
+    def all_pieces(thread: Index, threads: Index) -> None:
+        for piece, start in pieces:
+            _write_share(s, piece, start, s.outputs[0], thread, threads)
+
+    work = s.b.product([s.b.dim(dim) for dim in shape_of(op.results[0].type)])
+    s.parallel(work, all_pieces)
 
 
-def write_piece(
-    s: KernelScope, part: SSAValue, start: Sequence[Dim] = (), target: Buffer | None = None
+def write_piece(s: KernelScope, part: SSAValue, target: Buffer | None = None) -> None:
+    """Writes all elements of `part` to the target, or to the kernel's first result."""
+    buffer = s.outputs[0] if target is None else target
+    work = s.b.product([s.b.dim(dim) for dim in shape_of(part.type)])
+    s.parallel(work, lambda thread, threads: _write_share(s, part, (), buffer, thread, threads))
+
+
+def _write_share(
+    s: KernelScope,
+    part: SSAValue,
+    start: Sequence[Dim],
+    target: Buffer,
+    thread: Index,
+    threads: Index,
 ) -> None:
-    """Writes all elements of `part` from a point of the target on; without one, from its first."""
+    """
+    A thread's share of the elements of `part`, from a point of the target on, or from its first:
+    of the first axis that has more than one.
+    """
     b, lanes = s.b, s.schedule.lanes
     sizes = [b.dim(dim) for dim in shape_of(part.type)]
     starts = [b.dim(dim) for dim in start] or [0] * len(sizes)
     inner = len(sizes) - 1
 
-    def nest(k: int, fixed: list[Position], thread: Index, threads: Index) -> None:
+    shared = next((k for k, size in enumerate(sizes) if size != 1), inner)
+
+    def nest(k: int, fixed: list[Position]) -> None:
         low, high = 0, sizes[k]
-        if k == 0:
+        if k == shared:
             low, high = s.share(high, thread, threads, lanes if k == inner else 1)
         if k < inner:
-            b.loop(low, high, 1, lambda i: nest(k + 1, [*fixed, Position(i)], thread, threads))
+            b.loop(low, high, 1, lambda i: nest(k + 1, [*fixed, Position(i)]))
             return
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
@@ -275,9 +301,9 @@ def write_piece(
             e = s.lanes(lanes, mask)
             value = e.fetch(part, at)
             moved = (Position(b.add(p.base, x), p.step) for p, x in zip(at, starts, strict=True))
-            e.store(value, s.outputs[0] if target is None else target, tuple(moved))
+            e.store(value, target, tuple(moved))
             return []
 
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)
 
-    s.parallel(b.product(sizes), lambda thread, threads: nest(0, [], thread, threads))
+    nest(0, [])

@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.flat import MOST_VECTORS, flat_rows, flat_vectors, joins_rows, streams_rows
-from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of, whole_of
+from mlc.dialects.nest import Access, Nest, contiguous_votes, nest_of
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
@@ -27,12 +27,9 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.passes.gpu.schedule import choose_gpu_schedule
+from mlc.passes.plan.grain import least_share_s, weight_of
 from mlc.passes.plan.turns import with_turns
 from mlc.passes.tile.products import words_of_product
-
-GRAIN_SECONDS = 2.5e-5
-"""Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
-Measured: docs/measurements.md, Threads."""
 
 
 def element_s(weight: float, target: CpuTarget) -> float:
@@ -114,9 +111,8 @@ def choose_blocks(target: CpuTarget, element_bytes: int) -> tuple[int, int, int]
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
-    whole = whole_of(kernel)
-    weight = nest.weight if nest else max(whole.WEIGHT if whole else 1.0, 1.0)
-    grain = int(GRAIN_SECONDS / element_s(weight, target))
+    share_s = least_share_s(kernel, target)
+    grain = int(share_s / element_s(weight_of(kernel, nest), target))
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)
     if nest.order != "any":
@@ -142,11 +138,11 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return replace(schedule, flat=flat)
     panel = _panel(nest, lanes, target) if isinstance(nest.reduction, Product) else None
     repays = isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes)
-    words = words_of_product(kernel, target, GRAIN_SECONDS) if panel or repays else None
+    words = words_of_product(kernel, target, share_s) if panel or repays else None
     if words is not None:
         return Schedule(words=words)
     if isinstance(nest.reduction, Product) and (found := panel):
-        grain = int(GRAIN_SECONDS / multiply_add_s(nest.reduction.summand().bytes, target))
+        grain = int(share_s / multiply_add_s(nest.reduction.summand().bytes, target))
         return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
     if isinstance(nest.reduction, Product) and repays:
         item = nest.reduction.summand().bytes
@@ -157,7 +153,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
             lanes=lanes,
             vector_axis=axis,
             unroll=unroll,
-            grain=int(GRAIN_SECONDS / multiply_add_s(item, target)),
+            grain=int(share_s / multiply_add_s(item, target)),
             tile_m=rows,
             tile_n=tile_n,
             block_m=block_m,
