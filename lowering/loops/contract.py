@@ -48,6 +48,10 @@ def _epilogue_ops(op: Product) -> int:
     return len(found) - 1  # the kernel's own end
 
 
+Place = tuple[tuple[Position, ...], SSAValue | None]
+"""A vector's point, and which of its lanes are there."""
+
+
 class TiledContraction(ContractionNest):
     """The loops of one contraction by register tiles, with its rhs packed or read in place."""
 
@@ -62,6 +66,11 @@ class TiledContraction(ContractionNest):
         self.vectors = self.columns // self.lanes
         self.in_result = self.packed is not None and accumulates_in_result(s.kernel)
         self.waiting: SSAValue | None = None  # one tile of sums, where the epilogue is long
+
+    @property
+    def is_even(self) -> bool:
+        """Whether tiles end where columns do, as is known now."""
+        return isinstance(self.size.n, int) and self.size.n % self.columns == 0
 
     # the nest -------------------------------------------------------------------------------
 
@@ -153,7 +162,7 @@ class TiledContraction(ContractionNest):
         b = self.b
         first = b.add(j, b.mul(panel, self.columns))
         start = b.mul(b.mul(panel, self.columns), inner)
-        whole = b.compare("le", b.add(first, self.columns), self.size.n)
+        whole = self.is_even or b.compare("le", b.add(first, self.columns), self.size.n)
 
         def step(masked: bool, part: Part | None, k: Index) -> None:
             for v in range(self.vectors):
@@ -332,26 +341,20 @@ class TiledContraction(ContractionNest):
         depth: tuple[Index, Index],
         sums: Sequence[SSAValue],
     ) -> None:
-        """Writes one row of a tile."""
-        for v, total in enumerate(sums):
-            self.write_vector(at, self.b.add(first, v * self.lanes), depth, total)
+        """Writes one row of a tile, or part of one: its results, or sums that wait."""
+        columns = [self.b.add(first, v * self.lanes) for v in range(len(sums))]
+        places = [self.place(at, column) for column in columns]
+        if not self.in_result:
+            for (point, mask), total in zip(places, sums, strict=True):
+                self.finish(point, mask, total)
+            return
+        for (point, mask), total in zip(places, self.added(places, sums, depth), strict=True):
+            self.leave(point, mask, total, depth)
 
-    def write_vector(
-        self, at: dict[str, Position], column: Index, depth: tuple[Index, Index], total: SSAValue
-    ) -> None:
-        """Writes a vector of a tile: its results, or sums that wait for the next block."""
-        point, mask = self.place(at, column)
-        if self.in_result:
-            self.accumulate(point, mask, total, depth)
-        else:
-            self.finish(point, mask, total)
-
-    def place(
-        self, at: dict[str, Position], column: Index
-    ) -> tuple[tuple[Position, ...], SSAValue | None]:
+    def place(self, at: dict[str, Position], column: Index) -> Place:
         """Where a vector of a tile lies in the result, and which lanes of it are there."""
         mask = None  # where tiles come out even, as masked stores are slow without AVX-512
-        if not isinstance(self.size.n, int) or self.size.n % self.columns:
+        if not self.is_even:
             mask = self.b.mask(self.b.sub(self.size.n, column), self.lanes)
         where = {**at, **self.split(self.n, Position(column, 1))}
         return tuple(where[c] for c in self.result_word), mask
@@ -390,39 +393,48 @@ class TiledContraction(ContractionNest):
             def one(v: Index) -> None:
                 place = b.mul(b.add(b.mul(r, self.vectors), v), self.lanes)
                 total = b.load_vector(buffer, [place], kind, None, None)
-                self.write_vector(at, b.add(first_column, b.mul(v, self.lanes)), depth, total)
+                self.write_row(at, b.add(first_column, b.mul(v, self.lanes)), depth, [total])
 
             b.loop(0, self.vectors, 1, one, (), {"mlc.no_unroll": UnitAttr()})
 
         rows = b.min(b.sub(self.size.m, first_row), self.rows)
         b.loop(0, rows, 1, row, (), {"mlc.no_unroll": UnitAttr()})
 
-    def accumulate(
+    def added(
+        self, places: Sequence[Place], sums: Sequence[SSAValue], depth: tuple[Index, Index]
+    ) -> Sequence[SSAValue]:
+        """The sums with what earlier blocks left."""
+        b, out = self.b, self.s.outputs[0]
+        add = arith.AddfOp if self.dtype.is_inexact else arith.AddiOp
+
+        def both() -> list[SSAValue]:
+            found: list[SSAValue] = []
+            for (point, mask), total in zip(places, sums, strict=True):
+                e = self.s.lanes(self.lanes, mask)
+                found.append(e.apply(add, e.load(out, point), total))
+            return found
+
+        first = b.numerics == "strict" or b.compare("eq", depth[0], 0)
+        if isinstance(first, bool):
+            return sums if first else both()
+        return b.pick_all(first, lambda: list(sums), both)
+
+    def leave(
         self,
         point: tuple[Position, ...],
         mask: SSAValue | None,
-        block: SSAValue,
+        total: SSAValue,
         depth: tuple[Index, Index],
     ) -> None:
-        """Adds what earlier blocks left; the last block applies the epilogue."""
+        """Stores sums for the next block; the last one applies the epilogue, where there is one."""
         b, (p, inner) = self.b, depth
         e = self.s.lanes(self.lanes, mask)
-        add = arith.AddfOp if self.dtype.is_inexact else arith.AddiOp
-        out = self.s.outputs[0]
-
-        def alone() -> SSAValue:
-            return block
-
-        def with_earlier() -> SSAValue:
-            return e.apply(add, e.load(out, point), block)
-
-        first = b.numerics == "strict" or b.compare("eq", p, 0)
-        if isinstance(first, bool):
-            total = alone() if first else with_earlier()
-        else:
-            total = b.pick(first, alone, with_earlier)
+        store = partial(e.store, total, self.s.outputs[0], point)
+        if list(self.s.kernel.yielded.values) == [self.op.results[0]]:
+            store()
+            return
         ends = b.compare("ge", b.add(p, inner), self.size.k)
-        b.when(ends, partial(self.finish, point, mask, total), partial(e.store, total, out, point))
+        b.when(ends, partial(self.finish, point, mask, total), store)
 
     def finish(self, point: tuple[Position, ...], mask: SSAValue | None, total: SSAValue) -> None:
         """The epilogue and the store of one vector of results."""

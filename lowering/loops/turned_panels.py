@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.lanes import vector_type
@@ -50,12 +51,12 @@ def pack_turned(
     kind = vector_type(memory_type(source.dtype), side)
     whole = b.mul(b.div(depth[1], side), side)
 
-    def square(c: int, k: Index) -> None:
+    def square(c: Index, k: Index) -> None:
         rows: list[SSAValue] = []
         for i in range(side):
             at = {
                 **batch,
-                nest.n: Position(b.add(column, c + i)),
+                nest.n: Position(b.add(b.add(column, c), i)),
                 nest.roles.k: Position(b.add(depth[0], k), 1),
             }
             bases, _ = source.indices(b, [at[letter] for letter in nest.words[nest.rhs]])
@@ -64,6 +65,8 @@ def pack_turned(
             row = b.mul(b.add(k, i), columns)
             b.store_vector(value, panel, [b.add(start, b.add(row, c))], None)
 
-    for c in range(0, columns, side):
+    def squares(c: Index) -> None:
         b.loop(0, whole, side, partial(square, c))
+
+    b.loop(0, columns, side, squares, (), {"mlc.no_unroll": UnitAttr()})
     return whole

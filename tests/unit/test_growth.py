@@ -23,6 +23,7 @@ from mlc.passes.plan.search import Search, parts_of
 from mlc.passes.tensor.derivative.emit import trips_of
 from mlc.pipeline import Options, run_pipeline
 from mlc.text import parse_text
+from tests.plans import planned, spec
 from tests.unit.test_plan_search import layers, starts_of, table_of
 
 AVX2 = Options(target=named_target("avx2"))
@@ -384,3 +385,14 @@ def test_unrolled_cells_take_linear_work() -> None:
         for count in (12, 48)
     )
     assert math.log(many / few, 4) < 1.3
+
+
+def test_loops_of_a_product_hold_each_step_once() -> None:
+    def product(x: Any, w: Any) -> Any:
+        return x @ w.T
+
+    text = planned(product, spec("B", 512), spec(512, 512), target="avx512").text("loops")
+    assert 64 <= text.count("vector.shuffle") < 2 * 64  # a square of 16 rows is turned, in a loop
+    assert "vector.create_mask" not in text  # whole panels, and nothing behind them
+    tile = 6 * 4
+    assert text.count("vector.store") == 16 + 4 + tile  # squares, what is left of them, results
