@@ -8,6 +8,7 @@ from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
 from mlc.passes.gpu.block import SLACK_BYTES
 from mlc.passes.tile.stream_form import VALUE, StreamForm
+from mlc.passes.tile.streams import QUERIES, WIDE
 
 GROUPS = 2
 COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for so many
@@ -32,7 +33,12 @@ def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
     columns = COLUMNS if max(depth, wide) <= COLUMNS else COLUMNS // 2
     rows = GROUPS * GROUP_ROWS
     results = GROUPS * 2 * GROUP_ROWS * 64 * 2
-    room = target.shared_bytes_per_block - SLACK_BYTES - results - 2 * rows * depth
+    room = (
+        target.shared_bytes_per_block
+        - SLACK_BYTES
+        - results
+        - 2 * rows * depth * (QUERIES if max(depth, wide) <= WIDE else 1)
+    )
     stages = min(room // (2 * columns * (depth + wide)), 2)
     if stages < 2:
         return ()

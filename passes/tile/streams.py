@@ -10,7 +10,7 @@ roles producer(1) { work { put, copy q; for n { put, copy k; put, copy v } } }
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from xdsl.dialects.builtin import (
@@ -53,6 +53,9 @@ from mlc.passes.tile.stream_elements import Place, State, StreamElements, Stream
 from mlc.passes.tile.stream_form import VALUE, Factor, StreamForm, stream_form
 from mlc.passes.tile.sums import zeros
 
+QUERIES, WIDE = 2, 128
+"""Blocks of rows that a block of threads holds, where their depth is at most so much."""
+
 WordT = TypeVar("WordT", bound=Word)
 
 
@@ -92,7 +95,8 @@ class _Streams:
         m, n, k, v = self.tile.m, self.tile.n, form.size(form.depth), form.size(VALUE)
         if self.tile.k != k:
             raise MlcError(f"tiles: {self.tile}: expected the whole depth {k}")
-        shapes = ((1, m, k), (self.stages.depth, n, k), (self.stages.depth, n, v))
+        queries = QUERIES if max(k, v) <= WIDE else 1
+        shapes = ((queries, m, k), (self.stages.depth, n, k), (self.stages.depth, n, v))
         self.channels: list[SSAValue] = []
         for depth, rows, columns in shapes:
             kind = view_type(self.dtype.ir, (Dim.const(rows), Dim.const(columns)), "sw128")
@@ -198,19 +202,26 @@ class _Streams:
 
     def _produce(self, body: Block, place: Place) -> None:
         query, key, value = self.form.factors
-        self._fill(body, 0, query, place, None)
-        self._fill(body, 1, key, place, None)
-        self._fill(body, 2, value, place, None)
         step = Block(arg_types=[INDEX])
-        for number, factor in ((1, key), (2, value)):
-            self._fill(step, number, factor, place, step.args[0])
+        self._fill(body, 0, query, place)
+        self._fill(body, 1, key, place, lambda named: self._column(place, named, None))
+        back = step.args[0]
+        self._fill(step, 1, key, place, lambda named: self._column(place, named, back))
+        before = self.tile.n
+        self._fill(step, 2, value, place, lambda named: self._column(place, named, back) + before)
         step.add_op(YieldOp.of())
         self._trips(body, place, [], step)
+        self._fill(body, 2, value, place)
 
     def _fill(
-        self, block: Block, number: int, factor: Factor, place: Place, back: SSAValue | None
+        self,
+        block: Block,
+        number: int,
+        factor: Factor,
+        place: Place,
+        column: Callable[[Positions], Dim] = lambda _: Dim.const(0),
     ) -> None:
-        """One place of a ring."""
+        """One place of a ring, with rows or columns of scores from one on."""
         form, channel = self.form, self.channels[number]
         assert isinstance(channel.type, ChannelType)
         slot = added(block, PutOp.create(operands=[channel], result_types=[*channel.type.slots]))
@@ -218,7 +229,7 @@ class _Streams:
         rows = form.row if number == 0 else form.column
         begin = {
             form.row: lambda: place.first_row(named, form.row) + letter("m"),
-            form.column: lambda: self._column(place, named, back) + letter("m"),
+            form.column: lambda: column(named) + letter("m"),
             factor.word[-1]: lambda: letter("d"),
         }
         at = [begin[c]() if c in begin else place.outer(named, c) for c in factor.word]
@@ -247,11 +258,11 @@ class _Streams:
         step = Block(arg_types=[INDEX, *(x.type for x in state.values)])
         self._trip(step, elements, query, place)
         loop = self._trips(body, place, state.values, step)
+        body.add_op(release(self.channels[0]))
         state = State.of(loop.outs)
         products = self._products(body, state, self._get(body, 2))
         total = added(body, wait(products, 0, self.sums))
         body.add_op(release(self.channels[2]))
-        body.add_op(release(self.channels[0]))
         result = elements.finish(body, total, state)
         self._store(body, result, place)
 
