@@ -144,9 +144,8 @@ def stream_form(stream: StreamOp) -> StreamForm:
 def _scaling(form: StreamForm) -> MulOp | None:
     """What multiplies scores by a number above 0, if nothing but selections follows it."""
     value, selections = form.exponents, _selections(form)
-    while value.owner in selections:
-        value = value.owner.operands[1]
-    op = value.owner
+    while isinstance(op := value.owner, SelectOp) and op in selections:
+        value = op.operands[1]
     if not isinstance(op, MulOp) or form.shifted.runner is not form.shifted.top:
         return None
     number = [splat(x) for x in op.operands if x is not form.scores.result]
