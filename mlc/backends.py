@@ -115,6 +115,7 @@ ALGEBRA = (
     Step("mlc-fold-affine", "what follows a contraction reads it directly by now"),
     Step("mlc-canonicalize", "folded views leave broadcasts and reshapes that compose"),
     Step("mlc-cse", "equal values look equal only in canonical form"),
+    Step("mlc-exchange-sums", "a sum that is at hand is one value, however it was written"),
     Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
     Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
 )

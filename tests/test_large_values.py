@@ -189,7 +189,7 @@ def said(levels: Levels) -> list[str]:
 
 
 def test_a_remark_names_what_is_not_stored_and_both_times() -> None:
-    f, arguments, numbers = KINDS["attention"]
+    f, arguments, numbers = KINDS["written attention"]
     (text,) = said(planned(mlc.grad(f, argnums=numbers), *arguments, target="avx2", threads=1))
     assert "not stored: f32[8192, 8192]" in text
     assert "by the search's estimate" in text

@@ -14,7 +14,11 @@ from tests.fuzz.bases import Base
 TARGETS = ("avx2", "avx512", "amx", "neon", "sm_80", "cuda:sm_90a")
 TO_PLAN = "form-kernels,schedule,plan-buffers"
 PASSES = (
-    *("canonicalize,cse,dce", "fold-views,fold-affine,dce", "reorder-contractions,merge-siblings"),
+    *(
+        "canonicalize,cse,dce",
+        "fold-views,fold-affine,dce",
+        "reorder-contractions,exchange-sums,merge-siblings",
+    ),
     *("hoist-invariants,sum-after-loops,multiply-before-loops,dce", "turn-factors,drop-barriers"),
     *("inline-rules", "expand-partition", "differentiate{mode=reverse}", "batch"),
     "roll-loops{least-trips=2 least-ops=4},dce",

@@ -1,0 +1,138 @@
+"""
+Two sums change places where the inner one is at hand already.
+
+The gradient of a softmax that weights values sums the products of weights and their cotangents over
+all columns; that is the product of the result and its cotangent, which has no columns.
+SOURCE: Dao et al., FlashAttention, arXiv 2205.14135, 2022, appendix B.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.tensor.elementwise import MulOp, NegOp
+from mlc.dialects.tensor.letters import ALPHABET, split_one
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.passes.tensor.rules import Rewrite, Rules
+
+RULES = Rules()
+MOST_FACTORS = 8
+
+
+@dataclass(frozen=True)
+class ExchangeSumsPass(ModulePass):
+    """
+    g = contract "ic,jc->ij" d, v; reduce "sum" "ij->i" (p * g)
+    ->  contract "ic,ic->i" d, o,  where o = contract "ij,jc->ic" p, v is there already
+
+    with numbers per row, and signs, that the summand is multiplied by. Sums are in another order:
+    not with strict numerics.
+    """
+
+    name = "mlc-exchange-sums"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        RULES.sweep(op)
+
+
+@dataclass
+class _Summand:
+    """A product: its factors, of which those in `rows` do not have the summed axis."""
+
+    wide: list[SSAValue] = field(default_factory=list[SSAValue])
+    rows: list[tuple[BroadcastOp, str]] = field(default_factory=list[tuple[BroadcastOp, str]])
+    """And the letters of what each repeats."""
+    is_negative: bool = False
+
+
+@RULES.on(ReduceOp, numerics="standard")
+def sum_of_product_at_hand(op: ReduceOp, b: Rewrite) -> SSAValue | None:
+    """
+    sum_j P_ij (sum_c D_ic V_jc)  ->  sum_c D_ic (sum_j P_ij V_jc), computed before
+    """
+    (word,), result, reduced = op.words()
+    kept = "".join(c for c in word if c not in reduced)
+    if op.monoid.data != "sum" or op.dtype.kind != "float" or len(reduced) != 1 or kept != result:
+        return None
+    found = _summand(op.x, word, reduced)
+    if found is None or len(found.wide) != 2:
+        return None
+    for product, weights in (found.wide, found.wide[::-1]):
+        for factor, other, letters in _exchanged(op, product, weights, word, reduced):
+            total = b(ContractOp, factor, other, letters=f"{letters}->{result}")
+            for row, source in found.rows:
+                value = row.x
+                if source != result:
+                    way = f"{source}->{result}"
+                    value = b(BroadcastOp, value, letters=way, declared=tensor_of(op.result))
+                total = b(MulOp, total, value)
+            return b(NegOp, total) if found.is_negative else total
+    return None
+
+
+def _summand(value: SSAValue, word: str, reduced: str) -> _Summand | None:
+    """The factors of a product of few."""
+    found, pending = _Summand(), [value]
+    while pending:
+        x = pending.pop()
+        owner = x.owner
+        if isinstance(owner, MulOp):
+            pending += owner.operands
+        elif isinstance(owner, NegOp):
+            found.is_negative = not found.is_negative
+            pending.append(owner.x)
+        elif isinstance(owner, BroadcastOp) and reduced not in (source := _source(owner, word)):
+            found.rows.append((owner, source))
+        else:
+            found.wide.append(x)
+        if len(found.wide) + len(found.rows) + len(pending) > MOST_FACTORS:
+            return None
+    return found
+
+
+def _source(view: BroadcastOp, word: str) -> str:
+    """The letters of what is repeated, when the result has the letters `word`."""
+    source, result = split_one(view.letters.data)
+    names = dict(zip(result, word, strict=True))
+    return "".join(names[c] for c in source)
+
+
+def _exchanged(
+    op: ReduceOp, product: SSAValue, weights: SSAValue, word: str, reduced: str
+) -> Iterator[tuple[SSAValue, SSAValue, str]]:
+    """D, what the weights' sums are, and the letters of both, in those of the reduction."""
+    inner = product.owner
+    if not isinstance(inner, ContractOp) or inner.summand() is not op.dtype:
+        return
+    words, result, summed = inner.words()
+    names = dict(zip(result, word, strict=True))
+    spare = iter(c for c in ALPHABET if c not in word)
+    names |= {c: next(spare) for c in summed}
+    mine = ["".join(names[c] for c in one) for one in words]
+    for d, v in ((0, 1), (1, 0)):
+        if reduced in mine[d] or reduced not in mine[v]:
+            continue
+        for use in weights.uses:
+            outer = use.operation
+            if not isinstance(outer, ContractOp) or outer.parent is not op.parent:
+                continue
+            at = use.index
+            if outer.operands[1 - at] is not inner.operands[v] or outer.dtype is not op.dtype:
+                continue
+            theirs, their_result, _ = outer.words()
+            known = dict(zip(theirs[at], word, strict=True))
+            if any(known.get(c, n) != n for c, n in zip(theirs[1 - at], mine[v], strict=True)):
+                continue
+            known |= dict(zip(theirs[1 - at], mine[v], strict=True))
+            letters = "".join(known[c] for c in their_result)
+            same = len(set(known.values())) == len(known) and set(letters) == set(mine[d])
+            if same and reduced not in letters and outer.is_before_in_block(op):
+                yield inner.operands[d], outer.result, f"{mine[d]},{letters}"
