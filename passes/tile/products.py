@@ -18,6 +18,7 @@ from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tensor.reduce import ContractOp
@@ -52,7 +53,7 @@ from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable
 MOST_AFTER = 8
 """Ops from which what follows a product is a loop of its own; its code stands there once."""
 MANY = 1 << 14
-"""What stands for a size that is known only when the program runs: so much that blocks pay."""
+"""Rows, where how many there are is known only when the program runs: so many that blocks pay."""
 NO_LOOPS = ("mmla_bf16", "mmla_s8")
 """Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
@@ -83,10 +84,13 @@ def refusal(kernel: KernelOp) -> str | None:
         return "it is no contraction"
     if is_phase(kernel):
         return "it is a phase of a tile loop"
-    if is_strict(kernel):
-        return "numerics are strict: sums have one order"
-    if not all(size.constant for size in op.sizes().values()):
-        return "a size is known only when the program runs, or nothing is there"
+    sizes, roles = op.sizes(), contraction_roles(op)
+    if any(size.constant == 0 for size in sizes.values()):
+        return "nothing is there"
+    if roles is None or any(sizes[c].constant is None for c in roles.n + roles.k):
+        return "how much is summed, or how many columns there are, is known when the program runs"
+    if is_strict(kernel) and op.dtype.kind == "complex":
+        return "numerics are strict: no instruction multiplies complex numbers and rounds"
     try:
         _canonical(kernel)
     except MlcError as error:
@@ -150,12 +154,9 @@ class WordsOf:
         )  # fmt: skip
 
     @cached_property
-    def unknown(self) -> frozenset[str]:
-        """The axes whose sizes are known only when the program runs."""
-        dot = self.dot
-        sizes = dict(zip(axes_of(dot), frag_of(dot.result).dims.data, strict=True))
-        sizes |= {axis: product(dims.data) for axis, dims in dot.summed.items()}
-        return frozenset(axis for axis, size in sizes.items() if size.constant is None)
+    def is_tall(self) -> bool:
+        """Whether the number of rows is known only when the program runs."""
+        return frag_of(self.dot.result).dims.data[axes_of(self.dot).index("m")].constant is None
 
     @cached_property
     def inner(self) -> int:
@@ -194,25 +195,18 @@ class WordsOf:
         for x, factor in zip("ab", self.factors, strict=True):
             if x not in packed and not isinstance(factor, BlockArgument):
                 return f"{x} is computed where it is read; expected pack({x}, …)"
-        if packed and (said := self._unbounded(words)) is not None:
-            return said
+        if "a" in packed and not self._bounds_rows(words):
+            return "pack(a, …): how many rows it copies is known only when the program runs"
         if is_strict(self.kernel) and row_of(self.problem, words, self.target).group > 1:
             return "numerics are strict: an instruction adds several products at once"
         if _copied(self.applied(words), self.problem, self.inner) > self.target.l2_bytes:
             return f"level 2 has {self.target.l2_bytes} bytes for what a worker copies"
         return None
 
-    def _unbounded(self, words: Words) -> str | None:
-        """A copy whose size is known only when the program runs."""
-        cut: set[str] = set()
-        for word in self.applied(words):
-            if isinstance(word, Block):
-                cut.add(word.axis)
-            elif isinstance(word, Pack):
-                needed = self.unknown & ({*self.dot.summed} | {"mn"["ab".index(word.operand)]})
-                if not needed <= cut:
-                    return f"{word}: the size of {', '.join(sorted(needed - cut))} is not known"
-        return None
+    def _bounds_rows(self, words: Words) -> bool:
+        """Whether copies of rows have a size that is known."""
+        blocks = (word for word in self.applied(words) if isinstance(word, Block))
+        return not self.is_tall or any(word.axis == "m" for word in blocks)
 
     def applied(self, words: Words) -> Words:
         """A schedule as the program has it: for any team, and with all that it needs."""
@@ -222,10 +216,8 @@ class WordsOf:
         if _cuts_depth(words) and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
             found.insert(first, Sums("scratch"))
-        edges = {word.axis for word in words if isinstance(word, Edge)}
-        for axis, how in (("m", "clamp"), ("n", "mask")):
-            if axis in self.unknown - edges:
-                found.append(Edge(axis, "pack" if row.in_tiles else how))
+        if self.is_tall and not any(isinstance(x, Edge) and x.axis == "m" for x in found):
+            found.append(Edge("m", "pack" if row.in_tiles else "clamp"))
         if is_strict(self.kernel):
             found = [Via("mul_add") if word == Via("fma") else word for word in found]
         if self.after > MOST_AFTER:

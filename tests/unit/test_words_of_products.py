@@ -11,7 +11,7 @@ import pytest
 import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.dialects.tile.words import Block, Epilogue, Pack, Words, spell
+from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Via, Words, spell
 from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
 from tests.plans import HOSTED, TARGETS, planned, spec
@@ -91,11 +91,35 @@ def test_workers_share_columns_of_few_rows() -> None:
     assert spell(words).startswith("[block(n, 64, team), block(k, 128), pack(b, panels 64), ")
 
 
+@pytest.mark.parametrize("numerics", ["standard", "strict"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_by_name_and_strict_sums_have_words(target: str, numerics: str) -> None:
+    """The last tile of rows reads the last row again; strict products are rounded."""
+    words = words_of(product, spec("M", 300), spec(300, 200), target=target, numerics=numerics)
+    assert Edge("m", "clamp") in words
+    assert Via("mul_add" if numerics == "strict" else "fma") in words
+
+
+@pytest.mark.parametrize("numerics", ["standard", "strict"])
+def test_products_of_any_number_of_rows(numerics: Any) -> None:
+    """With the bits of the reference where numerics are strict."""
+    random = np.random.default_rng(3)
+    b = random.standard_normal((70, 40)).astype(np.float32)
+    compiled: Any = mlc.compile(numerics=numerics, threads=2)(product)
+    run = compiled.lower(spec("M", 70), spec(70, 40)).compile()
+    for rows in (0, 1, 13, 130):
+        a = random.standard_normal((rows, 70)).astype(np.float32)
+        if numerics == "strict":
+            np.testing.assert_array_equal(run(a, b), compiled.reference(a, b))
+        np.testing.assert_allclose(run(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("shapes", "options", "why"),
     [
-        ([("M", 64), (64, 64)], {}, "when the program runs"),
-        ([(64, 64), (64, 64)], {"numerics": "strict"}, "one order"),
+        ([("M", "K"), ("K", 64)], {}, "known when the program runs"),
+        ([(64, 64), (64, "N")], {}, "known when the program runs"),
+        ([(64, 0), (0, 64)], {}, "nothing is there"),
     ],
 )
 def test_why_a_contraction_keeps_numbers(shapes: Any, options: dict[str, str], why: str) -> None:
