@@ -89,21 +89,15 @@ class StreamMemory(Memory):
 class _Region(ElementRegion):
     """Elements of a stream: sums are known, or the stream has another form."""
 
-    scale = 1.0
-
     def op(self, kind: type[TensorOp], *operands: SSAValue) -> SSAValue:
         """An op on elements."""
         return self._added(kind.make(*operands))
 
     def power(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """exp(x - y) of what is not scaled yet, estimated: weights are rounded to 16 bits."""
-        base = self.constant(self.scale / log(2), F32)
+        """exp(x - y), estimated: weights are rounded to 16 bits."""
+        base = self.constant(1 / log(2), F32)
         left, right = (self.op(MulOp, z, base) for z in (x, y))
         return self.op(Exp2EstimateOp, self.op(SubOp, left, right))
-
-    def scaled(self, x: SSAValue) -> SSAValue:
-        """The largest as the stream has it."""
-        return x if self.scale == 1.0 else self.op(MulOp, x, self.constant(self.scale, F32))
 
     def _fetched(self, tensor: SSAValue, at: Point) -> SSAValue:
         if isinstance(tensor.owner, Reduction):
@@ -150,7 +144,6 @@ class StreamElements:
         region = _Region(
             self.memory, self.axes, along, [scalar(frag_of(x).element) for x in inputs]
         )
-        region.scale = form.scale
         for c in form.word:
             if c not in along:
                 region.places[c] = self.place.outer(region.positions, c)
@@ -232,8 +225,7 @@ class StreamElements:
         at = self._at(form.word)
 
         def compute(region: _Region, x: Sequence[SSAValue]) -> list[SSAValue]:
-            unscaled = form.scores if form.scaling is None else form.scaling
-            region.bound[unscaled.results[0]] = x[0]
+            region.bound[form.scores.result] = x[0]
             for op in form.unmasked if not masked else ():
                 region.bound[op.results[0]] = region.fetch(op.operands[1], at)
             value = region.fetch(form.exponents, at)
@@ -312,7 +304,7 @@ class StreamElements:
             sums = [region.op(MulOp, y, known) for y in x[1:]]
             for op, value in zip(form.sums, sums, strict=True):
                 region.bound[op.results[0]] = value
-            region.bound[form.shifted.top.results[0]] = region.scaled(x[0])
+            region.bound[form.shifted.top.results[0]] = x[0]
             scale = known
             for op in form.shifted.pending:
                 value = region.fetch(form.walks.factor_of(op).results[0], at)
@@ -327,7 +319,7 @@ class StreamElements:
         def results(region: _Region, x: Sequence[SSAValue]) -> list[SSAValue]:
             value, scale, top, *sums = x
             region.bound[form.values.result] = region.op(MulOp, value, scale)
-            region.bound[form.shifted.top.results[0]] = region.scaled(top)
+            region.bound[form.shifted.top.results[0]] = top
             for op, found in zip(form.sums, sums, strict=True):
                 region.bound[op.results[0]] = found
             return [region.fetch(form.stream.value, self._at(form.result))]

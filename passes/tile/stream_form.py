@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -16,7 +15,7 @@ from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, SubOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, SubOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
@@ -72,7 +71,6 @@ class StreamForm:
     depth: str
     sizes: Mapping[str, Dim]
     unmasked: tuple[SelectOp, ...]
-    scaling: MulOp | None  # by a number above 0, of scores alone
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -85,15 +83,6 @@ class StreamForm:
         if found is None:
             raise MlcError(f"stream: letter {c} has the size {self.sizes[c]}; expected a number")
         return found
-
-    @property
-    def scale(self) -> float:
-        """What exponents are multiplied by, after the largest is subtracted."""
-        if self.scaling is None:
-            return 1.0
-        (number,) = (splat(x) for x in self.scaling.operands if x is not self.scores.result)
-        assert number is not None
-        return float(number)
 
     @property
     def diagonal(self) -> bool:
@@ -134,22 +123,11 @@ def stream_form(stream: StreamOp) -> StreamForm:
     )
     found = StreamForm(
         stream, scores, values, shifted.difference.operands[0], _rounded(weights), walks, shifted,
-        sums, factors, word, result, row, column, depth, sizes, (), None,
+        sums, factors, word, result, row, column, depth, sizes, (),
     )  # fmt: skip
     same = sizes[row] == sizes[column]
     unmasked = tuple(op for op in _selections(found) if same and _is_causal(found, op))
-    return replace(found, unmasked=unmasked, scaling=_scaling(found))
-
-
-def _scaling(form: StreamForm) -> MulOp | None:
-    """What multiplies scores by a number above 0, if nothing but selections follows it."""
-    value, selections = form.exponents, _selections(form)
-    while isinstance(op := value.owner, SelectOp) and op in selections:
-        value = op.operands[1]
-    if not isinstance(op, MulOp) or form.shifted.runner is not form.shifted.top:
-        return None
-    number = [splat(x) for x in op.operands if x is not form.scores.result]
-    return op if len(number) == 1 and number[0] is not None and 0 < number[0] < inf else None
+    return replace(found, unmasked=unmasked)
 
 
 def _values(stream: StreamOp, values: ContractOp, scores: ContractOp) -> tuple[SSAValue, str, str]:
