@@ -15,7 +15,7 @@ COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for 
 WIDEST = 256  # columns of a factor. SOURCE: PTX ISA, wgmma
 LEAST = (16, 64)  # rows and columns of scores from which a tile is worth it
 RASTER_BYTES = 32 << 20
-"""Of factors that blocks walk together, so that they stay in level 2. Measured: docs/tiles.md."""
+"""Of factors that blocks walk together, so that they stay in level 2; estimated."""
 
 
 def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
