@@ -83,16 +83,15 @@ def _merge_in(block: Block, target: GpuTarget) -> None:
         if space is None:
             continue
         members = [seed]
-        merged: KernelOp | None = None
         grown = True
         while grown:
             grown = False
             for op in _candidates(block, members, space):
                 group = _Group(block, [*members, op])
-                if group.is_convex() and (kernel := group.built(target)) is not None:
-                    members, merged, grown = group.members, kernel, True
-        if merged is not None:
-            _Group(block, members).replace_by(merged)
+                if group.is_convex() and group.has_program(target):
+                    members, grown = group.members, True
+        if len(members) > 1:
+            _Group(block, members).merge()
 
 
 def _set_checks_apart(block: Block, kernel: KernelOp) -> None:
@@ -214,24 +213,24 @@ class _Group:
                 return True
         return False
 
-    def built(self, target: GpuTarget) -> KernelOp | None:
-        """The kernel of all members, if it has a tile program; it stands nowhere yet."""
+    def has_program(self, target: GpuTarget) -> bool:
+        """Whether the kernel of all members has a tile program; it is made, and goes."""
         results = self.leaving()
         if not results or len(results) > RESULTS:
-            return None
+            return False
         kernel = self._kernel(results)
-        if len(list(kernel.block.ops)) > OPS:
-            return None
         self.block.insert_op_before(kernel, self.last)
         try:
-            if any(layouts_of(kernel)) or not choose_rows(kernel, target):
-                return None
+            large = len(list(kernel.block.ops)) > OPS
+            if large or any(layouts_of(kernel)) or not choose_rows(kernel, target):
+                return False
             canonical_rows(kernel, "rows", layouts_of(kernel))
         except MlcError:
-            return None
+            return False
         finally:
             kernel.detach()
-        return kernel
+            kernel.erase()
+        return True
 
     def _kernel(self, results: Sequence[SSAValue]) -> KernelOp:
         inputs: dict[SSAValue, None] = {}
@@ -271,9 +270,10 @@ class _Group:
         kernel.properties["cost"] = kernel_cost(kernel)
         return kernel
 
-    def replace_by(self, kernel: KernelOp) -> None:
-        """The kernel stands where the last member did; what needs members' results, behind it."""
+    def merge(self) -> None:
+        """One kernel stands where the last member did; what needs members' results, behind it."""
         late, leaving = self.late(), self.leaving()
+        kernel = self._kernel(leaving)
         self.block.insert_op_before(kernel, self.last)
         after: Operation = self.last
         for op in late:

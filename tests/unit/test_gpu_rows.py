@@ -146,3 +146,10 @@ def test_narrow_rows_are_divided_as_numbers_are(divisor: float) -> None:
         (found,) = interpret(module, arrays)
         expected = shares(*(a.astype(np.float32) for a in arrays)).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
+
+
+def test_what_was_tried_reads_nothing() -> None:
+    module = levels(PROGRAMS[0]).plan()
+    kernels = {op for op in module.walk() if isinstance(op, KernelOp)}
+    arguments = [a for op in module.walk() if isinstance(op, FuncOp) for a in op.body.block.args]
+    assert {use.operation for x in arguments for use in x.uses} <= kernels
