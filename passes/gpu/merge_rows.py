@@ -31,7 +31,6 @@ from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.knobs import Fusion
 from mlc.passes.cost import kernel_cost
 from mlc.passes.gpu.rows import choose_rows
 from mlc.passes.plan.splitting import split_epilogue
@@ -49,7 +48,7 @@ class MergeRowsPass(ModulePass):
 
     name = "mlc-merge-rows"
 
-    fusion: Fusion = "exact"
+    fusion: str = "exact"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = gpu_of(op, self.name)

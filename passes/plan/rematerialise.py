@@ -28,6 +28,8 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.explain.edges import number_of, number_ops
+from mlc.passes.gpu.merge_rows import MergeRowsPass
+from mlc.passes.plan.form_streams import FormStreamsPass
 from mlc.passes.plan.form_tiles import DEAR, LIMIT, FormTilesPass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.plan_cost import Rates
@@ -196,10 +198,13 @@ class _Search:
 
 def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     """The passes of a target's plan, which a test compares with the pipeline's."""
+    if target.launches_grids:
+        form, *rest = kernel_passes(fusion)
+        return (FormStreamsPass(), form, MergeRowsPass(fusion), *rest)
     return (
         *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
         *kernel_passes(fusion),
-        *([] if target.launches_grids else [PlaceBarriersPass()]),
+        PlaceBarriersPass(),
     )
 
 
