@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from xdsl.dialects.builtin import UnitAttr
+
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.turned import square_side
@@ -63,23 +65,24 @@ class Turned(Copy):
             b.loop(0, depth, 1, line)
             return
         whole = b.mul(b.div(depth, self.lanes), self.lanes)
-        for column in range(0, width.constant, self.lanes):
+
+        def squares(column: Index) -> None:
             b.loop(0, whole, self.lanes, partial(self.square, at, source, column))
+
+        b.loop(0, width.constant, self.lanes, squares, (), {"mlc.no_unroll": UnitAttr()})
         b.loop(whole, depth, 1, line)
 
-    def square(self, at: dict[str, Position], source: Access, column: int, i: Index) -> None:
+    def square(self, at: dict[str, Position], source: Access, column: Index, i: Index) -> None:
         """So many rows of the source become as many of the target."""
-        s, lanes = self.s, self.lanes
+        s, b, lanes = self.s, self.s.b, self.lanes
         along, across = f".{self.along}", f".{self.across}"
+        here = {**self.atoms, **at, across: Position(i, 1)}
         rows = [
-            fetch(
-                s, source,
-                {**self.atoms, **at, along: Position(column + k), across: Position(i, 1)}, lanes,
-            )
+            fetch(s, source, {**here, along: Position(b.add(column, k))}, lanes)
             for k in range(lanes)
-        ]  # fmt: skip
-        for k, value in enumerate(turned(s.b, rows, self.item_bytes())):
-            place = {along: Position(column, 1), across: Position(s.b.add(i, k))}
+        ]
+        for k, value in enumerate(turned(b, rows, self.item_bytes())):
+            place = {along: Position(column, 1), across: Position(b.add(i, k))}
             put(s, self.target, {**self.atoms, **at, **place}, lanes, value)
 
     def item_bytes(self) -> int:

@@ -28,6 +28,7 @@ from mlc.passes.tile.stores import store_faults
 
 Fault = tuple[Operation, str]
 _MOST_PLACES = 1 << 18  # elements of a copy that are looked at
+_MOST_COUNTED = 1 << 24  # places that are counted one by one
 
 
 class CheckTilesPass(ModulePass):
@@ -155,9 +156,18 @@ def _overwrites(op: CopyOp) -> str | None:
     atoms = {f".{c}": line for c, line in zip(sizes, grid, strict=True)}
     _, target = op.where()
     places = np.stack([_values(dim, atoms, grid.shape[1]) for dim in target])
-    if np.unique(places, axis=1).shape[1] == grid.shape[1]:
+    if _distinct(places) == grid.shape[1]:
         return None
     return f"{op.letters.data!r} puts several elements into one place of {op.target.type}"
+
+
+def _distinct(places: np.ndarray) -> int:
+    """How many of the columns differ: counted where they are few numbers, else sorted."""
+    places = places - places.min(axis=1, keepdims=True)
+    spans = [int(line.max()) + 1 for line in places]
+    if math.prod(spans) <= _MOST_COUNTED:
+        return np.count_nonzero(np.bincount(np.ravel_multi_index(tuple(places), spans)))
+    return np.unique(places, axis=1).shape[1]
 
 
 def _few(op: CopyOp, c: str) -> int:

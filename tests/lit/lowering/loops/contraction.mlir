@@ -1,5 +1,5 @@
-// Contractions: narrow ones in place, large ones from a packed rhs, through a tile of registers.
-// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// Contractions cut by numbers: narrow ones in place, large ones from a packed rhs, through a tile of registers.
+// RUN: mlc opt %s --split-input-file --target=avx2 -p plan-buffers,plan-to-loops | filecheck %s
 
 // The rhs is one panel of 24 columns: nothing is packed, its rows are read where they lie, and each
 // meets as many elements of the lhs as the tile has rows.
@@ -13,7 +13,10 @@
 // CHECK-COUNT-12:  math.fma
 // CHECK:         func.return
 func.func @small(%x: tensor<8x16xf32>, %y: tensor<16x24xf32>) -> tensor<8x24xf32> {
-  %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<8x16xf32>, tensor<16x24xf32> -> tensor<8x24xf32>
+  %0 = mlc.kernel "contraction" (%1 = %x, %2 = %y) : (tensor<8x16xf32>, tensor<16x24xf32>) -> (tensor<8x24xf32>) {
+    %3 = mlc.contract "mk,kn->mn" %1, %2 : tensor<8x16xf32>, tensor<16x24xf32> -> tensor<8x24xf32>
+    mlc.yield %3 : tensor<8x24xf32>
+  } {schedule = #mlc.schedule<lanes = 8, vector_axis = 1, unroll = 8, grain = 1200000, tile_m = 4, tile_n = 24>}
   func.return %0 : tensor<8x24xf32>
 }
 
@@ -35,10 +38,13 @@ func.func @small(%x: tensor<8x16xf32>, %y: tensor<16x24xf32>) -> tensor<8x24xf32
 // CHECK-NEXT:      %[[OUT:.*]] = arith.addf %{{.*}}, %[[BIAS]]
 // CHECK-NEXT:      vector.maskedstore %out{{.*}}, %[[OUT]]
 func.func @packed(%x: tensor<200x300xf32>, %y: tensor<300x400xf32>, %b: tensor<400xf32>) -> tensor<200x400xf32> {
-  %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<200x300xf32>, tensor<300x400xf32> -> tensor<200x400xf32>
-  %1 = mlc.broadcast "n->mn" %b : tensor<400xf32> -> tensor<200x400xf32>
-  %2 = mlc.add %0, %1 : tensor<200x400xf32>
-  func.return %2 : tensor<200x400xf32>
+  %0 = mlc.kernel "contraction" (%1 = %x, %2 = %y, %3 = %b) : (tensor<200x300xf32>, tensor<300x400xf32>, tensor<400xf32>) -> (tensor<200x400xf32>) {
+    %4 = mlc.contract "mk,kn->mn" %1, %2 : tensor<200x300xf32>, tensor<300x400xf32> -> tensor<200x400xf32>
+    %5 = mlc.broadcast "n->mn" %3 : tensor<400xf32> -> tensor<200x400xf32>
+    %6 = mlc.add %4, %5 : tensor<200x400xf32>
+    mlc.yield %6 : tensor<200x400xf32>
+  } {schedule = #mlc.schedule<lanes = 8, vector_axis = 1, unroll = 8, grain = 1200000, tile_m = 4, tile_n = 24, block_m = 100, block_n = 3264, block_k = 320>}
+  func.return %0 : tensor<200x400xf32>
 }
 
 // -----
@@ -54,7 +60,10 @@ func.func @packed(%x: tensor<200x300xf32>, %y: tensor<300x400xf32>, %b: tensor<4
 // CHECK:         } else {
 // CHECK-NOT:       mlc_par.barrier
 // CHECK:         func.return
-func.func @batch(%x: tensor<?x300xf32, #mlc.dims<"B", 300>>, %y: tensor<300x400xf32>) -> tensor<?x400xf32, #mlc.dims<"B", 400>> {
-  %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<?x300xf32, #mlc.dims<"B", 300>>, tensor<300x400xf32> -> tensor<?x400xf32, #mlc.dims<"B", 400>>
+func.func @batch(%x: tensor<?x300xf32, #mlc.dims<"B", 300>>, %y: tensor<300x400xf32>) -> tensor<?x400xf32, #mlc.dims<"B", 400>> attributes {mlc.symbols = ["B"]} {
+  %0 = mlc.kernel "contraction" (%1 = %x, %2 = %y) : (tensor<?x300xf32, #mlc.dims<"B", 300>>, tensor<300x400xf32>) -> (tensor<?x400xf32, #mlc.dims<"B", 400>>) {
+    %3 = mlc.contract "mk,kn->mn" %1, %2 : tensor<?x300xf32, #mlc.dims<"B", 300>>, tensor<300x400xf32> -> tensor<?x400xf32, #mlc.dims<"B", 400>>
+    mlc.yield %3 : tensor<?x400xf32, #mlc.dims<"B", 400>>
+  } {schedule = #mlc.schedule<lanes = 8, vector_axis = 1, unroll = 8, grain = 1200000, tile_m = 4, tile_n = 24, block_m = 100, block_n = 3264, block_k = 320>}
   func.return %0 : tensor<?x400xf32, #mlc.dims<"B", 400>>
 }
