@@ -212,7 +212,11 @@ class Grouping:
             if kernel is None:
                 kernel = self._new_kernel(op, index, is_whole=True)
             reads = AGAIN if isinstance(op, Sorting) else SAME
+            stored = op.stored_operands()
             for k, part in enumerate(op.operands):
+                if k in stored:
+                    self._need(part, Demand(kernel.position))
+                    continue
                 (point,) = self._points.alone(op, k, len(shape_of(part.type)))
                 self._need(part, Demand(kernel.position, kernel, "piece", reads, point))
         else:

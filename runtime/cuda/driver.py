@@ -169,6 +169,7 @@ class Device:
         with suppress(Exception):
             with self.active():
                 self.pool.trim()
+            self.native.closed = True
             self._context.detach()
 
 

@@ -67,6 +67,7 @@ class NativeDriver:
         self._call("cuDriverGetVersion", ctypes.byref(version))
         self._shared: dict[int, int] = {}  # bytes that a kernel may have, by handle
         self._moves: dict[TensorMap, bool] = {}
+        self.closed = False  # the context is gone, and with it all graphs
         self._linker = f"{gpu}, driver {version.value}".encode()
         self.push_context = self.address("cuCtxPushCurrent_v2")
         self.pop_context = self.address("cuCtxPopCurrent_v2")
@@ -211,6 +212,8 @@ class NativeDriver:
 
     def drop_graph(self, graph: Graph) -> None:
         """A graph goes, when it has ended."""
+        if self.closed:
+            return
         self._library.cuGraphExecDestroy(*_words(graph.executable))
         self._library.cuGraphDestroy(*_words(graph.handle))
 

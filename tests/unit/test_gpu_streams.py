@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.runtime.interpret import interpret
@@ -88,6 +89,18 @@ def test_no_columns_behind_the_diagonal_are_walked() -> None:
     loop = text[text.rindex("mlc_tile.for") :]
     assert "mlc.select" in text[: text.rindex("mlc_tile.for")]
     assert 'mlc.compare "le"' not in loop
+
+
+def test_heads_of_one_product_are_stored_before_a_stream() -> None:
+    def layer(x: Any, w: Any) -> Any:
+        q, k, v = np.transpose((x @ w).reshape(2, 128, 3, 4, 64), (2, 0, 3, 1, 4))
+        return np.swapaxes(causal(q, k, v), 1, 2).reshape(2, 128, 256)
+
+    specs = [mlc.TensorSpec(*shape, dtype="bf16") for shape in ((2, 128, 256), (256, 768))]
+    module = planned(layer, *specs, target="cuda:h200").at("plan")
+    module.verify()
+    templates = [op.template.data for op in module.walk() if isinstance(op, KernelOp)]
+    assert templates == ["contraction", "copy", "copy", "copy", "stream"]
 
 
 def test_a_plan_with_a_stream_is_read_again() -> None:
