@@ -166,7 +166,7 @@ def _distinct(places: np.ndarray) -> int:
     places = places - places.min(axis=1, keepdims=True)
     spans = [int(line.max()) + 1 for line in places]
     if math.prod(spans) <= _MOST_COUNTED:
-        return np.count_nonzero(np.bincount(np.ravel_multi_index(tuple(places), spans)))
+        return int(np.count_nonzero(np.bincount(np.ravel_multi_index(tuple(places), spans))))
     return np.unique(places, axis=1).shape[1]
 
 

@@ -38,7 +38,7 @@ class FakeDriver:
         self.status = self.shared_bytes = 0
         self.copies_in = self.copies_out = self.changes = 0
         self.launches: list[Launch] = []
-        self.boxes: list[tuple[int, int]] = []  # of the matrices that launches describe
+        self.boxes: list[tuple[int, ...]] = []  # of the matrices that launches describe
         self.streams: list[int] = []
         self.followed: list[tuple[int, int]] = []
         self.contexts: list[int] = []
