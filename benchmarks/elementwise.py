@@ -20,7 +20,7 @@ import numpy as np
 import mlc
 from benchmarks.harness import Table, compare, compiled, report, settings
 from mlc.dialects.target import named_target
-from mlc.passes.report import plan_of, total
+from mlc.passes.report.report import plan_of, total
 from mlc.pipeline import Options, run_pipeline
 
 SIZES = (10**4, 10**6, 10**7)

@@ -48,7 +48,7 @@ if sys.argv[2] == "whole":
     compiled(x, w)
     print(json.dumps({"whole": time.perf_counter() - start}))
 else:
-    import mlc.executable, mlc.frontend.lowered, mlc.frontend.program, mlc.frontend.numpy
+    import mlc.executable, mlc.frontend.call.lowered, mlc.frontend.call.program, mlc.frontend.numpy
     import mlc.lowering.plan_to_loops, mlc.registry
     for name in mlc.registry.PASSES:
         mlc.registry.load(name)

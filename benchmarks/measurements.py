@@ -29,7 +29,7 @@ from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
 from mlc.executable import compile_module
 from mlc.levels import emit_units
-from mlc.passes.plan.schedule import choose_blocks, choose_register_tile
+from mlc.passes.plan.tiling.schedule import choose_blocks, choose_register_tile
 from mlc.passes.tensor.merge_siblings import MergeSiblingsPass
 from mlc.pipeline import Options, run_pipeline
 from mlc.runtime.llvm import compile_object
@@ -90,7 +90,7 @@ SMALL = (
 
 
 def packing(rounds: int) -> Table:
-    """From which size on packing pays: dialects/roles.py."""
+    """From which size on packing pays: dialects/analysis/matmul_axes.py."""
     table = Table(
         "Packing: products of m x k and k x n float32",
         ["m, k, n", "multiplications", "unpacked", "packed", "unpacked / packed", "NumPy"],
@@ -149,7 +149,7 @@ TILES = ((4, 2), (8, 2), (12, 2), (14, 2), (4, 4), (6, 4), (8, 3), (9, 3), (5, 4
 
 
 def tiles(rounds: int) -> Table:
-    """Which register tile is fastest: passes/plan/schedule.py."""
+    """Which register tile is fastest: passes/plan/tiling/schedule.py."""
     target = host_target()
     lanes = target.lanes(32)
     chosen = choose_register_tile(target, 4)

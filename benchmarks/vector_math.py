@@ -1,5 +1,5 @@
 """
-Vector math of passes/loop against NumPy: nanoseconds per element on data in the level-2 cache, one
+Vector math of passes/math against NumPy: nanoseconds per element on data in the level-2 cache, one
 thread; then compiled functions on 10⁶ elements, with one thread and two. Both take turns, and the
 shortest of many short samples counts: what the machine does when nobody disturbs it.
 Run: python -m benchmarks.vector_math
@@ -21,7 +21,7 @@ from mlc.dialects.par import MlcPar
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.vec import MlcVec
 from mlc.lowering.emit import emit_kernel
-from mlc.passes.loop.expand_math import ExpandMathPass
+from mlc.passes.math.expand_math import ExpandMathPass
 from mlc.runtime.jit import LoadedCode, load
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.probe import host_target

@@ -43,10 +43,10 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mlc.dialects.complex_ops import PairOp, PartAttr, PartOp
 from mlc.dialects.dot import DOT_OPS, TileType
 from mlc.dialects.lane_moves import CompressOp, SplitOp
 from mlc.dialects.lanes import SameLanes, element_of, lanes_of, like, vector_type
-from mlc.dialects.parts import PairOp, PartAttr, PartOp
 
 INDEX = IndexType()
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from mlc.dialects.errors import MlcError
-from mlc.frontend.source import Site, site_of, user_site
+from mlc.frontend.trace.source import Site, site_of, user_site
 
 E = TypeVar("E", bound=MlcError)
 

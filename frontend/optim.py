@@ -16,8 +16,8 @@ import numpy as np
 
 from mlc.dialects.dtypes import numpy_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.frontend.containers import flatten, unflatten
 from mlc.frontend.errors import located
+from mlc.frontend.trace.containers import flatten, unflatten
 
 Params = Any
 """Arrays in any nesting of tuples, lists, dicts, namedtuples and dataclasses."""

@@ -27,13 +27,13 @@ from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.frontend import numpy as names
 from mlc.frontend.errors import located
-from mlc.frontend.kinds import is_number
 from mlc.frontend.numpy.creation import shape_argument
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import convert, dtype_row, is_integer, lift, number, result, spread
-from mlc.frontend.symbolic import as_size
-from mlc.frontend.trace import here, lift_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_number
+from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
 
 BITS, SPLIT, FOLD = 0, 1, 2
 """Streams: counters of different streams never meet."""

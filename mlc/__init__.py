@@ -17,55 +17,60 @@ from mlc.version import __version__
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MemoryLimitError, MlcError, ShapeError
     from mlc.frontend import nn, numpy, optim, random
-    from mlc.frontend import torch_bridge as torch
-    from mlc.frontend.check_grads import check_grads
-    from mlc.frontend.compile import Compiled, compile  # noqa: A004 - mlc.compile
-    from mlc.frontend.constant import constant
-    from mlc.frontend.contract import ContractError
-    from mlc.frontend.control import cond
-    from mlc.frontend.custom_rules import checkpoint, custom_jvp, custom_vjp, stop_gradient
-    from mlc.frontend.derivatives import grad, jvp, linearize, value_and_grad, vjp
+    from mlc.frontend.call import torch_bridge as torch
+    from mlc.frontend.call.compile import Compiled, compile  # noqa: A004 - mlc.compile
+    from mlc.frontend.call.contract import ContractError
+    from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
-    from mlc.frontend.jacobians import hessian, jacfwd, jacobian, jacrev
-    from mlc.frontend.loops import fori_loop, scan, while_loop
-    from mlc.frontend.loops import map_ as map  # noqa: A004 - mlc.map
-    from mlc.frontend.spec import TensorSpec
-    from mlc.frontend.vmap import vmap
+    from mlc.frontend.trace.constant import constant
+    from mlc.frontend.trace.control import cond
+    from mlc.frontend.trace.loops import fori_loop, scan, while_loop
+    from mlc.frontend.trace.loops import map_ as map  # noqa: A004 - mlc.map
+    from mlc.frontend.transforms.check_grads import check_grads
+    from mlc.frontend.transforms.custom_rules import (
+        checkpoint,
+        custom_jvp,
+        custom_vjp,
+        stop_gradient,
+    )
+    from mlc.frontend.transforms.derivatives import grad, jvp, linearize, value_and_grad, vjp
+    from mlc.frontend.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
+    from mlc.frontend.transforms.vmap import vmap
     from mlc.runtime.cuda.dlpack import DeviceArray, device_put
     from mlc.runtime.cuda.driver import stream
     from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
 
 _PLACES = {
-    "compile": "mlc.frontend.compile",
-    "Compiled": "mlc.frontend.compile",
-    "cond": "mlc.frontend.control",
-    "constant": "mlc.frontend.constant",
-    "fori_loop": "mlc.frontend.loops",
-    "map": "mlc.frontend.loops:map_",
-    "scan": "mlc.frontend.loops",
-    "while_loop": "mlc.frontend.loops",
-    "vmap": "mlc.frontend.vmap",
-    "TensorSpec": "mlc.frontend.spec",
-    "grad": "mlc.frontend.derivatives",
-    "value_and_grad": "mlc.frontend.derivatives",
-    "vjp": "mlc.frontend.derivatives",
-    "jvp": "mlc.frontend.derivatives",
-    "linearize": "mlc.frontend.derivatives",
-    "jacfwd": "mlc.frontend.jacobians",
-    "jacobian": "mlc.frontend.jacobians",
-    "jacrev": "mlc.frontend.jacobians",
-    "hessian": "mlc.frontend.jacobians",
-    "checkpoint": "mlc.frontend.custom_rules",
-    "custom_vjp": "mlc.frontend.custom_rules",
-    "custom_jvp": "mlc.frontend.custom_rules",
-    "stop_gradient": "mlc.frontend.custom_rules",
-    "check_grads": "mlc.frontend.check_grads",
+    "compile": "mlc.frontend.call.compile",
+    "Compiled": "mlc.frontend.call.compile",
+    "cond": "mlc.frontend.trace.control",
+    "constant": "mlc.frontend.trace.constant",
+    "fori_loop": "mlc.frontend.trace.loops",
+    "map": "mlc.frontend.trace.loops:map_",
+    "scan": "mlc.frontend.trace.loops",
+    "while_loop": "mlc.frontend.trace.loops",
+    "vmap": "mlc.frontend.transforms.vmap",
+    "TensorSpec": "mlc.frontend.call.spec",
+    "grad": "mlc.frontend.transforms.derivatives",
+    "value_and_grad": "mlc.frontend.transforms.derivatives",
+    "vjp": "mlc.frontend.transforms.derivatives",
+    "jvp": "mlc.frontend.transforms.derivatives",
+    "linearize": "mlc.frontend.transforms.derivatives",
+    "jacfwd": "mlc.frontend.transforms.jacobians",
+    "jacobian": "mlc.frontend.transforms.jacobians",
+    "jacrev": "mlc.frontend.transforms.jacobians",
+    "hessian": "mlc.frontend.transforms.jacobians",
+    "checkpoint": "mlc.frontend.transforms.custom_rules",
+    "custom_vjp": "mlc.frontend.transforms.custom_rules",
+    "custom_jvp": "mlc.frontend.transforms.custom_rules",
+    "stop_gradient": "mlc.frontend.transforms.custom_rules",
+    "check_grads": "mlc.frontend.transforms.check_grads",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
     "optim": "mlc.frontend.optim:",
     "random": "mlc.frontend.random:",
-    "torch": "mlc.frontend.torch_bridge:",
+    "torch": "mlc.frontend.call.torch_bridge:",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
     "clear_pool": "mlc.runtime.support",
@@ -79,7 +84,7 @@ _PLACES = {
     "CompilerBug": "mlc.dialects.errors",
     "NotSupportedError": "mlc.frontend.errors",
     "ConcretizationError": "mlc.frontend.errors",
-    "ContractError": "mlc.frontend.contract",
+    "ContractError": "mlc.frontend.call.contract",
 }
 """Where each public name lives; after a colon its name there, or nothing for the module itself."""
 

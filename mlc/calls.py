@@ -16,8 +16,8 @@ from mlc.command_line import UsageError, arguments_of, sizes_of
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.executable import compile_module
-from mlc.frontend.containers import flatten, unflatten
-from mlc.frontend.spec import TensorSpec
+from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.knobs import KnobError
 from mlc.levels import Levels
 from mlc.programs import Given, load_function, options_of_module, print_traceback, read_module

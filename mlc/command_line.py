@@ -11,9 +11,9 @@ from pathlib import Path
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import TargetAttr
 from mlc.dialects.target.known import named_target
-from mlc.frontend.arguments import Parameters
-from mlc.frontend.compile import settings_of
-from mlc.frontend.spec import TensorSpec
+from mlc.frontend.call.arguments import Parameters
+from mlc.frontend.call.compile import settings_of
+from mlc.frontend.call.spec import TensorSpec
 from mlc.parsers import OPTIONS
 
 EXAMPLE = "'f32[64,32],f32[B,16],i64[]'"

@@ -108,7 +108,7 @@ def _explain(args: argparse.Namespace) -> int:
 def _why_not(args: argparse.Namespace) -> int:
     from mlc.calls import inputs_of
     from mlc.executable import calls_of
-    from mlc.passes.explain.edges import Line
+    from mlc.passes.report.explain.edges import Line
     from mlc.programs import program_at
     from mlc.why_not import why_not
 

@@ -22,9 +22,9 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.levels import Levels
 from mlc.memory import memory_plan_of
-from mlc.passes.cost import Counts
-from mlc.passes.report import Plan, by_source_line, total
-from mlc.passes.timeline import Memory
+from mlc.passes.cost.model import Counts
+from mlc.passes.report.report import Plan, by_source_line, total
+from mlc.passes.report.timeline import Memory
 from mlc.pipeline import Dump, Options, Report, level_of, run_pipeline
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.jit import LoadError
@@ -153,7 +153,7 @@ class Executable:
         with it, and what the other way would cost. Lines are "FILE:LINE". `measure`: arguments of
         calls that time both plans. Raises MlcError where nothing comes from a line.
         """
-        from mlc.passes.explain.edges import Line
+        from mlc.passes.report.explain.edges import Line
         from mlc.why_not import why_not
 
         lines = Line.parse(producer), Line.parse(consumer)

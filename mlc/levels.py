@@ -15,12 +15,12 @@ from mlc.dialects.target import Target
 from mlc.lowering.emit import joined
 from mlc.memory import memory_of_plan
 from mlc.passes.remarks import Remark, listening
-from mlc.passes.report import Plan, plan_of
-from mlc.passes.timeline import Memory
+from mlc.passes.report.report import Plan, plan_of
+from mlc.passes.report.timeline import Memory
 from mlc.pipeline import Options, run_pipeline
 
 if TYPE_CHECKING:
-    from mlc.passes.explain.explanation import Explanation
+    from mlc.passes.report.explain.explanation import Explanation
 
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
 
@@ -130,8 +130,8 @@ class Levels:
 
     def explain(self, sizes: Mapping[str, int]) -> Explanation:
         """All that is known of the plan."""
-        from mlc.passes.explain.explanation import Explanation
-        from mlc.passes.explain.graph import graph_of
+        from mlc.passes.report.explain.explanation import Explanation
+        from mlc.passes.report.explain.graph import graph_of
 
         known, remarks = self.known_sizes(sizes), self.remarks()
         return Explanation(

@@ -16,7 +16,7 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.loops.scratch import reserved_bytes
 from mlc.lowering.plan_to_loops import lower_plan
-from mlc.passes.timeline import Memory, memory_of, sizes_at
+from mlc.passes.report.timeline import Memory, memory_of, sizes_at
 
 
 def memory_plan_of(loops: ModuleOp) -> MemoryPlan:

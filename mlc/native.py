@@ -18,8 +18,8 @@ from mlc.dialects.tensor.tiles import TilesOp, bounds_of
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
-from mlc.passes.cost import predicted_ns
-from mlc.passes.timeline import trips_of
+from mlc.passes.cost.model import predicted_ns
+from mlc.passes.report.timeline import trips_of
 from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.objects import object_of
 from mlc.sites import raiser

@@ -21,11 +21,11 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from mlc import registry
 from mlc.command_line import UsageError, named
+from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import ATTRIBUTE
 from mlc.knobs import FUSIONS
 from mlc.passes import wellformed
-from mlc.passes.dominance import verify_dominance
 from mlc.passes.remarks import listening
 from mlc.text import context, parse_text, verify_text
 

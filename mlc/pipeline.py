@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc import knobs, registry
 from mlc.backends import BACKENDS, LEVELS, Level, Stage, Step, backend_of
+from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.errors import CompilerBug, PlanError
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
 from mlc.dialects.numerics import Numerics
@@ -22,9 +23,8 @@ from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.memory import memory_of_plan
 from mlc.passes import wellformed
-from mlc.passes.dominance import verify_dominance
-from mlc.passes.plan.form_tiles import LIMIT
-from mlc.passes.plan.rematerialise import rematerialise
+from mlc.passes.plan.memory.rematerialise import rematerialise
+from mlc.passes.plan.tiling.form_tiles import LIMIT
 from mlc.passes.tile.plan_to_tiles import has_words
 
 

@@ -27,7 +27,7 @@ from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.lowering.loops.profile import CLOCK, lower_profiled
-from mlc.passes.timeline import outermost_tiles, running_kernels
+from mlc.passes.report.timeline import outermost_tiles, running_kernels
 from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
 from mlc.runtime.objects import object_of

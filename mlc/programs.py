@@ -21,26 +21,26 @@ from xdsl.ir import Attribute
 
 from mlc.backends import Level
 from mlc.command_line import UsageError, arguments_of
+from mlc.dialects.analysis.aliases import donations_of
 from mlc.dialects.dims import Shape, as_tensor, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.places import donations_of
 from mlc.dialects.program import entry_function, symbols_of
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
-from mlc.frontend.compile import Compiled, settings_of
-from mlc.frontend.compile import compile as compile_function
-from mlc.frontend.lowered import Lowered, options_of
+from mlc.frontend.call.compile import Compiled, settings_of
+from mlc.frontend.call.compile import compile as compile_function
+from mlc.frontend.call.lowered import Lowered, options_of
 from mlc.knobs import KnobError
 from mlc.levels import Levels
 from mlc.opt import read_text
-from mlc.passes.plan.form_kernels import general_arguments
-from mlc.passes.plan.form_tiles import LIMIT
+from mlc.passes.plan.fusion.form_kernels import general_arguments
+from mlc.passes.plan.tiling.form_tiles import LIMIT
 from mlc.pipeline import Options, level_of
 from mlc.text import check_program, parse_text, verify_text
 
 if TYPE_CHECKING:
-    from mlc.passes.explain.edges import Line
+    from mlc.passes.report.explain.edges import Line
 
 AnyCompiled = Compiled[..., Any]
 Given = Mapping[str, object]

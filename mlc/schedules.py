@@ -22,10 +22,10 @@ from mlc.dialects.target.known import CPUS
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.words import Grain, Words, spell
 from mlc.executable import compile_module
-from mlc.frontend.compile import compile as mlc_compile
-from mlc.frontend.spec import TensorSpec
+from mlc.frontend.call.compile import compile as mlc_compile
+from mlc.frontend.call.spec import TensorSpec
 from mlc.levels import Levels
-from mlc.passes.explain.markup import amount, seconds
+from mlc.passes.report.explain.markup import amount, seconds
 from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
 from mlc.passes.tile.flat import flat_schedule, obstacle, words_of
 from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows

@@ -1,4 +1,4 @@
-"""Places of a compiled function that may fail at run time, and what is raised there."""
+"""Aliases of a compiled function that may fail at run time, and what is raised there."""
 
 from __future__ import annotations
 

@@ -34,9 +34,10 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Position, Span
 
 from mlc import registry
+from mlc.dialects.analysis import dominance
 from mlc.dialects.errors import MlcError
 from mlc.dialects.lexer import LinearParser
-from mlc.passes import dominance, wellformed
+from mlc.passes import wellformed
 
 
 class SourceError(MlcError):

@@ -21,7 +21,9 @@ from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.levels import Levels
-from mlc.passes.explain.edges import (
+from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.remarks import Remark, listening, place
+from mlc.passes.report.explain.edges import (
     NUMBER,
     RULES,
     Line,
@@ -36,11 +38,9 @@ from mlc.passes.explain.edges import (
     producers_of,
     rule_between,
 )
-from mlc.passes.explain.markup import seconds
-from mlc.passes.plan.form_kernels import FormKernelsPass
-from mlc.passes.remarks import Remark, listening, place
-from mlc.passes.report import Plan
-from mlc.passes.timeline import kernel_numbers
+from mlc.passes.report.explain.markup import seconds
+from mlc.passes.report.report import Plan
+from mlc.passes.report.timeline import kernel_numbers
 from mlc.pipeline import Options
 
 FORMING = FormKernelsPass.name

@@ -12,20 +12,20 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.analysis.access import Nest, nest_of, whole_of
+from mlc.dialects.analysis.aliases import Aliases, root_of
+from mlc.dialects.analysis.flat_rows import flat_rows, flat_vectors, joins_rows, streams_rows
+from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
-from mlc.dialects.flat import flat_rows, flat_vectors, joins_rows, streams_rows
-from mlc.dialects.nest import Nest, nest_of, whole_of
-from mlc.dialects.places import Places, root_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
 from mlc.dialects.program import symbols_of
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
-from mlc.dialects.turned import square_side, turned_reads
 from mlc.passes.tile.rows import space_of
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
@@ -361,7 +361,7 @@ def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
 
 def _overlaps(function: FuncOp) -> Iterator[Fault]:
     """Kernels that write where something lies that is read then or later."""
-    places = Places(function)
+    places = Aliases(function)
     made: dict[SSAValue, set[tuple[str, int]]] = {x: set() for x in function.body.block.args}
     held: dict[SSAValue, set[tuple[str, int]]] = {}
     for op in function.walk():

@@ -9,7 +9,7 @@ import numpy as np
 
 import mlc
 import mlc.numpy as mnp
-from mlc.frontend.containers import flatten, unflatten
+from mlc.frontend.trace.containers import flatten, unflatten
 
 Scan = Callable[..., tuple[Any, Any]]
 Parameters = dict[str, Any]

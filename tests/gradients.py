@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import mlc
-from mlc.frontend.containers import flatten, unflatten
+from mlc.frontend.trace.containers import flatten, unflatten
 
 Function = Callable[[Any], Any] | Callable[[Any, Any], Any] | Callable[[Any, Any, Any], Any]
 

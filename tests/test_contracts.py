@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.contract import Contract, ContractError
+from mlc.frontend.call.contract import Contract, ContractError
 
 A = np.ones((40, 50), np.float32)
 V = np.ones(50, np.float32)

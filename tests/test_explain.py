@@ -14,7 +14,7 @@ import pytest
 import mlc
 from mlc.dialects.errors import MlcError
 from mlc.driver import main
-from mlc.passes.explain.layout import MAX_IN_ROW, Size, positions, rows_of
+from mlc.passes.report.explain.layout import MAX_IN_ROW, Size, positions, rows_of
 from mlc.profile import Profiler
 from tests.plans import RUNNABLE
 

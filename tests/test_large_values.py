@@ -12,7 +12,7 @@ from xdsl.context import Context
 import mlc
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.levels import Levels
-from mlc.passes.plan.form_tiles import FormTilesPass
+from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text
 from tests.plans import RUNNABLE, planned, spec

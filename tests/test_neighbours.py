@@ -96,7 +96,8 @@ def run(*arguments):
 
 
 def everything():
-    import mlc.frontend.compile, mlc.frontend.derivatives, mlc.nn, mlc.numpy, mlc.optim, mlc.random
+    import mlc.frontend.call.compile, mlc.frontend.transforms.derivatives
+    import mlc.nn, mlc.numpy, mlc.optim, mlc.random
 
 
 changed = {}

@@ -157,7 +157,7 @@ def test_what_is_no_number_of_bytes(wrong: Any) -> None:
 
 
 def test_plans_are_tried_with_the_passes_of_the_pipeline() -> None:
-    from mlc.passes.plan.rematerialise import plan_passes
+    from mlc.passes.plan.memory.rematerialise import plan_passes
 
     for name in ("avx2", "h200"):
         target = named_target(name)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import mlc
 from mlc.executable import Executable
-from mlc.passes.copies import Copy
+from mlc.passes.report.copies import Copy
 from mlc.runtime.cuda.dlpack import row_major
 from tests.plans import planned
 

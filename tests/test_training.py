@@ -19,7 +19,7 @@ import pytest
 
 import mlc
 from examples.train_digits import cnn, cnn_start, compiled, load, mlp, mlp_start
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 
 Params = dict[str, Any]
 RATE = 1e-2

@@ -12,7 +12,7 @@ import pytest
 
 import mlc
 from mlc.driver import main
-from mlc.passes.explain.edges import RULES
+from mlc.passes.report.explain.edges import RULES
 from mlc.why_not import Edge, unfused
 from tests.plans import planned, spec
 

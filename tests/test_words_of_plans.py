@@ -12,15 +12,15 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import mlc
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.words import Block, Edge, Grain, Pack, Register, Sums, Via, Words
 from mlc.executable import compile_module
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 from mlc.levels import Levels
 from mlc.pipeline import run_pipeline
 from mlc.runtime.interpret import interpret

@@ -9,7 +9,7 @@ import pytest
 
 import mlc
 from benchmarks.zoo import ZOO
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -25,7 +25,7 @@ from mlc.frontend.numpy.elementwise_math import erf, expm1, log1p
 from mlc.frontend.numpy.elementwise_math import sigmoid as sigmoid
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import split
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

@@ -16,8 +16,8 @@ from mlc.frontend.numpy.elementwise_math import rsqrt
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import expand_dims, matrix_transpose, reshape
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.symbolic import as_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

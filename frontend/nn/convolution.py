@@ -23,13 +23,13 @@ from mlc.dialects.tensor.window import ConvOp, WindowOp
 from mlc.dialects.tensor.window_cotangent import flip, interior
 from mlc.dialects.tensor.window_letters import window_count
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_series
 from mlc.frontend.numpy.elementwise import add, divide
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import moveaxis, reshape, reshaped
 from mlc.frontend.numpy.values import common_dtype, convert, lift, number, result
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_series
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 Layout = Literal["channels_first", "channels_last"]

@@ -33,7 +33,7 @@ from mlc.frontend.numpy.reductions import sum as total
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import expand_dims, moveaxis, normal_axis, squeeze
 from mlc.frontend.numpy.values import dtype_row, is_integer, lift
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

@@ -28,8 +28,8 @@ from mlc.frontend.numpy.reductions import var as variance
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axes, normal_axis, reshape, squeeze
 from mlc.frontend.numpy.values import lift, result
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

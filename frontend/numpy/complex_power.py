@@ -28,8 +28,8 @@ from mlc.frontend.numpy.elementwise import (
 from mlc.frontend.numpy.elementwise_math import arctan2, cos, hypot, rint, sin
 from mlc.frontend.numpy.elementwise_whole import bitwise_and, right_shift
 from mlc.frontend.numpy.values import common_operands, result
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Parts = tuple[Tracer, Tracer]
 WHOLE_BITS = 7

@@ -11,8 +11,8 @@ from mlc.dialects.tensor.complex_parts import ComplexOp, ImagOp, MagnitudeOp, Re
 from mlc.dialects.tensor.elementwise import NegOp
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import convert, lift, number, result
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

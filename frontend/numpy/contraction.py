@@ -30,9 +30,9 @@ from mlc.frontend.numpy.values import (
     result,
     strong,
 )
-from mlc.frontend.source import name_of
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

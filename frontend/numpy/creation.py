@@ -14,10 +14,7 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.comparison import cast
 from mlc.dialects.tensor.create import IotaOp
-from mlc.frontend.containers import flatten, unflatten
 from mlc.frontend.errors import located
-from mlc.frontend.kinds import is_array, is_number, is_series
-from mlc.frontend.known import known_dim
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
     ONE,
@@ -33,9 +30,12 @@ from mlc.frontend.numpy.values import (
     spread,
     strong,
 )
-from mlc.frontend.symbolic import SymbolicDim, as_dim
-from mlc.frontend.trace import here, lift_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.containers import flatten, unflatten
+from mlc.frontend.trace.kinds import is_array, is_number, is_series
+from mlc.frontend.trace.known import known_dim
+from mlc.frontend.trace.symbolic import SymbolicDim, as_dim
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

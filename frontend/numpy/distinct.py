@@ -23,8 +23,8 @@ from mlc.frontend.numpy.scans import cumsum
 from mlc.frontend.numpy.shaping import concatenate, moveaxis, normal_axis, ravel, reshape
 from mlc.frontend.numpy.sorting import argsort, number_of, searchsorted, sort, static_size
 from mlc.frontend.numpy.values import lift, number, result, spread
-from mlc.frontend.symbolic import as_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 
@@ -87,7 +87,7 @@ def unique(
 
 def _row_order(rows: Tracer) -> Tracer:
     """The positions of rows in the order of their elements: by the last column first, stably."""
-    from mlc.frontend.loops import fori_loop
+    from mlc.frontend.trace.loops import fori_loop
 
     columns = rows.dims[1] - 1
 

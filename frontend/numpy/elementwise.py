@@ -35,9 +35,9 @@ from mlc.frontend.numpy.values import (
     spread,
     strong,
 )
-from mlc.frontend.source import name_of
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 """A traced or NumPy array, a NumPy scalar, a Python number, a symbolic size, or lists of these."""

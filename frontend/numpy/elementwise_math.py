@@ -38,8 +38,8 @@ from mlc.frontend.numpy.values import (
     lift,
     result,
 )
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 __all__ = [
     "acos",

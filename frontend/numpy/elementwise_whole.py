@@ -13,7 +13,6 @@ from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor import bitwise, division
 from mlc.dialects.tensor.op import TensorOp
 from mlc.frontend.errors import located
-from mlc.frontend.kinds import is_number, is_scalar
 from mlc.frontend.numpy import elementwise
 from mlc.frontend.numpy.elementwise import Operand
 from mlc.frontend.numpy.elementwise_math import Binary
@@ -28,8 +27,9 @@ from mlc.frontend.numpy.values import (
     lift,
     result,
 )
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_number, is_scalar
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 __all__ = [
     "bitwise_and",

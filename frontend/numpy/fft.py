@@ -16,7 +16,6 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.library import complex_of
 from mlc.dialects.tensor.placing import PadOp
 from mlc.frontend.errors import AxisError, located
-from mlc.frontend.kinds import is_series
 from mlc.frontend.numpy.complexes import conjugate
 from mlc.frontend.numpy.creation import arange
 from mlc.frontend.numpy.elementwise import astype, divide, multiply, sqrt
@@ -25,9 +24,10 @@ from mlc.frontend.numpy.padding import roll
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import moveaxis, normal_axes, normal_axis
 from mlc.frontend.numpy.values import lift, number, result, strong
-from mlc.frontend.symbolic import as_dim, as_size
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_series
+from mlc.frontend.trace.symbolic import as_dim, as_size
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 ZERO = Dim.const(0)

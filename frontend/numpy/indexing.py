@@ -16,7 +16,6 @@ from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
-from mlc.frontend.kinds import is_series, is_slice, is_tuple
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
 from mlc.frontend.numpy.values import (
@@ -30,10 +29,11 @@ from mlc.frontend.numpy.values import (
     spread,
     strong,
 )
-from mlc.frontend.source import name_of
-from mlc.frontend.symbolic import as_dim, bounds
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_series, is_slice, is_tuple
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.symbolic import as_dim, bounds
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 ZERO = Dim.const(0)
 

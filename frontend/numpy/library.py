@@ -15,8 +15,8 @@ from mlc.dialects.tensor.shape import SliceOp
 from mlc.frontend.errors import located
 from mlc.frontend.numpy.shaping import reshaped
 from mlc.frontend.numpy.values import broadcast_shapes, common_dtype, convert, lift, result, spread
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 ZERO, ONE = Dim.const(0), Dim.const(1)

@@ -44,8 +44,8 @@ from mlc.frontend.numpy.shaping import (
     squeeze,
 )
 from mlc.frontend.numpy.values import lift, strong
-from mlc.frontend.symbolic import as_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

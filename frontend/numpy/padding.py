@@ -15,8 +15,6 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_array, is_series
-from mlc.frontend.known import known_dim
 from mlc.frontend.numpy import shaping
 from mlc.frontend.numpy.creation import arange, iota, shape_argument
 from mlc.frontend.numpy.elementwise import astype, equal, greater, where
@@ -45,9 +43,11 @@ from mlc.frontend.numpy.values import (
     spread,
     strong,
 )
-from mlc.frontend.symbolic import as_dim, as_size
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_array, is_series
+from mlc.frontend.trace.known import known_dim
+from mlc.frontend.trace.symbolic import as_dim, as_size
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 Positions = NDArray[Any]

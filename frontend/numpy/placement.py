@@ -18,8 +18,8 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import normal_axis
 from mlc.frontend.numpy.values import convert, fitting, lift, number, result, spread
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 
 def scattered(

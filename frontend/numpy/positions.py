@@ -11,11 +11,11 @@ import numpy as np
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import ShapeError
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.known import known_array
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import constant, lift, result
-from mlc.frontend.trace import current, here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.known import known_array
+from mlc.frontend.trace.trace import current, here
+from mlc.frontend.trace.tracer import Tracer
 
 R = TypeVar("R")
 

@@ -36,10 +36,10 @@ from mlc.frontend.numpy.values import (
     result,
     spread,
 )
-from mlc.frontend.source import name_of
-from mlc.frontend.symbolic import as_size
-from mlc.frontend.trace import here, lift_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

@@ -17,9 +17,9 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.errors import DTypeError, MlcError
 from mlc.frontend.errors import LeakError, NotSupportedError, located, misfit
-from mlc.frontend.kinds import is_array, is_tuple
-from mlc.frontend.trace import OUTSIDE, Trace, current, tracing
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_array, is_tuple
+from mlc.frontend.trace.trace import OUTSIDE, Trace, current, tracing
+from mlc.frontend.trace.tracer import Tracer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -74,8 +74,8 @@ def _is_number(value: object) -> bool:
 
 def eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[str, Any]) -> R:
     """The function on NumPy arrays: traced for their shapes, then interpreted."""
-    from mlc.frontend.containers import flatten, unflatten
     from mlc.frontend.numpy.values import lift
+    from mlc.frontend.trace.containers import flatten, unflatten
     from mlc.runtime.interpret import interpret
 
     trace = Trace(getattr(implementation, "__name__", "eager"))

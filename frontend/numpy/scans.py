@@ -14,8 +14,8 @@ from mlc.frontend.numpy.elementwise import not_equal, subtract
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, broadcast_to, concatenate, normal_axis
 from mlc.frontend.numpy.values import convert, dtype_row, lift, result, strong
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 

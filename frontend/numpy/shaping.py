@@ -15,8 +15,6 @@ from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.frontend.errors import AxisError, located
-from mlc.frontend.kinds import is_series
-from mlc.frontend.known import known_dim
 from mlc.frontend.numpy.creation import shape_argument
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.values import (
@@ -32,10 +30,12 @@ from mlc.frontend.numpy.values import (
     spread,
     strong,
 )
-from mlc.frontend.source import name_of
-from mlc.frontend.symbolic import as_dim, as_size
-from mlc.frontend.trace import View, here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_series
+from mlc.frontend.trace.known import known_dim
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.symbolic import as_dim, as_size
+from mlc.frontend.trace.trace import View, here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 ZERO = Dim.const(0)

@@ -13,8 +13,6 @@ from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, Sorting, SortOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.kinds import is_number
-from mlc.frontend.known import known_array
 from mlc.frontend.numpy.creation import arange, shape_argument
 from mlc.frontend.numpy.elementwise import (
     absolute,
@@ -49,9 +47,11 @@ from mlc.frontend.numpy.shaping import (
     reshape,
 )
 from mlc.frontend.numpy.values import common_dtype, convert, lift, number, result
-from mlc.frontend.symbolic import as_dim
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_number
+from mlc.frontend.trace.known import known_array
+from mlc.frontend.trace.symbolic import as_dim
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 
@@ -337,7 +337,7 @@ def _rows(a: Operand, axis: Any, function: str) -> tuple[Tracer, tuple[Any, ...]
     count = product(x.dims[k] for k in axes)
     if count.constant == 0:
         raise located(ShapeError, f"{function}: no elements to choose from.")
-    from mlc.frontend.symbolic import as_size
+    from mlc.frontend.trace.symbolic import as_size
 
     return reshape(moved, (*kept, as_size(count))), kept, axes
 

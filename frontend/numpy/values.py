@@ -29,12 +29,12 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.frontend.errors import SpecialiseSignal, located, relocated
-from mlc.frontend.kinds import Number, is_array, is_number, is_scalar, is_series
-from mlc.frontend.paths import Guard, HiddenInput, object_path
-from mlc.frontend.source import name_of
-from mlc.frontend.symbolic import SymbolicDim
-from mlc.frontend.trace import here, lift_size
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import Number, is_array, is_number, is_scalar, is_series
+from mlc.frontend.trace.paths import Guard, HiddenInput, object_path
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
 
 ONE = Dim.const(1)
 
@@ -88,7 +88,7 @@ def lift(value: object, function: str = "mlc") -> Tracer:
 
 def _array_like(value: object, function: str) -> Tracer:
     """An object from outside of which NumPy makes an array, at every call anew."""
-    from mlc.frontend.captures import paths
+    from mlc.frontend.trace.captures import paths
 
     made: NDArray[Any] = np.asarray(value)
     dtype_row(made.dtype, function)

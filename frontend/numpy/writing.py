@@ -13,7 +13,6 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
-from mlc.frontend.kinds import is_number, is_tuple
 from mlc.frontend.numpy.indexing import (
     ZERO,
     Entry,
@@ -36,10 +35,11 @@ from mlc.frontend.numpy.values import (
     result,
     spread,
 )
-from mlc.frontend.source import name_of
-from mlc.frontend.symbolic import as_size
-from mlc.frontend.trace import here
-from mlc.frontend.tracer import Tracer
+from mlc.frontend.trace.kinds import is_number, is_tuple
+from mlc.frontend.trace.source import name_of
+from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 
 def setitem(x: Tracer, key: object, new: Any) -> None:

@@ -12,7 +12,7 @@ from typing import cast
 
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects import parts
+from mlc.dialects import complex_ops as parts
 from mlc.dialects.lanes import lanes_of
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.types import complex_part

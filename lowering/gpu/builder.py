@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ComplexType, IntegerAttr, MemRefType, VectorTy
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import gpu
+from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.lanes import lanes_of
-from mlc.dialects.parts import PairOp, PartOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, item_bytes
 

@@ -9,9 +9,9 @@ from functools import partial
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid

@@ -12,10 +12,10 @@ from functools import partial
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.analysis.access import Nest
+from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
-from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder

@@ -17,12 +17,12 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
+from mlc.dialects.analysis.access import Nest, nest_of, whole_of
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.errors import PlanError
 from mlc.dialects.gpu_async import TensorMapOp
-from mlc.dialects.nest import Nest, nest_of, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import entry_function
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.reduce import ContractOp
@@ -53,8 +53,8 @@ from mlc.lowering.gpu.update import UpdatePhase
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel
-from mlc.lowering.loops.library import call_library, library_scratch
 from mlc.lowering.loops.lower import EntryLowering
+from mlc.lowering.loops.opaque.library import call_library, library_scratch
 from mlc.lowering.loops.update import update_of
 from mlc.lowering.tiles.gpu.control import items_of
 from mlc.lowering.tiles.gpu.kernel import BlockKernel, lower_block_kernel

@@ -27,7 +27,7 @@ from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
-from mlc.lowering.loops.sort import as_integer, unsigned
+from mlc.lowering.loops.opaque.sort import as_integer, unsigned
 
 WARP = 32
 THREADS = 256

@@ -12,8 +12,8 @@ from functools import partial
 
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product
-from mlc.dialects.nest import Nest
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
 from mlc.lowering.gpu.builder import GpuBuilder, Grid

@@ -27,7 +27,7 @@ from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
-from mlc.lowering.loops.scan import ScanNest
+from mlc.lowering.loops.opaque.scan import ScanNest
 
 WARP = 32
 THREADS = 256

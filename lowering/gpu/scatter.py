@@ -27,8 +27,8 @@ from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
-from mlc.lowering.loops.scatter import ScatterNest
-from mlc.lowering.loops.sort import as_integer
+from mlc.lowering.loops.opaque.scatter import ScatterNest
+from mlc.lowering.loops.opaque.sort import as_integer
 
 
 @dataclass(frozen=True)

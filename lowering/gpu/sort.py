@@ -19,7 +19,7 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
-from mlc.lowering.loops.sort import keys_of, position_dtype
+from mlc.lowering.loops.opaque.sort import keys_of, position_dtype
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.access import Access, Nest
+from mlc.dialects.analysis.transposed_reads import turned_reads
 from mlc.dialects.dims import product
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
-from mlc.dialects.nest import Access, Nest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.turned import turned_reads
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index

@@ -13,10 +13,10 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from mlc.dialects.complex_ops import PairOp
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import DType
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.parts import PairOp
 from mlc.lowering.loops.constants import representable, splat
 
 INDEX = IndexType()

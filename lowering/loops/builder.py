@@ -26,10 +26,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from mlc.dialects import par
+from mlc.dialects.complex_ops import PARTS, PairOp, PartOp
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.numerics import Numerics
-from mlc.dialects.parts import PARTS, PairOp, PartOp
 from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
 
 _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)

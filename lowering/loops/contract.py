@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i6
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type, memory_type, static

@@ -9,9 +9,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.access import Nest
+from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dtypes import DType
-from mlc.dialects.nest import Nest
-from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import JoinOp
 from mlc.lowering.loops.arithmetic import Index

@@ -18,10 +18,10 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.aliases import Aliases
+from mlc.dialects.analysis.shares import WAIT, loads_of, loads_of_tiles
 from mlc.dialects.errors import PlanError
-from mlc.dialects.places import Places
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.shares import WAIT, loads_of, loads_of_tiles
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
@@ -98,9 +98,9 @@ class ControlLowering(ABC):
         """Lowers a tile loop."""
 
     @cached_property
-    def places(self) -> Places:
+    def places(self) -> Aliases:
         """Which values may share memory, and when."""
-        return Places(self.function)
+        return Aliases(self.function)
 
     # where kernels write ----------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ from xdsl.dialects.vector import CombiningKindAttr, CombiningKindFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import functions, par, vec
+from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, F32, I64, U8, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
-from mlc.dialects.parts import PairOp, PartOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp
 from mlc.lowering.loops import memory

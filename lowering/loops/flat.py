@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.flat import flat_vectors
+from mlc.dialects.analysis.flat_rows import flat_vectors
 from mlc.dialects.tensor.monoid import State
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Position

@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import RESULTS, Nest, nest_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.op import tensor_of

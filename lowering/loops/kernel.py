@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product, shape_of
-from mlc.dialects.nest import Nest
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.lowering.loops.arithmetic import Index

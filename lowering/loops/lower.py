@@ -26,13 +26,13 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.access import whole_of
+from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import PlanError
-from mlc.dialects.nest import whole_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function, symbols_of
-from mlc.dialects.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -52,13 +52,13 @@ from mlc.lowering.loops.control import Home, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
-from mlc.lowering.loops.library import lower_library
+from mlc.lowering.loops.opaque.library import lower_library
+from mlc.lowering.loops.opaque.scan import lower_scan
+from mlc.lowering.loops.opaque.scatter import lower_scatter
+from mlc.lowering.loops.opaque.selection import lower_selection
+from mlc.lowering.loops.opaque.sort import lower_sort
 from mlc.lowering.loops.packing import contraction_of
-from mlc.lowering.loops.scan import lower_scan
-from mlc.lowering.loops.scatter import lower_scatter
 from mlc.lowering.loops.scratch import ALIGNMENT, scratch_of
-from mlc.lowering.loops.selection import lower_selection
-from mlc.lowering.loops.sort import lower_sort
 from mlc.lowering.loops.tiles import TilesLowering
 from mlc.lowering.loops.update import lower_update
 

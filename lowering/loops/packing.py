@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import is_phase
 

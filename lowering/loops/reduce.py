@@ -12,8 +12,8 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.flat_rows import flat_rows
 from mlc.dialects.dtypes import DType
-from mlc.dialects.flat import flat_rows
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
 from mlc.dialects.tensor.reduce import Product, Reduction

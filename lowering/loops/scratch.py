@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mlc.dialects.analysis.access import nest_of, whole_of
+from mlc.dialects.analysis.shares import is_dealt
 from mlc.dialects.dims import Dim
-from mlc.dialects.nest import nest_of, whole_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.shares import is_dealt
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.order import BLOCKS
 from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
-from mlc.lowering.loops.library import library_scratch
+from mlc.lowering.loops.opaque.library import library_scratch
+from mlc.lowering.loops.opaque.sort import sort_scratch, sorting_of
 from mlc.lowering.loops.packing import contraction_of, packs_of, scratch_bytes
-from mlc.lowering.loops.sort import sort_scratch, sorting_of
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 

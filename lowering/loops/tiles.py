@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import par
+from mlc.dialects.analysis.aliases import is_unwritten
 from mlc.dialects.dims import as_tensor, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
-from mlc.dialects.places import is_unwritten
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.tile import TileOp, is_dense

@@ -13,9 +13,9 @@ from functools import partial
 
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.access import Access
+from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
 from mlc.dialects.lanes import vector_type
-from mlc.dialects.nest import Access
-from mlc.dialects.turned import square_side, turned_reads
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Buffer, Position, TurnedTile
 from mlc.lowering.loops.builder import LoopBuilder, memory_type

@@ -8,9 +8,9 @@ from functools import partial
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.transposed_reads import square_side
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.dialects.turned import square_side
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import memory_type

@@ -34,7 +34,7 @@ class Fragment:
 
     @property
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """Places on all axes but the last."""
+        """Aliases on all axes but the last."""
         return itertools.product(*map(range, self.shape[:-1]))
 
     def all(self) -> list[SSAValue]:

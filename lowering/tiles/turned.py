@@ -6,9 +6,9 @@ from functools import partial
 
 from xdsl.dialects.builtin import UnitAttr
 
+from mlc.dialects.analysis.transposed_reads import square_side
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp
-from mlc.dialects.turned import square_side
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.turn import turned

@@ -6,10 +6,10 @@ from math import ceil
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import BF16, F16, F32, dtype_of
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise

@@ -20,10 +20,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.access import whole_of
+from mlc.dialects.analysis.aliases import values_from_outside
 from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.errors import MlcError
-from mlc.dialects.nest import whole_of
-from mlc.dialects.places import values_from_outside
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
@@ -31,9 +31,9 @@ from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.passes.cost import kernel_cost
+from mlc.passes.cost.model import kernel_cost
 from mlc.passes.gpu.rows import choose_rows
-from mlc.passes.plan.splitting import split_epilogue
+from mlc.passes.plan.fusion.splitting import split_epilogue
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.rows import canonical_rows, space_of
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes, whole_of
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.nest import Nest, contiguous_votes, group_sizes, whole_of
 from mlc.dialects.plan import KernelOp, Schedule
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp

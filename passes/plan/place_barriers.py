@@ -12,11 +12,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.access import nest_of
+from mlc.dialects.analysis.aliases import Aliases, donations_of, root_of, values_from_outside
+from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.dims import Dim
-from mlc.dialects.nest import nest_of
-from mlc.dialects.places import Places, donations_of, root_of, values_from_outside
 from mlc.dialects.plan import BufferAttr, KernelOp
-from mlc.dialects.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
@@ -101,7 +101,7 @@ class _Placing:
     """Marks the ops of one function before which workers wait."""
 
     def __init__(self, function: FuncOp) -> None:
-        self.groups = Places(function)
+        self.groups = Aliases(function)
         self.places: dict[SSAValue, set[Place]] = {}
         donated = donations_of(function)
         for k, argument in enumerate(function.body.block.args):

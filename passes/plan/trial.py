@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xdsl.passes import ModulePass
 
-from mlc.passes.plan.donate_arguments import DonateArgumentsPass
-from mlc.passes.plan.form_kernels import FormKernelsPass
-from mlc.passes.plan.plan_buffers import PlanBuffersPass
-from mlc.passes.plan.schedule import SchedulePass
+from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.memory.donate_arguments import DonateArgumentsPass
+from mlc.passes.plan.memory.plan_buffers import PlanBuffersPass
+from mlc.passes.plan.tiling.schedule import SchedulePass
 
 
 def kernel_passes(fusion: str) -> tuple[ModulePass, ...]:

@@ -17,16 +17,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.roles import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.target import CpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.letters import fresh
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
-from mlc.passes.plan.schedule import choose_register_tile
+from mlc.passes.plan.tiling.schedule import choose_register_tile
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.turn_factors import insert_before, outermost_without

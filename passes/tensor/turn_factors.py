@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.dims import product
-from mlc.dialects.roles import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp

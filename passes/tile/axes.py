@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.errors import MlcError
-from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tile.expression import renamed
 
 SPARE = "kijhlopqrtuvwxyz"

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import Operation, Region, SSAValue
 
+from mlc.dialects.analysis.matmul_axes import ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, DimsAttr, product
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp as PlanKernel
-from mlc.dialects.roles import ContractionRoles, contraction_roles
 from mlc.dialects.target.intrinsics import INTRINSICS
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import Product

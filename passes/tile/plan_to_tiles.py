@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.shares import LOADS, loads_of_tiles
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.program import entry_function
-from mlc.dialects.shares import LOADS, loads_of_tiles
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp

@@ -18,7 +18,7 @@ from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
-from mlc.passes.cost import first_access_s, line_s
+from mlc.passes.cost.model import first_access_s, line_s
 from mlc.passes.tile.loads import AXES, Nest
 
 _W = TypeVar("_W", bound=Word)

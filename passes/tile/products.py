@@ -13,12 +13,12 @@ from typing import TypeGuard
 
 from xdsl.ir import BlockArgument, SSAValue
 
+from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.roles import contraction_roles
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tensor.reduce import ContractOp
@@ -41,7 +41,7 @@ from mlc.dialects.tile.words import (
     Words,
     is_shared,
 )  # fmt: skip
-from mlc.passes.plan.sharing import reads_where_it_writes
+from mlc.passes.plan.memory.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.choose import FEW_ROWS, choose_schedule

@@ -20,12 +20,12 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 
+from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
 from mlc.dialects.dtypes import BF16, F16, F32, DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp as PlanKernel
-from mlc.dialects.roles import ContractionRoles
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.element import Point

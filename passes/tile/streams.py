@@ -134,7 +134,7 @@ class _Streams:
             op.location = self.kernel.location
         return program
 
-    # Places ---------------------------------------------------------------------------------
+    # Aliases ---------------------------------------------------------------------------------
 
     def _role(self, name: str) -> Region:
         """One role's walk over the items: outer places, those of one raster together, and rows."""

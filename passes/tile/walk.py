@@ -38,10 +38,10 @@ from mlc.dialects.tile.kernel import CaseOp, KernelOp
 from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
-from mlc.passes.cycles import PACK_CYCLES, REDUCE_STEP_CYCLES, STEP_CYCLES
-from mlc.passes.op_cycles import op_cycles
+from mlc.passes.cost.cycles import PACK_CYCLES, REDUCE_STEP_CYCLES, STEP_CYCLES
+from mlc.passes.cost.op_cycles import op_cycles
+from mlc.passes.cost.work import Work, level_of, moved, of_cycles
 from mlc.passes.tile.predict import TILE_CYCLES, step_cycles
-from mlc.passes.work import Work, level_of, moved, of_cycles
 
 RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,

@@ -17,7 +17,7 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 
 Array = NDArray[Any]
-Places = Sequence[Any]
+Aliases = Sequence[Any]
 """A whole number or an array of them for each axis."""
 UNWRITTEN = 0xA5
 """Every byte of an integer that nobody has written."""
@@ -69,12 +69,12 @@ class Memory(ABC):
     def at(self, places: tuple[Array, ...], inside: Array, by: Access) -> Array:
         """The elements at places on every axis; those that count are `inside`."""
 
-    def write(self, places: Places, values: Any, by: Access, *, where: Any = True) -> None:
+    def write(self, places: Aliases, values: Any, by: Access, *, where: Any = True) -> None:
         """Writes elements to places inside, where a condition holds."""
         raise TileError(f"{spot(by.op)}: writes memory that is computed where it is read")
 
     def read(
-        self, places: Places, fill: Any, by: Access, *, clamped: Collection[int] = ()
+        self, places: Aliases, fill: Any, by: Access, *, clamped: Collection[int] = ()
     ) -> Array:
         """
         The elements at places; outside `fill`. On the axes `clamped` the last element stands for
@@ -139,7 +139,7 @@ class Stored(Memory):
             epochs[at] = by.epoch
         return np.asarray(self.array[places])
 
-    def write(self, places: Places, values: Any, by: Access, *, where: Any = True) -> None:
+    def write(self, places: Aliases, values: Any, by: Access, *, where: Any = True) -> None:
         if self.constant:
             raise TileError(f"{spot(by.op)}: writes an argument that is only read")
         arrays = np.broadcast_arrays(*places, values, where)

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from mlc.dialects.tile.pipeline import ChannelType
 from mlc.dialects.tile.types import ViewType
-from mlc.runtime.tiles.memory import Access, Places, Stored, TileError, spot, unwritten
+from mlc.runtime.tiles.memory import Access, Aliases, Stored, TileError, spot, unwritten
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ class Slot(Stored):
             raise TileError(f"{spot(by.op)}: reads a slot that {state}")
         return super().at(places, inside, by)
 
-    def write(self, places: Places, values: Any, by: Access, *, where: Any = True) -> None:
+    def write(self, places: Aliases, values: Any, by: Access, *, where: Any = True) -> None:
         if not self.missing:
             raise TileError(f"{spot(by.op)}: writes a slot that no mlc_tile.put has given")
         super().write(places, values, by, where=where)

@@ -15,6 +15,7 @@ from xdsl.ir import Block
 
 from mlc import registry
 from mlc.backends import backend_of
+from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.plan import KernelOp, ScheduleAttr
@@ -23,10 +24,9 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes import wellformed
-from mlc.passes.dominance import verify_dominance
-from mlc.passes.plan.form_kernels import FormKernelsPass
-from mlc.passes.plan.form_tiles import FormTilesPass
+from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
+from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.passes.tensor.dce import DcePass
 from mlc.runtime.interpret import interpret
 from tests.differential.elementwise import elementary_op

@@ -27,10 +27,10 @@ from mlc.dialects.target.attribute import TargetAttr
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.loops import lower_to_loops
-from mlc.passes.loop.expand_math import ExpandMathPass
-from mlc.passes.plan.form_kernels import FormKernelsPass
-from mlc.passes.plan.plan_buffers import PlanBuffersPass
-from mlc.passes.plan.schedule import SchedulePass
+from mlc.passes.math.expand_math import ExpandMathPass
+from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.memory.plan_buffers import PlanBuffersPass
+from mlc.passes.plan.tiling.schedule import SchedulePass
 from mlc.runtime import jit, threads
 from mlc.runtime.entry import EntryState
 from mlc.runtime.llvm import compile_object

@@ -107,7 +107,7 @@ class Exact:
 class Ulps:
     """At most `bound` units in the last place from the true value; the same NaN, inf and sign."""
 
-    bound: float  # SOURCE: docstrings of the functions in passes/loop
+    bound: float  # SOURCE: docstrings of the functions in passes/math
     function: Callable[..., Array]
 
     def check(self, got: Array, want: Array, arrays: Sequence[Array]) -> None:

@@ -88,7 +88,7 @@ def _zoo() -> Iterator[Base]:
     from benchmarks.zoo import ZOO
     from mlc.backends import LEVELS
     from mlc.dialects.target.known import named_target
-    from mlc.frontend.compile import Compiled
+    from mlc.frontend.call.compile import Compiled
     from mlc.levels import Levels
     from mlc.pipeline import Options
 

@@ -16,8 +16,8 @@ from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import TargetAttr
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
-from mlc.passes.loop.expand_math import ExpandMathPass
-from mlc.passes.plan.schedule import SchedulePass
+from mlc.passes.math.expand_math import ExpandMathPass
+from mlc.passes.plan.tiling.schedule import SchedulePass
 from mlc.passes.tensor.expand_partition import ExpandPartitionPass
 from mlc.runtime.cuda import LoadedProgram, gpu_target, load_program
 from mlc.runtime.ptx import emit_ptx

@@ -2,7 +2,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false
 """
-What the polynomials of passes/loop/coefficients_f32.py and coefficients_f64.py approximate: the
+What the polynomials of passes/math/coefficients_f32.py and coefficients_f64.py approximate: the
 function, the interval, how errors count, and the degree per format.
 """
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
-from mlc.passes.loop.by_unit import TANH_POLYNOMIAL
-from mlc.passes.loop.formats import CONSTANTS
-from mlc.passes.loop.lane_angles import TAN_POINTS_PER_RADIAN, TANH_BITS, TANH_OFFSET
-from mlc.passes.loop.lane_builder import BINARY32, BINARY64
-from mlc.passes.loop.log_gamma import VALLEY_CENTRE, ZEROS
+from mlc.passes.math.by_unit import TANH_POLYNOMIAL
+from mlc.passes.math.formats import CONSTANTS
+from mlc.passes.math.lane_angles import TAN_POINTS_PER_RADIAN, TANH_BITS, TANH_OFFSET
+from mlc.passes.math.lane_builder import BINARY32, BINARY64
+from mlc.passes.math.log_gamma import VALLEY_CENTRE, ZEROS
 
 Real = mpmath.mpf
 Function = Callable[[Real], Real]

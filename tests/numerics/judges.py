@@ -23,7 +23,7 @@ from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.bitwise import ClampOp
 from mlc.dialects.tensor.comparison import Extremum
 from mlc.dialects.tensor.rounding import Numeric
-from mlc.passes.loop.expand_math import ExpandMathPass
+from mlc.passes.math.expand_math import ExpandMathPass
 from tests.emitted import bound, compile_module, loops_context, parse_loops
 
 Array = np.ndarray[Any, Any]
@@ -93,7 +93,7 @@ FUNCTIONS: dict[str, Function] = {
     "pow": Function("math.powf", "pow", 0.6, 1.4, 2),
     "hypot": Function("mlc_math.hypot", np.hypot, 0.51, 1.1, 2),
 }
-"""Bounds as the docstrings in passes/loop state them; all below the promised 2."""
+"""Bounds as the docstrings in passes/math state them; all below the promised 2."""
 
 BY_TABLE: dict[str, Function] = {
     "exp": Function("math.exp", np.exp, 1.1, 1.15),
@@ -118,7 +118,7 @@ BY_TABLE: dict[str, Function] = {
     "tanh": Function("math.tanh", np.tanh, 1.4, 1.95),
     "pow": Function("math.powf", "pow", 1.2, 1.5, 2),
 }
-"""As passes/loop/lane_*.py state them, for targets that look up tables in registers."""
+"""As passes/math/lane_*.py state them, for targets that look up tables in registers."""
 
 BY_UNIT: dict[str, Function] = {
     "exp": Function("math.exp", np.exp, 1.95, 1.65),
@@ -127,7 +127,7 @@ BY_UNIT: dict[str, Function] = {
     "log1p": Function("math.log1p", np.log1p, 1.45, 1.0),
     "tanh": Function("math.tanh", np.tanh, 1.85, 1.65),
 }
-"""As passes/loop/by_unit.py states them for f32, for GPUs."""
+"""As passes/math/by_unit.py states them for f32, for GPUs."""
 
 EXACT = {"fmod": ("mlc_math.fmod", np.fmod), "nextafter": ("mlc_math.nextafter", np.nextafter)}
 """Functions without rounding."""

@@ -2,7 +2,7 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownLambdaType=false
 """
-Where the coefficients in passes/loop/coefficients_*.py come from: Remez exchange in 60 digits.
+Where the coefficients in passes/math/coefficients_*.py come from: Remez exchange in 60 digits.
 
 `coefficients(problem)` gives the polynomial that minimises the largest weighted error on an
 interval; `python -m tests.numerics.minimax` writes the two files and prints the bits of accuracy
@@ -117,8 +117,8 @@ def _entries(found: dict[str, tuple[float, ...]]) -> list[str]:
 
 
 def main() -> None:
-    """Writes both files into the folder that is named, or passes/loop."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "passes/loop")
+    """Writes both files into the folder that is named, or passes/math."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "passes/math")
     for dtype, short in ((np.float32, "f32"), (np.float64, "f64")):
         lines = [
             f'"""Minimax polynomials for {short}, written by tests/numerics/minimax.py."""',

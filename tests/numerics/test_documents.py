@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import mlc
 from mlc.backends import BACKENDS
 from mlc.dialects.target import named_target
-from mlc.passes.report import Plan, plan_of
+from mlc.passes.report.report import Plan, plan_of
 from mlc.pipeline import Options, run_pipeline
 
 Array = NDArray[Any]

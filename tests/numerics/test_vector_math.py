@@ -12,11 +12,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from mlc.passes.loop import coefficients_f32, coefficients_f64, log_gamma, power, reduction
-from mlc.passes.loop.expand_math import FUNCTIONS as EXPANDED
-from mlc.passes.loop.expand_math import ExpandMathPass
-from mlc.passes.loop.formats import CONSTANTS
-from mlc.passes.loop.lane_builder import BINARY32, BINARY64
+from mlc.passes.math import coefficients_f32, coefficients_f64, log_gamma, power, reduction
+from mlc.passes.math.expand_math import FUNCTIONS as EXPANDED
+from mlc.passes.math.expand_math import ExpandMathPass
+from mlc.passes.math.formats import CONSTANTS
+from mlc.passes.math.lane_builder import BINARY32, BINARY64
 from mlc.runtime.probe import host_target
 from tests.emitted import loops_context, parse_loops
 from tests.numerics import minimax

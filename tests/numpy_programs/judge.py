@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import mlc
 from mlc.dialects.errors import CompilerBug, MlcError
 from mlc.frontend.errors import NotSupportedError
-from mlc.frontend.kinds import is_series
+from mlc.frontend.trace.kinds import is_series
 
 Array = NDArray[Any]
 Names = Callable[[], Mapping[str, Any]]

@@ -13,10 +13,10 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget, named_target
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.lowering.emit import math as emit_math
-from mlc.passes.loop.expand_math import FUNCTIONS
-from mlc.passes.plan.plan_cost import ARITHMETIC
-from mlc.passes.plan.schedule import CHOICES
-from mlc.passes.prediction import FORMULAS
+from mlc.passes.cost.prediction import FORMULAS
+from mlc.passes.math.expand_math import FUNCTIONS
+from mlc.passes.plan.fusion.plan_cost import ARITHMETIC
+from mlc.passes.plan.tiling.schedule import CHOICES
 from mlc.pipeline import Options, run_pipeline
 from mlc.text import parse_text
 

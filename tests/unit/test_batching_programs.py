@@ -14,11 +14,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.irdl import irdl_op_definition
 
+from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import F64, I64
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.registry import CONTROL_OPS
-from mlc.passes.dominance import verify_dominance
 from mlc.passes.tensor.batch import BatchPass
 from mlc.passes.tensor.batching.control import RULES, rule_of
 from mlc.passes.tensor.differentiate import DifferentiatePass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 
 X = np.arange(20.0).reshape(5, 4) / 7 - 1
 

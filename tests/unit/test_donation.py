@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 from mlc.pipeline import Options, run_pipeline
 from mlc.programs import signature_of
 from mlc.runtime.interpret import entry_function

@@ -13,7 +13,7 @@ import pytest
 
 import mlc
 from mlc.driver import main
-from mlc.frontend.compile import Settings
+from mlc.frontend.call.compile import Settings
 from mlc.lowering.emit import MARK, joined
 from mlc.parsers import OPTIONS
 

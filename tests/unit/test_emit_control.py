@@ -10,7 +10,7 @@ from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.known import AVX512, CPUS
 from mlc.lowering.emit import EmitError, emit_kernel, emit_main
 from mlc.lowering.emit.function import DATA_LAYOUTS
-from mlc.passes.loop.expand_math import ExpandMathPass
+from mlc.passes.math.expand_math import ExpandMathPass
 from mlc.runtime.llvm import emit_assembly
 from tests.emitted import (
     CallContext,

@@ -27,7 +27,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.dispatcher import Dispatcher
+from mlc.frontend.call.dispatcher import Dispatcher
 from tests.unit.test_numpy_names import assert_same
 
 X = np.arange(6.0) + 0.5

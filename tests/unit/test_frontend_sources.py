@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.definitions import definition_of
+from mlc.frontend.trace.definitions import definition_of
 from tests.unit.test_numpy_names import assert_same
 
 X = np.arange(1.0, 4.0)

@@ -17,7 +17,7 @@ import pytest
 from numpy import exp as e_to_the
 
 import mlc
-from mlc.frontend.transform import transformed
+from mlc.frontend.trace.transform import transformed
 from tests.unit.test_numpy_names import assert_same
 
 X = np.arange(6.0).reshape(2, 3)

@@ -18,7 +18,7 @@ from mlc.dialects.dtypes import BF16
 from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
-from mlc.passes.prediction import predicted_seconds
+from mlc.passes.cost.prediction import predicted_seconds
 from mlc.passes.tile.place_slots import PlaceSlotsPass
 from mlc.passes.tile.plan_to_tiles import PlanToTilesPass
 from mlc.runtime.interpret import interpret

@@ -20,7 +20,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
-from mlc.passes.loop.expand_math import ExpandMathPass
+from mlc.passes.math.expand_math import ExpandMathPass
 from mlc.passes.plan_faults import plan_faults
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx

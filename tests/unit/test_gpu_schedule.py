@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.access import nest_of
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, F32, F64, DType
-from mlc.dialects.nest import nest_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target

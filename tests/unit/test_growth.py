@@ -19,7 +19,7 @@ from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.op import TensorOp
-from mlc.passes.plan.search import Search, parts_of
+from mlc.passes.plan.fusion.search import Search, parts_of
 from mlc.passes.tensor.derivative.emit import trips_of
 from mlc.pipeline import Options, run_pipeline
 from mlc.text import parse_text

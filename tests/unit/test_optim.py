@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 
 RNG = np.random.default_rng(0)
 SHAPES = [(4, 3), (3,), ()]

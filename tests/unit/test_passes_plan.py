@@ -16,8 +16,8 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, ReshapeOp, SliceOp, TransposeOp
-from mlc.passes.plan.form_kernels import FormKernelsPass
-from mlc.passes.plan.plan_buffers import PlanBuffersPass
+from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.memory.plan_buffers import PlanBuffersPass
 from mlc.passes.tensor.canonicalize import CanonicalizePass
 from mlc.runtime.interpret import entry_function
 from tests.programs import random_program

@@ -12,14 +12,14 @@ from xdsl.ir import Operation
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import named_target
-from mlc.passes.plan.candidates import Table
-from mlc.passes.plan.entries import Entry
-from mlc.passes.plan.form_kernels import FormKernelsPass
-from mlc.passes.plan.legality import State
-from mlc.passes.plan.ownership import Ownership
-from mlc.passes.plan.partial import Partial
-from mlc.passes.plan.plan_cost import Rates
-from mlc.passes.plan.search import HEURISTICS, Found, Search, follow, parts_of, replay
+from mlc.passes.plan.fusion.candidates import Table
+from mlc.passes.plan.fusion.entries import Entry
+from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.fusion.legality import State
+from mlc.passes.plan.fusion.partial import Partial
+from mlc.passes.plan.fusion.plan_cost import Rates
+from mlc.passes.plan.fusion.search import HEURISTICS, Found, Search, follow, parts_of, replay
+from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.remarks import listening
 from mlc.passes.tensor.canonicalize import CanonicalizePass
 from mlc.passes.tensor.dce import DcePass

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.lowered import Lowered
-from mlc.passes.report import HEADS
+from mlc.frontend.call.lowered import Lowered
+from mlc.passes.report.report import HEADS
 
 Spec = mlc.TensorSpec
 

@@ -11,9 +11,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
+from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import I64
-from mlc.passes.dominance import verify_dominance
 from mlc.passes.tensor.canonicalize import CanonicalizePass
 from mlc.passes.tensor.cse import CsePass
 from mlc.passes.tensor.dce import DcePass

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.containers import flatten
+from mlc.frontend.trace.containers import flatten
 from mlc.passes.tensor.periods import Run, runs
 
 RNG = np.random.default_rng(3)

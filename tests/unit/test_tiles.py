@@ -13,7 +13,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lowering.loops import lower_to_loops
 from mlc.memory import memory_plan_of
-from mlc.passes.report import plan_of
+from mlc.passes.report.report import plan_of
 from mlc.runtime.interpret import entry_function, interpret
 from mlc.runtime.probe import host_target
 from mlc.text import parse_text

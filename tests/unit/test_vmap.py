@@ -10,9 +10,9 @@ import pytest
 
 import mlc
 from mlc.dialects.errors import ShapeError
-from mlc.frontend.containers import flatten
-from mlc.frontend.derivatives import grad
 from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.trace.containers import flatten
+from mlc.frontend.transforms.derivatives import grad
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((3, 4))

@@ -15,11 +15,11 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import CPUS
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block, Grain
-from mlc.passes.prediction import predicted_seconds
-from mlc.passes.report import plan_of
+from mlc.passes.cost.prediction import predicted_seconds
+from mlc.passes.cost.work import FEMTO, Work, level_of, moved, seconds
+from mlc.passes.report.report import plan_of
 from mlc.passes.tile.products import WordsOf
 from mlc.passes.tile.walk import work_of
-from mlc.passes.work import FEMTO, Work, level_of, moved, seconds
 from mlc.text import parse_text
 from tests.plans import planned, spec
 

@@ -1,0 +1,1 @@
+"""What passes and lowering ask of a program: accesses, aliases, axes; nothing here rewrites."""

@@ -1,0 +1,72 @@
+"""Which kernels workers share, and for how many there is work: what passes and lowering ask."""
+
+from __future__ import annotations
+
+from mlc.dialects.analysis.access import nest_of, whole_of
+from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.scatter import ScatterOp
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
+from mlc.dialects.tile.kernel import CallOp, called
+from mlc.dialects.tile.words import grain_of
+
+TEAM = "mlc.team"
+"""Function attribute: one team runs the whole body, and waits where ops say so."""
+LOADS = "mlc.loads"
+"""Attribute of a tile loop whose kernels are tile programs: what `loads_of_tiles` says of it."""
+WAIT = "mlc.wait"
+"""Attribute of an op of such a function: workers wait before it, or before a condition is read."""
+
+
+def loads_of(kernel: KernelOp | CallOp) -> Dim:
+    """For how many workers there is work enough: the points of the nest by the grain."""
+    if isinstance(kernel, CallOp):
+        program = called(kernel)
+        return Dim.const(1) if program is None else program.loads
+    if not (grain := _grain(kernel)):
+        return Dim.const(1)
+    nest, whole = nest_of(kernel), whole_of(kernel)
+    shape = shape_of(kernel.outs[0].type)
+    if isinstance(whole, ScatterOp):
+        shape = (*shape, *shape_of(whole.update.type))
+    return product(nest.sizes if nest is not None else shape) // grain
+
+
+def _grain(kernel: KernelOp) -> int:
+    """The points of the nest for each worker; 0 where its words share nothing."""
+    if kernel.schedule is None:
+        return 1
+    schedule = kernel.schedule.data
+    return schedule.shared if schedule.words else max(schedule.grain, 1)
+
+
+def is_dealt(kernel: KernelOp | CallOp) -> bool:
+    """Whether a kernel is a function of (worker, workers); others run on one worker."""
+    if isinstance(kernel, KernelOp) and (
+        is_phase(kernel) or isinstance(whole_of(kernel), LibraryOp)
+    ):
+        return False
+    loads = loads_of(kernel).constant
+    return loads is None or loads > 1
+
+
+def loads_of_tiles(op: TilesOp) -> Dim:
+    """As `loads_of`, of all phases of a tile loop."""
+    known = op.attributes.get(LOADS)
+    if isinstance(known, DimsAttr):
+        return known.data[0]
+    total = Dim.const(0)
+    for kernel in op.walk():
+        if not isinstance(kernel, KernelOp):
+            continue
+        bounds, nest = bounds_of(kernel), nest_of(kernel)
+        points = product(nest.sizes if nest else shape_of(kernel.outs[0].type))
+        work = points.substitute(bounds)
+        for loop in enclosing_tiles(kernel):
+            for extent, step in zip(loop.extents, loop.steps, strict=True):
+                work = work * ((extent.substitute(bounds) + (step - 1)) // step)
+        words = kernel.schedule.data.words if kernel.schedule is not None else ()
+        if grain := (grain_of(words) or 1) if words else _grain(kernel):
+            total = total + work // grain
+    return total

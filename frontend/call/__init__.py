@@ -1,0 +1,1 @@
+"""From a call to the code that serves it: arguments, specialisation, fast paths, questions."""

@@ -1,0 +1,368 @@
+"""The programs of one compiled function, and the choice among them at a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.errors import MlcError
+from mlc.frontend.call.arguments import Call, Parameters
+from mlc.frontend.call.donation import check_donated, donated_leaves
+from mlc.frontend.call.lowered import Lowered, is_gpu
+from mlc.frontend.call.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
+from mlc.frontend.call.program import Program, trace_program
+from mlc.frontend.call.ready import Ready, describe
+from mlc.frontend.call.routes import MISS, Route, make_route, missing
+from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.call.stats import Artifact, Stats
+from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
+from mlc.frontend.trace import access
+from mlc.frontend.trace.kinds import is_scalar
+from mlc.frontend.trace.trace import current
+from mlc.runtime.float_flags import float_flags_kept
+from mlc.runtime.fork import RenewedLock
+
+if TYPE_CHECKING:
+    from mlc.frontend.call.compile import Compiled, Settings
+
+MAX_CHAIN = 4
+"""Native entries asked one after another before Python dispatches (each costs about 20 ns)."""
+
+MAX_VARIANTS = 32
+"""Programs kept that differ only in values read from outside."""
+
+MAX_ROUTES = 8
+"""Short ways tried before the full dispatch (a miss costs about 0.5 us)."""
+
+
+class Dispatcher:
+    """The programs of one function, and the choice among them."""
+
+    def __init__(
+        self, owner: Compiled[..., Any], function: Callable[..., Any], settings: Settings
+    ) -> None:
+        self.owner = owner
+        self.function = function
+        self.settings = settings
+        on_gpu = is_gpu(settings)
+        self.parameters: Parameters = Parameters(
+            function, settings.static, settings.donate, on_gpu=on_gpu
+        )
+        self.policy: Policy = Policy(_with_annotations(self.parameters, settings.dynamic))
+        self.families: dict[Hashable, Family] = {}
+        self.ready: dict[Hashable, list[Ready]] = {}
+        self.forced_static: set[str] = set()
+        self.remarks: list[str] = []
+        self.artifacts: list[Artifact] = []
+        self.calls = 0
+        self.argument_bytes_copied = 0
+        self.chain: list[Ready] = []  # those whose native entries stand before this dispatcher
+        self.routes: list[Route] = []
+        self.positional_count = self.parameters.count if self.parameters.plain else -1
+        self.lock = RenewedLock()
+
+    # calls
+
+    def slow(self, *args: Any, **kwargs: Any) -> Any:
+        """The call where there is no native entry in front, and what native entries pass on."""
+        values: Sequence[Any] | None = args
+        if kwargs or len(args) != self.positional_count:
+            values = self.parameters.ordered(args, kwargs)
+            if values is not None and self.chain:
+                return self.chain[0].native_builtin(*values)
+        if values is not None:
+            for route in self.routes:
+                if (outcome := route(values)) is not MISS:
+                    self.calls += 1
+                    return outcome
+        return self.call(args, kwargs)
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The full dispatch."""
+        if current() is not None:
+            return access.call(self.function, args, kwargs)
+        self.calls += 1
+        values = self.parameters.bind(args, kwargs)
+        call = self.parameters.call(values, self.forced_static)
+        self.check(call)
+        self.count_copies(call)
+        found = self.find(call)
+        if found is None:
+            with self.lock(), float_flags_kept():
+                found = self.find(call) or self.compile(values)
+        ready, call = found
+        return ready.run(call)
+
+    def count_copies(self, call: Call) -> None:
+        """Counts the arrays that compiled code cannot address as they are."""
+        for leaf in call.leaves:
+            if because := leaf.copied_because:
+                self.argument_bytes_copied += leaf.value.nbytes
+                remark = f"argument {leaf.name} is copied at each call: {because}"
+                if remark not in self.remarks:
+                    self.remarks.append(remark)
+
+    def check(self, call: Call) -> None:
+        """Raises where an option does not fit the arguments."""
+        self.policy.check(call)
+        if self.settings.donate:
+            groups = donated_leaves(call, self.settings.donate, self.parameters.names)
+            check_donated(call, [k for group in groups for k in group], self.owner.__name__)
+
+    def find(self, call: Call) -> tuple[Ready, Call] | None:
+        """The program that serves the call, if there is one."""
+        for ready in self.ready.get(self.policy.family_key(call), ()):
+            if ready.fits(call):
+                return ready, call
+        return None
+
+    def check_contract(self, text: str, ready: Ready, call: Call) -> None:
+        """ContractError where a new program does not keep the function's contract."""
+        from mlc.frontend.call.contract import Contract, facts_of
+
+        facts = facts_of(
+            self.owner.__name__, ready.executable.levels, ready.program, call,
+            self.parameters.names, match_sizes(call, ready.shapes) or {},
+            compilations=len(self.artifacts) + 1,
+        )  # fmt: skip
+        Contract.parse(text).check(facts)
+
+    # compiling
+
+    def compile(self, values: list[Any]) -> tuple[Ready, Call]:
+        """A new program for the call, and the call as that program takes it."""
+        call, program, shapes, because = self.traced(values)
+        key = self.policy.family_key(call)
+        programs = self.ready.setdefault(key, [])
+        ready = Ready(program, tuple(shapes))
+        ready.build(self.settings, slow=missing)
+        if self.settings.contract is not None:
+            self.check_contract(self.settings.contract, ready, call)
+        same = [r for r in programs if r.shapes == ready.shapes]
+        if len(same) >= MAX_VARIANTS:
+            programs.remove(same[-1])
+        programs.insert(0, ready)
+        self.artifacts.append(
+            Artifact(
+                signature=describe(call, shapes),
+                because=because,
+                trace_s=program.trace_s,
+                compile_s=ready.compile_s,
+                from_cache=ready.from_cache,
+            )
+        )
+        for unused in program.unused:
+            remark = f"donated argument {unused}: no result of its type is left to take its place"
+            if remark not in self.remarks:
+                self.remarks.append(remark)
+        self.install(ready, call)
+        return ready, call
+
+    def install(self, ready: Ready, call: Call) -> None:
+        """Puts the program's native entry in front, or else a short way to it."""
+        entry, program = ready.native_entry, ready.program
+        assert entry is not None
+        plain = all(leaf.kind in ("array", "float", "int") for leaf in call.leaves)
+        whole = len(call.leaves) == self.parameters.count and self.parameters.plain
+        alone = program.needs_nothing_from_outside and program.direct_result
+        if plain and whole and alone and len(self.chain) < MAX_CHAIN:
+            entry.set_slow(self.chain[0].native_builtin if self.chain else self.slow)
+            self.chain.insert(0, ready)
+            type(self.owner).__call__ = entry.builtin
+            if not any(is_scalar(leaf.given) for leaf in call.leaves):
+                return
+        made = make_route(program, call, ready.shapes, entry.builtin, self.slow)
+        front = self.slow  # a bound method: no frame of `__call__`
+        if made is not None:
+            self.routes = [made[0], *self.routes][:MAX_ROUTES]
+            front = made[1] if self.parameters.plain else front
+        if not self.chain:
+            type(self.owner).__call__ = front
+
+    def traced(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
+        """The program for a call, traced again for what tracing found that it must know."""
+        while True:
+            call = self.parameters.call(values, self.forced_static)
+            family = self.families.setdefault(self.policy.family_key(call), Family())
+            shapes = self.policy.shapes(call, family)
+            if (fault := explain_mismatch(call, shapes)) is not None:
+                raise fault
+            because = self.reason(call, shapes)
+            if because is None:
+                shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+            try:
+                program = self.trace(call, shapes)
+                if not program.assumptions_hold(match_sizes(call, shapes) or {}):
+                    shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
+                    program = self.trace(call, shapes)
+                return call, program, shapes, because
+            except SpecialiseSignal as signal:
+                self.specialise(signal, call, shapes)
+            except MlcError as error:
+                if family.static_because is not None or not self.chosen_symbols(call, shapes):
+                    raise
+                if not self.policy.ones_apart and family.has_ones():
+                    self.policy.ones_apart = True
+                    self.families.clear()
+                    continue
+                family.static_because = str(error).partition("\n")[0]
+                self.remarks.append(f"each size has its own program: {family.static_because}")
+
+    def trace(self, call: Call, shapes: Sequence[Any]) -> Program:
+        """The program for given shapes."""
+        symbols = {s for shape in shapes for dim in shape for s in dim.symbols()}
+        if symbols and self.settings.peak_bytes is not None:
+            raise NotSupportedError(
+                f"{self.owner.__name__}: peak_bytes= needs sizes that are known when the"
+                f" function is compiled; {', '.join(sorted(symbols))} varies: leave it out of"
+                " dynamic= and of TensorSpec"
+            )
+        return trace_program(
+            self.function,
+            self.owner.__name__,
+            self.parameters,
+            call,
+            shapes,
+            numerics=self.settings.numerics,
+            donated=self.settings.donate,
+        )
+
+    def chosen_symbols(self, call: Call, shapes: Sequence[Any]) -> bool:
+        """Whether a size is symbolic by the policy and not by the user's wish."""
+        return any(
+            dim.constant is None
+            and leaf.kind == "array"
+            and self.policy.explicit(leaf, axis) is None
+            for leaf, shape in zip(call.leaves, shapes, strict=True)
+            for axis, dim in enumerate(shape)
+        )
+
+    def reason(self, call: Call, shapes: Sequence[Any]) -> str | None:
+        """Why a program with these shapes is made; None where there is one that does not fit."""
+        programs = self.ready.get(self.policy.family_key(call), [])
+        same = [r for r in programs if r.shapes == tuple(shapes)]
+        if same and any(r.fits_outside(call) for r in same):
+            return None
+        if same:
+            changed = ", ".join(same[0].changed(call)) or "captured values"
+            return f"changed since the last program: {changed}"
+        if not programs:
+            return (
+                "first call"
+                if not self.ready
+                else "first call with these dtypes, ranks, layouts and static values"
+            )
+        symbols = sorted({s for shape in shapes for dim in shape for s in dim.symbols()})
+        if symbols:
+            return f"sizes differ from those of earlier calls: {', '.join(symbols)} became symbolic"
+        return "sizes differ from those of earlier calls"
+
+    def specialise(self, signal: Any, call: Call, shapes: Sequence[Any]) -> None:
+        """Fixes what tracing asked for; an error where the user wants it dynamic."""
+        before = len(self.forced_static) + len(self.policy.pinned)
+        self.forced_static |= signal.arguments
+        for leaf, shape in zip(call.leaves, shapes, strict=True):
+            for axis, dim in enumerate(shape):
+                if not dim.symbols() & signal.symbols:
+                    continue
+                said = self.policy.explicit(leaf, axis) is not None
+                if said or (leaf.kind == "spec" and leaf.value.dims[axis].constant is None):
+                    raise ConcretizationError(
+                        f"axis {axis} of {leaf.name} is declared dynamic ({dim}), but its"
+                        " size decides"
+                        f" about the program: {signal.because}. Leave the axis out of dynamic=, or"
+                        " keep the size symbolic."
+                    )
+                self.policy.pinned.add((leaf.name, axis))
+        if len(self.forced_static) + len(self.policy.pinned) == before:
+            raise ConcretizationError(
+                f"the program depends on a value that is not known: {signal.because}"
+            )
+        self.remarks.append(f"specialised: {signal.because}")
+
+    # looking inside
+
+    def reference(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call by the interpreter."""
+        values = self.parameters.bind(args, kwargs)
+        call, program, shapes, _ = self.traced_static(values)
+        self.check(call)
+        ready = Ready(program, tuple(shapes))
+        ready.interpret()
+        return ready.run(call)
+
+    def traced_static(self, values: list[Any]) -> tuple[Call, Program, Sequence[Any], str]:
+        """The program for exactly these sizes; leaves no trace in the statistics."""
+        forced = set(self.forced_static)
+        by_policy = True  # sizes of specs that `dynamic=True` would have vary do so
+        while True:
+            call = self.parameters.call(values, forced)
+            shapes = self.policy.declared(call) if by_policy else _static_shapes(call)
+            try:
+                return call, self.trace(call, shapes), shapes, "reference"
+            except MlcError:
+                if self.policy.dynamic is not True or shapes == _static_shapes(call):
+                    raise
+                by_policy = False
+            except SpecialiseSignal as signal:
+                if not signal.arguments - forced:
+                    self.specialise(signal, call, shapes)
+                forced |= signal.arguments
+
+    def lower(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+        """The traced program with the sizes the user gives."""
+        values = self.parameters.bind_specs(args, kwargs)
+        call = self.parameters.call(values, self.forced_static)
+        self.check(call)
+        explicit = (
+            any(leaf.kind == "spec" for leaf in call.leaves) or self.settings.dynamic is False
+        )
+        traced = self.traced_static(values) if explicit else self.traced(values)
+        call, program, shapes, _ = traced
+        return Lowered(program, self.settings, self.parameters.names, call, tuple(shapes))
+
+    def stats(self) -> Stats:
+        """The counters."""
+        programs = [ready for family in self.ready.values() for ready in family]
+        native = sum(ready.native_calls for ready in programs if ready.native_entry is not None)
+        fresh = [a for a in self.artifacts if not a.from_cache]
+        return Stats(
+            calls=max(self.calls, native),  # native calls include those that Python passed on
+            compilations=len(fresh),
+            cache_hits=len(self.artifacts) - len(fresh),
+            trace_s=sum(a.trace_s for a in self.artifacts),
+            compile_s=sum(a.compile_s for a in self.artifacts),
+            argument_bytes_copied=self.argument_bytes_copied,
+            artifacts=tuple(self.artifacts),
+            remarks=tuple(self.remarks),
+        )
+
+
+OUTSIDE_ASSUMPTIONS = "sizes outside what the symbolic program assumes"
+
+
+def _static_shapes(call: Call) -> list[Any]:
+    """The sizes of this call; those of a `TensorSpec` as the user gave them."""
+    return [
+        leaf.value.dims if leaf.kind == "spec" else tuple(Dim.const(size) for size in leaf.shape)
+        for leaf in call.leaves
+    ]
+
+
+def _with_annotations(parameters: Parameters, dynamic: Dynamic) -> Dynamic:
+    """`dynamic` with the symbols that parameters' `TensorSpec` annotations name."""
+    if isinstance(dynamic, bool) and dynamic:
+        return True
+    given = (
+        {} if isinstance(dynamic, bool) else {name: dict(axes) for name, axes in dynamic.items()}
+    )
+    for parameter in parameters.parameters:
+        annotation: object = parameter.annotation
+        if isinstance(annotation, TensorSpec):
+            symbolic = {
+                k: str(dim) for k, dim in enumerate(annotation.dims) if dim.constant is None
+            }
+            if symbolic:
+                given.setdefault(parameter.name, symbolic)
+    return given or False

@@ -1,0 +1,199 @@
+"""A traced program to look at and to compile: what `step.lower(…)` gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from mlc.dialects.dims import Shape
+from mlc.dialects.signature import EntrySignature
+from mlc.frontend.call.arguments import Call, known_sizes
+from mlc.frontend.call.program import Program
+
+if TYPE_CHECKING:
+    from mlc.dialects.target import CpuTarget, GpuTarget
+    from mlc.frontend.call.compile import Settings
+    from mlc.levels import Levels
+    from mlc.passes.report.report import Plan
+    from mlc.passes.report.timeline import Memory
+    from mlc.passes.tensor.multilinear import Multilinearity
+    from mlc.pipeline import Options
+
+Level = Literal["trace", "tensor", "plan", "loops", "code"]
+
+_LEVELS: tuple[Level, ...] = ("trace", "tensor", "plan", "loops", "code")
+
+
+class Lowered:
+    """The program for given argument types."""
+
+    def __init__(
+        self,
+        program: Program,
+        settings: Settings,
+        parameters: Sequence[str],
+        call: Call,
+        shapes: tuple[Shape, ...],
+    ) -> None:
+        self._program = program
+        self._settings = settings
+        self._parameters = parameters
+        self.call = call
+        self.shapes = shapes
+
+    @property
+    def name(self) -> str:
+        """The function's name in the IR."""
+        return self._program.name
+
+    @property
+    def module(self) -> Any:
+        """A copy of the traced module."""
+        return self._program.module.clone()
+
+    @property
+    def signature(self) -> EntrySignature:
+        """Arguments, results and symbols of the native entry."""
+        return self._program.signature
+
+    @cached_property
+    def levels(self) -> Levels:
+        """The program at every level, and what is known of it there; needs no machine to run on."""
+        from mlc.levels import Levels
+
+        module, options = self.module, options_of(self._settings, runs=False)
+        return Levels(str(module), self.name, self.signature, options, self.sizes, fresh=module)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The symbols' values in the call that was traced, as far as they are known."""
+        leaves = zip(self.call.leaves, self.shapes, strict=True)
+        return {
+            symbol: size
+            for leaf, shape in leaves
+            for dim, size in zip(shape, known_sizes(leaf), strict=True)
+            if (symbol := dim.single_symbol) is not None and size is not None
+        }
+
+    def text(self, level: Level = "tensor") -> str:
+        """The program at the end of a level; "trace": as it was traced."""
+        if level not in _LEVELS:
+            raise ValueError(f"no level is called {level!r}; expected one of {', '.join(_LEVELS)}")
+        return f"{self.levels.traced}\n" if level == "trace" else self.levels.text(level)
+
+    def asm(self) -> str:
+        """The assembly: on a GPU, PTX. Any machine can write it."""
+        return self.levels.asm()
+
+    def plan(self, **sizes: int) -> Plan:
+        """The kernels and the buffers between them, for these values of the symbols."""
+        return self.levels.report(sizes)
+
+    def memory(self, **sizes: int) -> Memory:
+        """What a call allocates, for these values of the symbols."""
+        return self.levels.memory(sizes)
+
+    def explain(
+        self,
+        format: Literal["text", "json", "html"] = "text",  # noqa: A002 - as users call it
+        **sizes: int,
+    ) -> str:
+        """Plan, costs, memory step by step, and what passes decided."""
+        return self.levels.explain(sizes).said(format)
+
+    def check_contract(self) -> None:
+        """ContractError where the program does not keep what `contract=` promises."""
+        if self._settings.contract is not None:
+            from mlc.frontend.call.contract import Contract, facts_of
+
+            facts = facts_of(
+                self.name, self.levels, self._program, self.call, self._parameters,
+                self.levels.known_sizes({}), compilations=1,
+            )  # fmt: skip
+            Contract.parse(self._settings.contract).check(facts)
+
+    def multilinearity(self, *groups: str | Sequence[str]) -> Multilinearity:
+        """
+        Whether the results are linear in each named argument while all else is fixed, in exact
+        arithmetic; `why` of the answer names what is in the way. Several names in one group vary
+        together: ``x + y`` is multilinear in ``("x", "y")``, not in ``"x", "y"``. Names are those
+        of parameters, or of leaves such as ``w[0]``. ValueError where an argument is unknown.
+        """
+        from mlc.passes.tensor.multilinear import multilinearity
+        from mlc.runtime.interpret import entry_function
+
+        names = [self.call.leaves[k].name for k in self._program.inputs]
+        hidden = [f"captured array {k}" for k in range(len(self._program.hidden))]
+        listed = [(group,) if isinstance(group, str) else tuple(group) for group in groups]
+        if unknown := [name for group in listed for name in group if name not in names]:
+            raise ValueError(
+                f"multilinearity: no argument is called {unknown[0]!r}; expected one of"
+                f" {', '.join(names)}"
+            )
+        positions = [[names.index(name) for name in group] for group in listed]
+        function = entry_function(self._program.module)
+        return multilinearity(function, positions, [*names, *hidden])
+
+    def arguments(self) -> list[Any]:
+        """What the native entry takes in the call that was traced."""
+        inputs = [self.call.leaves[k].value for k in self._program.inputs]
+        return inputs + (self._program.read_hidden(self.call.values) or [])
+
+    def compile(self) -> Any:
+        """The compiled program."""
+        return executable_of(self._program, self._settings, slow=None)
+
+
+def is_gpu(settings: Settings) -> bool:
+    """Whether the function is for a GPU, without asking for one."""
+    from mlc import knobs
+    from mlc.dialects.target.known import GPUS
+
+    name = settings.target or knobs.current().target or "host"
+    return name.startswith("cuda") or name in {target.name for target in GPUS}
+
+
+def options_of(settings: Settings, *, runs: bool = True) -> Options:
+    """The pipeline's options. `runs`: whether "cuda" must be a GPU of this process."""
+    from mlc import knobs
+    from mlc.pipeline import Options
+
+    return Options(
+        target=_target_of(settings, runs),
+        threads=settings.threads,
+        numerics=settings.numerics,
+        fusion=settings.fusion or knobs.current().fusion,
+        peak_bytes=settings.peak_bytes,
+    )
+
+
+def _target_of(settings: Settings, runs: bool) -> CpuTarget | GpuTarget:
+    """The machine that the function names, else the environment, else this one."""
+    from mlc import knobs
+    from mlc.dialects.target.known import named_target
+    from mlc.runtime.cuda import described_gpu, gpu_target
+    from mlc.runtime.probe import host_target
+
+    name = settings.target or knobs.current().target or "host"
+    try:
+        return named_target(name, host=host_target, cuda=gpu_target if runs else described_gpu)
+    except ValueError as error:
+        if settings.target is not None:
+            raise
+        remedy = "unset MLC_TARGET to compile for the machine mlc runs on"
+        raise knobs.KnobError(f"MLC_TARGET={name}: {error}; {remedy}") from None
+
+
+def executable_of(program: Program, settings: Settings, *, slow: Callable[..., Any] | None) -> Any:
+    """The program's code, from the caches where they have it."""
+    from mlc.executable import compile_module
+
+    # the pipeline rewrites the module it is given; ours stays for `text` and the interpreter
+    return compile_module(
+        program.module.clone(),
+        program.signature,
+        options_of(settings),
+        slow=slow,
+        source=program.module,
+    )

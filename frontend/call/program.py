@@ -1,0 +1,362 @@
+"""One traced program: a function's module for given shapes, and how values go in and out."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.dtypes import F64, I64
+from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
+from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
+from mlc.frontend.call.donation import Donations, donated_leaves, matched
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.trace import access
+from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
+from mlc.frontend.trace.containers import Leaf as StructureLeaf
+from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
+from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
+from mlc.frontend.trace.leaks import check_released, errors_released
+from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.source import Site, definition_of
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import Assumption, Trace, tracing
+from mlc.frontend.trace.tracer import Tracer
+from mlc.runtime.interpret import entry_function
+
+MISS = object()
+"""What an entry gives, and a route, when the program does not serve the arguments."""
+
+ResultKind = Literal["array", "number", "constant"]
+
+
+@dataclass(frozen=True)
+class ResultLeaf:
+    """A leaf of what the function returns: a result of the program, or a Python value."""
+
+    kind: ResultKind
+    value: object = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A traced function."""
+
+    name: str
+    module: ModuleOp
+    signature: EntrySignature
+    inputs: tuple[int, ...]  # the argument leaf of each explicit input
+    hidden: tuple[HiddenInput, ...]
+    hidden_types: tuple[tuple[object, ...], ...]  # dtype, shape and layout of each
+    guards: tuple[Guard, ...]
+    assumptions: tuple[Assumption, ...]
+    structure: Structure
+    results: tuple[ResultLeaf, ...]
+    written: tuple[int, ...]  # argument leaves that the function writes to: the last results
+    written_at: Mapping[int, Site]  # where it does so, by argument leaf
+    in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
+    unused: tuple[str, ...]  # donated arguments whose place no result takes
+    trace_s: float
+
+    @property
+    def direct_result(self) -> bool:
+        """Whether the entry's own result is what the function returns."""
+        return self.signature.returns_tuple is None
+
+    @cached_property
+    def needs_nothing_from_outside(self) -> bool:
+        """Whether the arguments alone decide what the program computes."""
+        guarded = any(guard.kind != "module" for guard in self.guards)
+        return not (self.hidden or guarded or self.assumptions)
+
+    def assumptions_hold(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the symbols' values are such as tracing relied on."""
+        return all(
+            a.dim.evaluate(sizes) >= 0 for a in self.assumptions if a.dim.symbols() <= sizes.keys()
+        )
+
+    def fits_outside(self, values: Sequence[object]) -> bool:
+        """Whether guarded values and the types of captured arrays are those of tracing."""
+        return all(g.holds(values) for g in self.guards) and (
+            not self.hidden or self.read_hidden(values) is not None
+        )
+
+    def read_hidden(self, values: Sequence[object]) -> list[NDArray[Any]] | None:
+        """The captured arrays now; None where one has another type than it had."""
+        arrays: list[NDArray[Any]] = []
+        for source, expected in zip(self.hidden, self.hidden_types, strict=True):
+            try:
+                array = source.read(values)
+            except (LookupError, AttributeError, ValueError, TypeError):
+                return None
+            if not is_array(array) or _hidden_type(array) != expected:
+                return None
+            arrays.append(addressable(array))
+        return arrays
+
+    def returned(self, values: Sequence[Any]) -> Any:
+        """The user's result from the program's."""
+        rest = iter(values)
+        leaves = [_returned_leaf(leaf, rest) for leaf in self.results]
+        return unflatten(self.structure, leaves)
+
+
+def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
+    if leaf.kind == "constant":
+        return leaf.value
+    value = next(values)
+    return value.item() if leaf.kind == "number" else value
+
+
+def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
+    return (array.dtype.str, array.shape, bool(array.flags.c_contiguous))
+
+
+def trace_program(
+    function: Callable[..., Any],
+    name: str,
+    parameters: Parameters,
+    call: Call,
+    shapes: Sequence[Shape],
+    *,
+    numerics: str,
+    donated: Sequence[str] = (),
+) -> Program:
+    """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
+    begin = time.perf_counter()
+    trace = Trace(name if name.isidentifier() else "function")
+    made, site = trace.made, definition_of(function)
+    with tracing(trace), errors_released(trace):
+        program = _traced(trace, function, parameters, call, shapes, numerics, donated)
+    del trace
+    check_released(made, site)
+    return replace(program, trace_s=time.perf_counter() - begin)
+
+
+def _traced(
+    trace: Trace,
+    function: Callable[..., Any],
+    parameters: Parameters,
+    call: Call,
+    shapes: Sequence[Shape],
+    numerics: str,
+    donated: Sequence[str],
+) -> Program:
+    """The program, while its trace is the current one."""
+    leaves, specs, inputs = _arguments(trace, call, shapes)
+    values = _rebuilt_arguments(call, leaves)
+    _remember_objects(trace, call, parameters, values)
+    outcome = parameters.invoke(lambda *args, **kwargs: access.call(function, args, kwargs), values)
+    returned, structure = flatten(outcome)
+    results, ssa = _results(trace, returned)
+    groups = donated_leaves(call, donated, parameters.names)
+    given = _donations(call, leaves, groups, structure, results, ssa)
+    written = tuple(
+        k
+        for k in inputs
+        if leaves[k].version
+        and (leaves[k].ndim or is_array(call.leaves[k].given))
+        and k not in given.result_of
+    )
+    ssa += [leaves[k].value for k in written]
+    in_place = {number: k for k, number in given.result_of.items()} | {
+        number: k
+        for number, k in enumerate(written, len(ssa) - len(written))
+        if call.leaves[k].layout == "c"
+    }
+    places = {inputs.index(k): number for number, k in in_place.items()}
+    module = trace.finish(ssa, numerics=numerics, donated=places)
+    if (site := definition_of(function)) is not None:
+        entry_function(module).location = site.location
+    returns_tuple = None if not written and _is_plain(structure, results) else True
+    signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
+    return Program(
+        name=trace.name,
+        module=module,
+        signature=signature,
+        inputs=tuple(inputs),
+        hidden=tuple(trace.hidden),
+        hidden_types=tuple(map(_hidden_type, trace.hidden_arrays)),
+        guards=tuple(trace.guards.values()),
+        assumptions=tuple(trace.assumptions),
+        structure=structure,
+        results=tuple(results),
+        written=written,
+        written_at={
+            k: leaves[k].written_at
+            for k in inputs
+            if leaves[k].version and leaves[k].written_at is not None
+        },
+        in_place=in_place,
+        unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
+        trace_s=0.0,
+    )
+
+
+def _entry_signature(
+    trace: Trace,
+    specs: Sequence[ArgSpec],
+    results: Sequence[SSAValue],
+    places: Mapping[int, int],
+    returns_tuple: bool | None,
+) -> EntrySignature:
+    """`specs`: of the explicit inputs; `places`: the result that replaces an argument."""
+    hidden = [ArgSpec("array", *_spec_parts(trace.arrays[id(a)])) for a in trace.hidden_arrays]
+    alias_of = {result: argument for argument, result in places.items()}
+    return EntrySignature(
+        args=tuple(
+            ArgSpec(s.kind, s.dtype, s.dims, "general" if layout == "general" else "c", k in places)
+            for k, (s, layout) in enumerate(
+                zip([*specs, *hidden], trace.argument_layouts, strict=True)
+            )
+        ),
+        results=tuple(
+            ResultSpec(*_spec_parts(Tracer(trace, value)), alias_of.get(k))
+            for k, value in enumerate(results)
+        ),
+        symbols=tuple(trace.symbols),
+        returns_tuple=returns_tuple,
+    )
+
+
+def _donations(
+    call: Call,
+    leaves: Sequence[Any],
+    groups: Sequence[Sequence[int]],
+    structure: Structure,
+    results: Sequence[ResultLeaf],
+    ssa: Sequence[SSAValue],
+) -> Donations:
+    """Which results, by their number in the program, take the place of donated arguments."""
+    if not groups:
+        return Donations()
+    rest = iter(range(len(ssa)))
+    numbers = [None if leaf.kind == "constant" else next(rest) for leaf in results]
+    arrays = [n if leaf.kind == "array" else None for n, leaf in zip(numbers, results, strict=True)]
+    donated = [k for group in groups for k in group if call.leaves[k].kind in ("array", "spec")]
+    kept: dict[int, int] = {}
+    for k in donated:
+        same = (n for n, r in enumerate(arrays) if r is not None and ssa[r] is leaves[k].value)
+        if (place := next((n for n in same if n not in kept.values()), None)) is not None:
+            kept[k] = place
+    kinds = [None if n is None else ssa[n].type for n in arrays]
+    types = {k: leaves[k].value.type for k in donated}
+    found = matched(call, groups, types, structure, kinds, kept)
+    at = {k: numbers[n] for k, n in found.result_of.items()}
+    return Donations({k: n for k, n in at.items() if n is not None}, found.unused)
+
+
+def _is_plain(structure: Structure, results: Sequence[ResultLeaf]) -> bool:
+    """One array, or a tuple of several: what the native entry returns by itself."""
+    if any(leaf.kind != "array" for leaf in results):
+        return False
+    if isinstance(structure, StructureLeaf):
+        return True
+    flat = all(isinstance(child, StructureLeaf) for child in structure.children)
+    return structure.kind is tuple and flat and len(results) > 1
+
+
+def _spec_parts(value: Tracer) -> tuple[str, tuple[int | Dim, ...]]:
+    return value.row.name, tuple(d if d.constant is None else d.constant for d in value.dims)
+
+
+def _arguments(
+    trace: Trace, call: Call, shapes: Sequence[Shape]
+) -> tuple[list[Any], list[ArgSpec], list[int]]:
+    """Traced values for the leaves, the entry's arguments, and the leaf of each."""
+    leaves: list[Any] = []
+    specs: list[ArgSpec] = []
+    inputs: list[int] = []
+    for k, (leaf, shape) in enumerate(zip(call.leaves, shapes, strict=True)):
+        if leaf.kind in ("static", "opaque"):
+            leaves.append(leaf.value)
+            continue
+        inputs.append(k)
+        kind: ArgKind = "array"
+        if leaf.kind in ("float", "int"):
+            kind = "float" if leaf.kind == "float" else "int"
+            row = F64 if kind == "float" else I64
+            value = trace.argument(leaf.name, row, ())
+            leaves.append(Tracer(trace, value, weak=True, origins=frozenset({leaf.name})))
+        else:
+            value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout)
+            leaves.append(Tracer(trace, value))
+        specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
+    return leaves, specs, inputs
+
+
+def _remember_objects(
+    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any]
+) -> None:
+    """Objects and containers among the arguments are ways to arrays, and not the function's own."""
+    memory = Paths()
+    trace.staging = memory
+    numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
+    for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
+        starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
+        _remember(memory, value, Path("argument", k, (), name), numbers, own=starred)
+
+
+def _remember(
+    memory: Paths, value: Any, path: Path, numbers: Mapping[str, int], *, own: bool = False
+) -> None:
+    """`own`: the function gets a container of its own, as `**kwargs` is."""
+    parts = children_of(value)
+    if parts is None:
+        if isinstance(value, Tracer) and value.origins & numbers.keys():
+            (name,) = value.origins
+            value.owner.integers[name] = path, numbers[name]
+        if is_iterator(value):
+            raise used_up(path.text)
+        if not (isinstance(value, Tracer) or is_constant(value)):
+            memory.remember(value, path)
+        return
+    kind, keys, children = parts
+    if not own:
+        memory.remember(value, path)
+    for k, child in enumerate(children):
+        if kind is dict:
+            inner = path.item(keys[k])
+        else:
+            inner = path.attr(str(keys[k])) if keys and not is_tuple(value) else path.item(k)
+        _remember(memory, child, inner, numbers)
+
+
+def _rebuilt_arguments(call: Call, leaves: Sequence[Any]) -> list[Any]:
+    values: list[Any] = []
+    position = 0
+    for structure in call.structures:
+        count = leaf_count(structure)
+        values.append(unflatten(structure, leaves[position : position + count]))
+        position += count
+    return values
+
+
+def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], list[Any]]:
+    leaves: list[ResultLeaf] = []
+    values: list[Any] = []
+    for value in returned:
+        if isinstance(value, Tracer | SymbolicDim) or is_array(value):
+            tracer = lift(value)
+            leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
+            values.append(tracer.value)
+        elif is_iterator(value):
+            raise used_up("the result")
+        elif callable(value) and not is_scalar(value):
+            message = (
+                f"{trace.name} returns a function, which may hold traced values; return"
+                " arrays and numbers."
+            )
+            raise located(NotSupportedError, message)
+        else:
+            leaves.append(ResultLeaf("constant", value))
+    return leaves, values

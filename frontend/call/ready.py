@@ -1,0 +1,194 @@
+"""A traced program with the code that runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mlc.dialects.dims import Shape
+from mlc.frontend.call.arguments import Call, Leaf
+from mlc.frontend.call.donation import check_apart
+from mlc.frontend.call.policy import match_sizes
+from mlc.frontend.call.program import MISS, Program
+from mlc.frontend.errors import NotSupportedError
+from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_tuple
+from mlc.frontend.trace.source import Site
+from mlc.runtime.interop import result_maker
+
+if TYPE_CHECKING:
+    from mlc.frontend.call.compile import Settings
+    from mlc.runtime.entry import LoadedEntry
+
+
+class Ready:
+    """A program that calls can be sent to."""
+
+    def __init__(self, program: Program, shapes: tuple[Shape, ...]) -> None:
+        self.program = program
+        self.shapes = shapes
+        self.compile_s = 0.0
+        self.from_cache = False
+        self.native_entry: LoadedEntry | None = None
+        self.executable: Any = None
+        self.entry: Callable[..., Any] | None = None
+
+    def build(self, settings: Settings, *, slow: Callable[..., Any]) -> None:
+        """Compiles the program."""
+        from mlc.frontend.call.lowered import executable_of
+
+        begin = time.perf_counter()
+        self.executable = executable_of(self.program, settings, slow=slow)
+        self.compile_s = time.perf_counter() - begin
+        self.from_cache = self.executable.cache_hits > 0
+        self.native_entry = self.executable.entry
+        self.entry = self.executable.builtin
+
+    def interpret(self) -> None:
+        """Lets the reference interpreter run the program."""
+        from mlc.runtime.interpret import interpret
+
+        module, signature = self.program.module, self.program.signature
+        names = [spec.dtype for spec in signature.args]
+
+        def run(*arrays: Any) -> Any:
+            from mlc.dialects.dtypes import named_dtype
+
+            typed = [
+                np.asarray(a, named_dtype(n).numpy) for a, n in zip(arrays, names, strict=True)
+            ]
+            results = [
+                _placed(r, None if spec.alias_of is None else typed[spec.alias_of])
+                for r, spec in zip(interpret(module, typed), signature.results, strict=True)
+            ]
+            return tuple(results) if signature.as_tuple else results[0]
+
+        self.entry = run
+
+    @property
+    def native_builtin(self) -> Callable[..., Any]:
+        """The native entry as a callable."""
+        assert self.native_entry is not None
+        return self.native_entry.builtin
+
+    @property
+    def native_calls(self) -> int:
+        """Calls that Python did not see."""
+        return 0 if self.native_entry is None else self.native_entry.calls
+
+    def fits(self, call: Call) -> bool:
+        """Whether the program serves the call."""
+        sizes = match_sizes(call, self.shapes)
+        if sizes is None:
+            return False
+        return self.program.assumptions_hold(sizes) and self.program.fits_outside(call.values)
+
+    def fits_outside(self, call: Call) -> bool:
+        """Whether what the program reads from outside is as it was."""
+        return self.program.fits_outside(call.values)
+
+    def changed(self, call: Call) -> Iterator[str]:
+        """What was read from outside and is not as it was."""
+        yield from (g.text for g in self.program.guards if not g.holds(call.values))
+        if self.program.read_hidden(call.values) is None:
+            yield from (f"the type of {h.text}" for h in self.program.hidden)
+
+    def run(self, call: Call) -> Any:
+        """The function's result."""
+        program = self.program
+        inputs = [call.leaves[k].value for k in program.inputs]
+        if program.hidden:
+            inputs += program.read_hidden(call.values) or []
+        if program.in_place or program.written:
+            self._refuse_aliases(call, inputs)
+        for k, site in program.written_at.items():
+            _check_writeable(call.leaves[k], site)
+        assert self.entry is not None
+        outcome = self.entry(*inputs)
+        assert outcome is not MISS, "the entry does not take the arguments of its own program"
+        maker = _maker(call)
+        if program.direct_result and not program.in_place:
+            if maker is None:
+                return outcome
+            return tuple(map(maker, outcome)) if is_tuple(outcome) else maker(outcome)
+        values: list[Any] = list(outcome) if program.signature.as_tuple else [outcome]
+        for number, k in enumerate(program.written, len(values) - len(program.written)):
+            _write_back(call.leaves[k], values[number])
+        del values[len(values) - len(program.written) :]
+        for number, value in enumerate(values):
+            if number in program.in_place:
+                given = call.leaves[program.in_place[number]].given
+                values[number] = value if given is None or isinstance(given, np.generic) else given
+            elif maker is not None and is_array(value):
+                values[number] = maker(value)
+        return program.returned(values)
+
+    def _refuse_aliases(self, call: Call, inputs: Sequence[Any]) -> None:
+        """Raises where an array that is written shares memory with another one that is read."""
+        names = [call.leaves[k].name for k in self.program.inputs]
+        names += [h.text for h in self.program.hidden]
+        written = {*self.program.written, *self.program.in_place.values()}
+        numbers = [n for n, k in enumerate(self.program.inputs) if k in written]
+        check_apart(self.program.name, names, inputs, numbers)
+
+
+def _placed(result: Any, donated: Any) -> Any:
+    """The result, in the donated array where there is one; of no axes, a NumPy scalar."""
+    if donated is None:
+        return result if result.ndim else result[()]
+    np.copyto(donated, result)
+    return donated
+
+
+def _check_writeable(leaf: Leaf, site: Site) -> None:
+    """What NumPy raises where an array that the function writes to cannot be written."""
+    if leaf.kind != "array" or not is_array(leaf.value):
+        return
+    held = leaf.given if is_array(leaf.given) else leaf.value
+    if not held.flags.writeable:
+        message = f"assignment destination is read-only: argument {leaf.name} is written."
+        raise ValueError(f"{message}\n{site.excerpt()}\nPass {leaf.name}.copy().")
+    kind = class_of(leaf.given)
+    shared = hasattr(kind, "__dlpack__") or is_scalar(leaf.given)
+    if hasattr(kind, "__array__") and not shared:
+        name = f"argument {leaf.name} is a {kind.__name__}"
+        message = f"{name}, of which an array is made, and is written."
+        raise NotSupportedError(f"{message}\n{site.excerpt()}\nPass np.asarray({leaf.name}).")
+
+
+def _write_back(leaf: Leaf, new: Any) -> None:
+    """What the function wrote to its argument, written to the caller's array."""
+    target = leaf.given if is_array(leaf.given) else leaf.value
+    if target is not new:
+        np.copyto(target, new)
+
+
+def _maker(call: Call) -> Callable[[object], object] | None:
+    """What turns results into the library of the arguments, where that is not NumPy."""
+    for leaf in call.leaves:
+        if leaf.kind == "array" and not is_array(leaf.value):
+            return None  # a GPU program gives arrays of the right library
+        if leaf.given is not None and type(leaf.given) is not np.ndarray:
+            maker = result_maker(leaf.given)
+            if maker is not None:
+                return maker
+    return None
+
+
+def describe(call: Call, shapes: Sequence[Shape]) -> str:
+    """``f32[B, 784], int``: the types of the arguments."""
+    from mlc.frontend.call.arguments import row_of
+
+    parts: list[str] = []
+    for leaf, shape in zip(call.leaves, shapes, strict=True):
+        if leaf.kind in ("array", "spec"):
+            sizes = ", ".join(map(str, shape))
+            strided = " strided" if leaf.layout == "general" else ""
+            parts.append(f"{row_of(leaf).name}[{sizes}]{strided}")
+        elif leaf.kind == "static":
+            parts.append(f"{leaf.name}={leaf.value!r}"[:40])
+        else:
+            parts.append(leaf.kind if leaf.kind != "opaque" else type(leaf.value).__name__)
+    return ", ".join(parts)

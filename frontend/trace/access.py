@@ -1,0 +1,286 @@
+"""
+What `__mlc__` does in a transformed function: names, attributes, items, calls and stores, observed.
+
+captures.py says what a function sees of values from outside, stores.py what it may change.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NoReturn, TypeGuard
+
+import numpy as np
+
+from mlc.frontend.errors import NotSupportedError, located, misfit
+from mlc.frontend.numpy.registry import BY_FUNCTION, RANDOM_REMEDY
+from mlc.frontend.trace import stores, unobserved
+from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
+from mlc.frontend.trace.captures import (
+    captured,
+    captured_method,
+    guard_class,
+    holds_tracer,
+    is_constant,
+    is_users,
+    of_library,
+    of_librarys_class,
+    paths,
+)
+from mlc.frontend.trace.impure import check_library, check_pure
+from mlc.frontend.trace.kinds import (
+    class_of,
+    instance_of,
+    is_array,
+    is_class,
+    is_dict,
+)
+from mlc.frontend.trace.paths import cell_path, global_path, object_path
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import transformed
+
+
+class Access:
+    """`__mlc__` of one function."""
+
+    slice = slice
+
+    def __init__(self, function: FunctionType, cells: dict[str, CellType]) -> None:
+        self._globals = function.__globals__
+        self._cells = cells
+
+    def name(self, name: str, value: Any) -> Any:
+        """A global."""
+        return captured(value, global_path(self._globals, name))
+
+    def cell(self, name: str, value: Any) -> Any:
+        """A variable of an enclosing function."""
+        return captured(value, cell_path(self._cells[name], name))
+
+    def attr(self, obj: Any, name: str) -> Any:
+        """obj.name"""
+        value = getattr(obj, name)
+        if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
+            return value
+        if isinstance(obj, ModuleType):
+            if of_library(obj.__name__):
+                return value
+            return captured(value, object_path(obj, obj.__name__).attr(name))
+        path = paths().of(obj)
+        if path is None:
+            return _of_the_class(obj, name, value)
+        if isinstance(value, MethodType):
+            return captured_method(value, path.attr(name))
+        return captured(value, path.attr(name))
+
+    def item(self, obj: Any, key: Any) -> Any:
+        """obj[key]"""
+        if isinstance(obj, Tracer):
+            return obj[key]
+        if is_array(obj) and holds_tracer(key):
+            from mlc.frontend.numpy.values import lift
+
+            return lift(obj)[key]
+        if obj is self._globals and isinstance(key, str):
+            return self.name(key, obj[key])
+        path = paths().of(obj)
+        if path is None or isinstance(key, slice):
+            return obj[key]
+        if is_dict(obj) and hasattr(class_of(obj), "__missing__") and key not in obj:
+            raise stores.refused(f"{path.text}[{key!r}], which is not there yet, is made")
+        return captured(obj[key], path.item(key))
+
+    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """function(*args, **kwargs)"""
+        return call(function, args, kwargs)
+
+    def attribute(self, obj: Any, name: str) -> stores.Place:
+        """obj.name, where it is written."""
+        return stores.AttributePlace(self, obj, name)
+
+    def element(self, obj: Any, key: Any) -> stores.Place:
+        """obj[key], where it is written."""
+        return stores.ElementPlace(self, obj, key)
+
+    def in_place(self, obj: Any) -> None:
+        """`obj += …`, which changes a collection."""
+        stores.check_collection(obj, "an assignment in place")
+
+    def own(self, kind: Any) -> Any:
+        """A class that the function makes."""
+        paths().own.add(kind)
+        return kind
+
+    def rebinds(self, kind: str, name: str) -> NoReturn:
+        """A statement binds a name that does not belong to the function."""
+        raise stores.refused(f"the {kind} variable {name} is bound anew")
+
+
+def attribute(obj: Any, name: str) -> Any:
+    """`getattr(obj, name)`"""
+    return _LOOSE.attr(obj, name)
+
+
+def _of_the_class(obj: Any, name: str, value: Any) -> Any:
+    """What an object that the function made has; what is its class's may be replaced there."""
+    if isinstance(value, MethodType):
+        guard_class(class_of(value.__self__), name, value.__func__)
+        return value
+    if is_array(value):
+        return captured(value, object_path(obj, class_of(obj).__name__).attr(name))
+    kind = class_of(obj)
+    own = name in getattr(obj, "__dict__", ())
+    if is_constant(value) and not own and not of_librarys_class(kind):
+        owner = next((c for c in kind.__mro__ if c.__dict__.get(name) is value), None)
+        if owner is not None and owner not in paths().own:
+            path = object_path(owner, owner.__name__)
+            return captured(value, path.attr("__dict__").item(name))
+    return value
+
+
+def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call in a traced function."""
+    try:
+        special = BUILTINS.get(function)
+        implemented = special is not None or function in BY_FUNCTION
+    except TypeError:  # not hashable
+        special, implemented = None, False
+    if special is not None:
+        return special(function, args, kwargs)
+    if implemented:
+        from mlc.frontend.numpy.registry import call_function
+
+        return call_function(function, args, kwargs)
+    if isinstance(function, FunctionType):
+        return _call_function(function, args, kwargs)
+    if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
+        return _call_function(function.__func__, (function.__self__, *args), kwargs)
+    if is_partial(function):
+        given: tuple[Any, ...] = function.args
+        named = function.keywords
+        if (path := paths().of(function)) is not None:
+            given, named = (
+                captured(given, path.attr("args")),
+                captured(named, path.attr("keywords")),
+            )
+        return call(function.func, (*given, *args), {**named, **kwargs})
+    if is_class(function):
+        return _construct(function, args, kwargs)
+    if (original := getattr(class_of(function), "__mlc_function__", None)) is not None:
+        return call(original(function), args, kwargs)
+    if isinstance(function, functools._lru_cache_wrapper):  # pyright: ignore[reportPrivateUsage]
+        return call(function.__wrapped__, args, kwargs)  # what it keeps would outlive the trace
+    if isinstance(function, np.vectorize) and holds_tracer([*args, *kwargs.values()]):
+        return vectorized(function, args, kwargs)
+    if isinstance(function, BuiltinFunctionType) and is_array(function.__self__):
+        array = function.__self__  # a method of an array from outside
+        bound = captured(array, object_path(array, "array"))
+        return getattr(bound, function.__name__)(*args, **kwargs)
+    check_pure(function)
+    check_library(function, args, kwargs)
+    stores.check_call(function, args)
+    own = getattr(class_of(function), "__call__", None)  # noqa: B004 - the function itself is wanted
+    if isinstance(own, FunctionType) and is_users(own):
+        guard_class(class_of(function), "__call__", own)
+        return _call_function(own, (function, *args), kwargs)
+    if function is functools.reduce or function is sorted:
+        args, key = observed_functions(args), kwargs.get("key")
+        kwargs = {**kwargs, "key": observed_functions((key,))[0]} if key else kwargs
+    return function(*args, **kwargs)
+
+
+def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of a Python function."""
+    if not is_users(function):
+        check_pure(function)
+        if args and "." in function.__qualname__:
+            stores.check_method(args[0], function.__name__)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if (found := misfit(error)) is error:
+                raise
+            raise found from None
+    args, kwargs = _with_defaults(function, args, kwargs)
+    if (observed := transformed(function)) is not None:
+        return observed(*args, **kwargs)
+    return unobserved.run(call, function, args, kwargs)
+
+
+def _with_defaults(
+    function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call with the defaults of a function from outside, which are guarded."""
+    path = paths().of(function)
+    if path is None or not (function.__defaults__ or function.__kwdefaults__):
+        return args, kwargs
+    code, named = function.__code__, dict(kwargs)
+    positional = code.co_varnames[: code.co_argcount]
+    defaults = function.__defaults__ or ()
+    first = len(positional) - len(defaults)
+    for k in range(max(first, len(args)), len(positional)):
+        if positional[k] in kwargs and k >= code.co_posonlyargcount:
+            continue
+        found = captured(defaults[k - first], path.attr("__defaults__").item(k - first))
+        if k < code.co_posonlyargcount and k == len(args):
+            args = (*args, found)
+        elif k >= code.co_posonlyargcount:
+            named[positional[k]] = found
+    for name, default in (function.__kwdefaults__ or {}).items():
+        if name not in kwargs:
+            named[name] = captured(default, path.attr("__kwdefaults__").item(name))
+    return args, named
+
+
+def is_partial(value: object) -> TypeGuard[functools.partial[Any]]:
+    """A functools.partial."""
+    return isinstance(value, functools.partial)
+
+
+def _construct(kind: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A class as a function: np.float32(x) converts, np.random.default_rng() is refused."""
+    if kind.__module__.startswith("numpy.random"):
+        raise located(
+            NotSupportedError,
+            f"np.random ({kind.__name__}) inside a compiled function",
+            remedy=RANDOM_REMEDY,
+        )
+    value: Any = args[0] if args else None
+    converts = issubclass(kind, np.generic)
+    if converts and isinstance(value, Tracer | SymbolicDim):
+        from mlc.frontend.numpy.values import dtype_row, fitting, lift, result
+
+        return result(fitting(lift(value), dtype_row(kind)))
+    check_pure(kind)
+    if kind.__module__ in ("builtins", "itertools"):
+        stores.check_library(args)
+        return instance_of(kind, observed_functions(args), kwargs)
+    initialise: Any = getattr(kind, "__init__")  # noqa: B009 - of any class
+    new: object = kind.__new__
+    plain = type(kind) is type and new is object.__new__
+    if plain and isinstance(initialise, FunctionType) and is_users(initialise):
+        guard_class(kind, "__init__", initialise)
+        if transformed(initialise) is not None:
+            made: Any = object.__new__(kind)
+            _call_function(initialise, (made, *args), kwargs)
+            return made
+    return instance_of(kind, args, kwargs)
+
+
+def observed_functions(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Functions of the user's that a library's calls: `map(helper, xs)`."""
+
+    def observed(function: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return call(function, args, kwargs)
+
+        return run
+
+    return tuple(
+        observed(x) if isinstance(x, FunctionType | MethodType | functools.partial) else x
+        for x in args
+    )
+
+
+_LOOSE = Access(FunctionType((lambda: None).__code__, {}), {})

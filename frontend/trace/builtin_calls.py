@@ -1,0 +1,125 @@
+"""
+Builtins, and functions of `math`, that ask a value for what a traced one cannot say.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.trace.impure import warn_once
+from mlc.frontend.trace.kinds import is_tuple
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import lift_size
+from mlc.frontend.trace.tracer import Tracer
+
+
+def _to_number(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend.numpy import astype
+
+    if len(args) != 1 or not isinstance(args[0], Tracer | SymbolicDim):
+        return kind(*args, **kwargs)
+    (value,) = args
+    if isinstance(value, SymbolicDim):
+        if kind is int:
+            return value
+        value = lift_size(value)
+    if value.ndim and value.size != 1:
+        return kind(value)
+    made = astype(
+        value.reshape(()) if value.ndim else value, np.float64 if kind is float else np.int64
+    )
+    made.weak, made.origins = True, value.origins
+    return made
+
+
+def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    value, kinds = args
+    if isinstance(value, Tracer):
+        several = kinds if is_tuple(kinds) else (kinds,)
+        python = {"int": int, "float": float, "bool": bool}[value.row.kind] if value.weak else None
+        wanted = {np.ndarray} if not value.weak else {python}
+        return isinstance(value, kinds) or any(kind in wanted for kind in several)
+    return isinstance(value, kinds)
+
+
+def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    (value,) = args
+    return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
+
+
+def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend import numpy as names
+    from mlc.frontend.numpy.values import operator_result
+
+    values: list[Any] = list(args) if len(args) > 1 else list(*args)
+    if kwargs or not any(isinstance(v, Tracer) for v in values):
+        return builtin(*args, **kwargs)
+    function = names.maximum if builtin is max else names.minimum
+    return functools.reduce(lambda x, y: operator_result(function, x, y), values)
+
+
+def _print(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    warn_once("print")
+    print(*(repr(x) if isinstance(x, Tracer) else x for x in args), **kwargs)
+
+
+def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) == 3 and not hasattr(args[0], args[1]):
+        return args[2]
+    from mlc.frontend.trace.access import attribute
+
+    return attribute(args[0], args[1])
+
+
+def _scalar_function(name: str) -> Any:
+    def compute(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from mlc.frontend import numpy as names
+
+        value: Any = args[0] if len(args) == 1 else None
+        if not isinstance(value, Tracer | SymbolicDim):
+            return function(*args, **kwargs)
+        return _to_number(
+            float,
+            (getattr(names, {"fabs": "abs"}.get(name, name))(_to_number(float, (value,), {})),),
+            {},
+        )
+
+    return compute
+
+
+def vectorized(function: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """np.vectorize of a function of numbers: the function of arrays that computes the same."""
+    from mlc.frontend import numpy as names
+
+    name = getattr(function.pyfunc, "__name__", "")
+    plain = len(args) == 1 and not kwargs and function.signature is None
+    if not plain or function.pyfunc is not getattr(math, name, None) or name not in _OF_NUMBERS:
+        message = f"np.vectorize of {name or function.pyfunc} is not supported yet here."
+        remedy = "Call functions of arrays: np.where chooses where the function has an `if`."
+        raise located(NotSupportedError, message, remedy=remedy)
+    made = getattr(names, {"fabs": "abs"}.get(name, name))(args[0])
+    return made.astype(np.dtype(function.otypes[0])) if function.otypes else made
+
+
+_OF_NUMBERS = (
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "fabs"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "erf", "erfc", "lgamma"),
+)
+"""Functions of `math` that mlc.numpy has under the same name."""
+BUILTINS: dict[Any, Any] = {
+    float: _to_number,
+    int: _to_number,
+    isinstance: _instance,
+    len: _length,
+    max: _extreme,
+    min: _extreme,
+    getattr: _attribute,
+    print: _print,
+    **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
+}

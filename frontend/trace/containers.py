@@ -1,0 +1,108 @@
+"""Containers of arrays (tuple, list, dict, namedtuple, dataclass) taken apart and rebuilt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from mlc.frontend.trace.kinds import class_of, is_tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """The place of one leaf."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A container: its class, what names its parts, and the parts."""
+
+    kind: type[Any]
+    keys: tuple[Hashable, ...]
+    children: tuple[Structure, ...]
+
+
+Structure = Leaf | Node
+LEAF = Leaf()
+
+
+def children_of(value: Any) -> tuple[type[Any], tuple[Hashable, ...], Sequence[Any]] | None:
+    """Class, keys and parts of a container; None for a leaf."""
+    kind = class_of(value)
+    if kind is tuple or kind is list:
+        return kind, (), value
+    if kind is dict:
+        return kind, tuple(value), list(value.values())
+    if is_tuple(value):
+        fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
+        return None if fields is None else (kind, fields, value)
+    if dataclasses.is_dataclass(kind) and not hasattr(kind, "__mlc_leaf__"):
+        names = tuple(f.name for f in dataclasses.fields(kind))
+        return kind, names, [getattr(value, name) for name in names]
+    return None
+
+
+def leaf_count(structure: Structure) -> int:
+    """How many leaves a structure has."""
+    return 1 if isinstance(structure, Leaf) else sum(map(leaf_count, structure.children))
+
+
+def flatten(value: object) -> tuple[list[Any], Structure]:
+    """The leaves in order, and the structure around them."""
+    leaves: list[Any] = []
+    return leaves, _flatten(value, leaves)
+
+
+def _flatten(value: object, leaves: list[Any]) -> Structure:
+    parts = children_of(value)
+    if parts is None:
+        leaves.append(value)
+        return LEAF
+    kind, keys, children = parts
+    return Node(kind, keys, tuple(_flatten(child, leaves) for child in children))
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The container again, with other leaves."""
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    return rebuilt(
+        structure.kind, structure.keys, [_unflatten(c, leaves) for c in structure.children]
+    )
+
+
+def rebuilt(kind: type[Any], keys: Sequence[Hashable], children: Sequence[Any]) -> Any:
+    """A container of the class with these parts."""
+    if kind is list:
+        return list(children)
+    if kind is tuple:
+        return tuple(children)
+    if kind is dict:
+        return dict(zip(keys, children, strict=True))
+    if hasattr(kind, "_make"):
+        return kind._make(children)
+    made: Any = object.__new__(kind)  # without __init__: the fields may hold traced values now
+    for name, child in zip(keys, children, strict=True):
+        object.__setattr__(made, str(name), child)
+    return made
+
+
+def leaf_names(value: object, name: str) -> list[str]:
+    """How a user writes each leaf: ``params['w'][0]``."""
+    parts = children_of(value)
+    if parts is None:
+        return [name]
+    kind, keys, children = parts
+    names: list[str] = []
+    for k, child in enumerate(children):
+        if kind is dict:
+            part = f"{name}[{keys[k]!r}]"
+        else:
+            part = f"{name}.{keys[k]}" if keys else f"{name}[{k}]"
+        names.extend(leaf_names(child, part))
+    return names

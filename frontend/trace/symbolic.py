@@ -1,0 +1,233 @@
+"""A symbolic size as a Python object: ``x.shape[0]`` of an axis that has no fixed size."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mlc.dialects.dims import Dim
+from mlc.frontend.errors import SpecialiseSignal
+from mlc.frontend.trace.source import shown_path, user_site
+
+if TYPE_CHECKING:
+    pass
+
+
+class SymbolicDim:
+    """
+    An integer known when the function is called, e.g. ``2*B + 1``.
+
+    Sums, products and floor quotients are sizes again. Other arithmetic makes it a traced number. A
+    comparison whose outcome depends on the size, a `range` over it or a conversion to `int` makes
+    the compiler specialise on the size.
+    """
+
+    __slots__ = ("dim",)
+
+    def __init__(self, dim: Dim) -> None:
+        self.dim = dim
+
+    def __repr__(self) -> str:
+        return str(self.dim)
+
+    def __hash__(self) -> int:
+        return hash(self.dim)
+
+    def __add__(self, other: object) -> object:
+        size = as_dim(other)
+        return self._number("__add__", other) if size is None else as_size(self.dim + size)
+
+    def __sub__(self, other: object) -> object:
+        size = as_dim(other)
+        return self._number("__sub__", other) if size is None else as_size(self.dim - size)
+
+    def __rsub__(self, other: object) -> object:
+        size = as_dim(other)
+        return self._number("__rsub__", other) if size is None else as_size(size - self.dim)
+
+    def __mul__(self, other: object) -> object:
+        size = as_dim(other)
+        return self._number("__mul__", other) if size is None else as_size(self.dim * size)
+
+    def __floordiv__(self, other: object) -> object:
+        size = as_dim(other)
+        if size is not None and size.terms:
+            if (quotient := self.dim.exact_quotient(size)) is not None:
+                return as_size(quotient)
+            if (divisor := size.constant) is not None and divisor > 0:
+                return as_size(self.dim // divisor)
+        return self._number("__floordiv__", other)
+
+    def __mod__(self, other: object) -> object:
+        quotient: Any = self // other
+        return self - quotient * other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> object:
+        return as_size(-self.dim)
+
+    def __pos__(self) -> object:
+        return self
+
+    def __pow__(self, other: object) -> object:
+        if isinstance(other, int) and other >= 0:
+            power = Dim.const(1)
+            for _ in range(other):
+                power = power * self.dim
+            return as_size(power)
+        return self._number("__pow__", other)
+
+    def __truediv__(self, other: object) -> object:
+        return self._number("__truediv__", other)
+
+    def __rtruediv__(self, other: object) -> object:
+        return self._number("__rtruediv__", other)
+
+    def __rfloordiv__(self, other: object) -> object:
+        return self._number("__rfloordiv__", other)
+
+    def __rpow__(self, other: object) -> object:
+        return self._number("__rpow__", other)
+
+    def _number(self, method: str, other: object) -> object:
+        """The operation on the size as a traced number."""
+        from mlc.frontend.trace.trace import lift_size
+        from mlc.frontend.trace.tracer import Tracer
+
+        if not isinstance(other, Tracer | SymbolicDim | int | float):
+            return NotImplemented
+        right = lift_size(other) if isinstance(other, SymbolicDim) else other
+        return getattr(lift_size(self), method)(right)
+
+    def __eq__(self, other: object) -> bool:
+        size = as_dim(other)
+        if size is None:
+            return False
+        return self._decide("==", size, (self.dim - size))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: object) -> bool:
+        return self._compare("<", other)
+
+    def __le__(self, other: object) -> bool:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: object) -> bool:
+        return self._compare(">", other)
+
+    def __ge__(self, other: object) -> bool:
+        return self._compare(">=", other)
+
+    def _compare(self, symbol: str, other: object) -> bool:
+        size = as_dim(other)
+        if size is None:
+            return NotImplemented
+        return self._decide(symbol, size, self.dim - size)
+
+    def _decide(self, symbol: str, other: Dim, difference: Dim) -> bool:
+        """The comparison where every size >= 0 settles it; else the compiler specialises."""
+        low, high = bounds(difference)
+        outcome = _OUTCOMES[symbol](low, high)
+        if outcome is None:
+            self._specialise(f"{self.dim} {symbol} {other}", difference)
+        return outcome
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:  # noqa: PLE0305 - it raises
+        self._specialise(f"{self.dim} as a Python integer", self.dim)
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        self._specialise(f"{self.dim} as a Python float", self.dim)
+
+    def _specialise(self, what: str, dim: Dim) -> NoReturn:
+        site = user_site()
+        where = "" if site is None else f" at {shown_path(site.filename)}:{site.line}"
+        raise SpecialiseSignal(frozenset(), dim.symbols(), f"{what} is needed{where}")
+
+    def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
+        self._specialise(f"{self.dim} as a NumPy array", self.dim)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> object:
+        from mlc.frontend.numpy.registry import call_ufunc
+
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> object:
+        from mlc.frontend.numpy.registry import call_function
+
+        return call_function(func, args, kwargs)
+
+
+Size = int | SymbolicDim
+
+
+def as_size(dim: Dim) -> Size:
+    """An int where no symbol occurs."""
+    return SymbolicDim(dim) if dim.constant is None else dim.constant
+
+
+def as_dim(value: object) -> Dim | None:
+    """The dim of an int or a size; None for anything else."""
+    if isinstance(value, SymbolicDim):
+        return value.dim
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        return None
+    return Dim.const(int(value))
+
+
+def bounds(dim: Dim) -> tuple[int | None, int | None]:
+    """The least and the greatest value when every symbol is >= 0; None where there is no bound."""
+    constant = sum(coefficient for monomial, coefficient in dim.terms if not monomial)
+    rest = [coefficient for monomial, coefficient in dim.terms if monomial]
+    low = constant if all(c > 0 for c in rest) else None
+    high = constant if all(c < 0 for c in rest) else None
+    return low, high
+
+
+def _equal(low: int | None, high: int | None) -> bool | None:
+    if low is not None and high is not None:
+        return low == 0
+    if (low is not None and low > 0) or (high is not None and high < 0):
+        return False
+    return None
+
+
+def _below(low: int | None, high: int | None, limit: int) -> bool | None:
+    """difference < limit."""
+    if high is not None and high < limit:
+        return True
+    if low is not None and low >= limit:
+        return False
+    return None
+
+
+def _not(outcome: bool | None) -> bool | None:
+    return None if outcome is None else not outcome
+
+
+def _less(low: int | None, high: int | None) -> bool | None:
+    return _below(low, high, 0)
+
+
+def _less_equal(low: int | None, high: int | None) -> bool | None:
+    return _below(low, high, 1)
+
+
+def _greater_equal(low: int | None, high: int | None) -> bool | None:
+    return _not(_below(low, high, 0))
+
+
+def _greater(low: int | None, high: int | None) -> bool | None:
+    return _not(_below(low, high, 1))
+
+
+_OUTCOMES = {"==": _equal, "<": _less, "<=": _less_equal, ">=": _greater_equal, ">": _greater}
+"""Comparisons of a difference with 0, given its bounds."""

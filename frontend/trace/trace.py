@@ -1,0 +1,389 @@
+"""
+Tracing: a Python function runs on `Tracer`s, each operation on them becomes a tensor-level op.
+
+`Trace` is the program being built; `Value` is what stands for an array in it. The names NumPy users
+know (`x.T`, `x + y`, `x[1:]`) are in tracer.py, on `Tracer`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from mlc.dialects.analysis.aliases import DONATED
+from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
+from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
+from mlc.dialects.errors import DTypeError, MlcError
+from mlc.dialects.tensor.create import SizeOp
+from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.source import Site, user_site
+
+if TYPE_CHECKING:
+    from mlc.frontend.trace.symbolic import SymbolicDim
+    from mlc.frontend.trace.tracer import Tracer
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Assumption:
+    """`dim >= 0` must hold for the traced program to mean what NumPy means."""
+
+    dim: Dim
+    because: str
+
+
+class Trace:
+    """A function under construction: one block of ops, with its arguments."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.block = Block()
+        self.scopes: list[Block] = [self.block]
+        self.argument_names: list[str] = []
+        self.argument_layouts: list[str] = []
+        self.symbols: list[str] = []
+        self.hidden: list[HiddenInput] = []
+        self.hidden_arrays: list[Array] = []
+        self.guards: dict[Hashable, Guard] = {}
+        self.assumptions: list[Assumption] = []
+        self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
+        self.keep: list[object] = []  # what the ids above belong to
+        self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
+        self.made: list[weakref.ref[Value]] = []
+        self.staging: object = None
+        self.derivatives = 0  # how many derivatives are being taken of what is traced
+        self.rules = 0  # how many rules of the user's are being traced
+        self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
+        self._last: tuple[Site, SSAValue] | None = None
+        self.b = OpBuilder(self._insert)
+
+    def _insert(self, op: Operation) -> None:
+        site = user_site()
+        if site is not None:
+            op.location = site.location
+            if op.results and site.target is not None and site.target.isidentifier():
+                if self._last is not None and self._last[0] is site:
+                    self._last[1].name_hint = None  # only the last op of an expression has its name
+                op.results[0].name_hint = site.target
+                self._last = (site, op.results[0])
+        self.scopes[-1].add_op(op)
+
+    def emit(
+        self,
+        op: type[TensorOp],
+        *operands: SSAValue,
+        declared: Tensor | None = None,
+        **props: object,
+    ) -> SSAValue:
+        """The result of a new op here; errors carry the user's line."""
+        try:
+            return self.b(op, *operands, declared=declared, **props)
+        except MlcError as error:
+            raise relocated(error) from None
+
+    def argument(
+        self, name: str, dtype: DType, shape: Shape, *, layout: str = "c", hint: str | None = None
+    ) -> SSAValue:
+        """A new argument of the function, after those there are."""
+        value = self.block.insert_arg(tensor_type(dtype.ir, shape), len(self.block.args))
+        hint = hint or name
+        value.name_hint = hint if hint.isidentifier() else None
+        self.argument_names.append(name)
+        self.argument_layouts.append(layout)
+        for dim in shape:
+            for symbol in sorted(dim.symbols()):
+                if symbol not in self.symbols:
+                    self.symbols.append(symbol)
+        return value
+
+    def hidden_argument(self, array: Array, source: HiddenInput) -> Tracer:
+        """The traced value of an array from outside; it becomes an argument when it is used."""
+        from mlc.frontend.trace.tracer import Tracer
+
+        found = self.arrays.get(id(array))
+        if found is None:
+            found = Tracer(self, None, captured=source.text, pending=(array, source))
+            self.arrays[id(array)] = found
+            self.keep.append(array)
+        return found
+
+    def read_hidden(self, array: Array, source: HiddenInput) -> SSAValue:
+        """The argument for an array that the function does use."""
+        try:
+            dtype = numpy_dtype(array.dtype)
+        except TypeError as error:
+            raise located(DTypeError, f"captured array {source.text}: {error}") from None
+        shape = tuple(Dim.const(size) for size in array.shape)
+        layout = "c" if array.flags.c_contiguous else "general"
+        self.hidden.append(source)
+        self.hidden_arrays.append(array)
+        return self.argument(source.text, dtype, shape, layout=layout)
+
+    def assume(self, dim: Dim, because: str) -> None:
+        """Rely on dim >= 0; checked at every call before the compiled code runs."""
+        if dim.constant is None and all(a.dim != dim for a in self.assumptions):
+            self.assumptions.append(Assumption(dim, because))
+
+    @contextmanager
+    def inside(self, block: Block) -> Generator[None, None, None]:
+        """Ops go to the end of `block` until the end."""
+        self.scopes.append(block)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def visible(self, value: SSAValue) -> bool:
+        """Whether the value's block is one of those being built."""
+        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+        return any(block is scope for scope in self.scopes)
+
+    def release(self) -> None:
+        """Lets go of the traced values, when the program is finished."""
+        self.arrays.clear()
+        self.keep.clear()
+        self.staging = None
+
+    def finish(
+        self,
+        results: Sequence[SSAValue],
+        *,
+        numerics: str = "standard",
+        donated: Mapping[int, int] | None = None,
+    ) -> ModuleOp:
+        """The module with the finished function; `donated`: result that replaces an argument."""
+        places = donated or {}
+        self.block.add_op(ReturnOp(*results))
+        inputs = [argument.type for argument in self.block.args]
+        attributes = [
+            _argument_attributes(name, layout, places.get(k))
+            for k, (name, layout) in enumerate(
+                zip(self.argument_names, self.argument_layouts, strict=True)
+            )
+        ]
+        function = FuncOp(
+            self.name,
+            (inputs, [result.type for result in results]),
+            Region(self.block),
+            arg_attrs=ArrayAttr(attributes),
+        )
+        if self.symbols:
+            function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
+        if self.assumptions:
+            function.attributes["mlc.assume"] = DimsAttr(tuple(a.dim for a in self.assumptions))
+        return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
+
+
+def _argument_attributes(name: str, layout: str, donated: int | None) -> DictionaryAttr:
+    data: dict[str, Attribute] = {"mlc.name": StringAttr(name)}
+    if layout == "general":
+        data["mlc.layout"] = StringAttr(layout)
+    if donated is not None:
+        data[DONATED] = IntegerAttr(donated, i64)
+    return DictionaryAttr(data)
+
+
+@dataclass
+class _Active(threading.local):
+    """The traces of this thread, innermost last."""
+
+    stack: list[Trace] = field(default_factory=list[Trace])
+
+
+_active = _Active()
+OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
+
+
+def current() -> Trace | None:
+    """The trace that operations go to; None outside a compiled function."""
+    return _active.stack[-1] if _active.stack else None
+
+
+@contextmanager
+def tracing(trace: Trace) -> Generator[Trace, None, None]:
+    """Operations on traced values go to `trace` until the end."""
+    _active.stack.append(trace)
+    try:
+        yield trace
+    finally:
+        _active.stack.pop()
+
+
+def here() -> Trace:
+    """The trace that operations go to."""
+    trace = current()
+    if trace is None:
+        raise located(LeakError, OUTSIDE)
+    return trace
+
+
+@dataclass(frozen=True)
+class View:
+    """How a value is part of another one, as NumPy's views are: `get` reads, `put` writes back."""
+
+    base: Value
+    get: Callable[[SSAValue], SSAValue]
+    put: Callable[[SSAValue, SSAValue], SSAValue]  # (base, new part) -> new base
+    key: object = None  # of an indexed part
+
+
+class Value:
+    """
+    An array in a trace. Writing to it (`x[i] = v`, `x += v`) replaces the SSA value it stands for.
+
+    `weak`: a Python number, which takes the other operand's dtype (NEP 50). `origins`: the Python
+    scalar arguments it is computed from, when from nothing else. `captured`: read from outside.
+    `part_of`: of a view, the array that it shows.
+    """
+
+    __slots__ = (
+        *("__weakref__", "_pending", "_root", "_seen", "_value", "_version"),
+        *("captured", "origins", "owner", "part_of", "weak", "written_at"),
+    )
+
+    def __init__(
+        self,
+        trace: Trace,
+        value: SSAValue | None,
+        *,
+        weak: bool = False,
+        origins: frozenset[str] = frozenset(),
+        captured: str | None = None,
+        view: View | None = None,
+        pending: tuple[Array, HiddenInput] | None = None,
+    ) -> None:
+        trace.made.append(weakref.ref(self))
+        self.owner = trace
+        self._value = value
+        self._pending = pending  # of an array from outside that nothing has used yet
+        self._version = 0
+        self._root: Value | None = None  # of a view: what all views behind it show
+        if view is not None:
+            self._root = view.base if view.base._root is None else view.base._root
+        self._seen = self.version
+        self.weak = weak
+        self.origins = origins
+        self.captured = captured
+        self.part_of = view
+        self.written_at: Site | None = None
+
+    @property
+    def version(self) -> int:
+        """Grows with every write, to this value or to what it is a view of."""
+        return self._version if self._root is None else self._root._version
+
+    @property
+    def value(self) -> SSAValue:
+        """The SSA value now; a view is read again after its base was written."""
+        if self.owner is not here():
+            raise located(
+                LeakError,
+                "a traced value of another call is used here; a compiled function must return its"
+                " results and not store them in lists, globals or attributes",
+            )
+        if self._seen != self.version:
+            self._read_again()
+        value = self._known()
+        if not self.owner.visible(value):
+            raise located(
+                LeakError,
+                "a value from inside a loop body is used outside it; return it in the loop's carry",
+            )
+        return value
+
+    def _read_again(self) -> None:
+        """Reads the view, and those that it is seen through, after what they show was written."""
+        stale: list[tuple[Value, View]] = []
+        at = self
+        while at.part_of is not None and at._seen != self.version:
+            stale.append((at, at.part_of))
+            at = at.part_of.base
+        for value, view in reversed(stale):
+            value._value = view.get(view.base.value)
+            value._seen = self.version
+
+    def _known(self) -> SSAValue:
+        """The SSA value, of whose type no write changes anything."""
+        if self._value is None:
+            assert self._pending is not None
+            self._value = self.owner.read_hidden(*self._pending)
+        return self._value
+
+    def from_outside(self) -> tuple[Array, HiddenInput] | None:
+        """The array from outside that this is, with the way to it; None of what was computed."""
+        return self._pending
+
+    def write(self, new: SSAValue) -> None:
+        """The array's elements become those of `new`, also in what this is a view of."""
+        written: list[tuple[Value, SSAValue]] = [(self, new)]
+        at = self
+        at._may_be_written()
+        while (view := at.part_of) is not None:
+            new = view.put(view.base.value, new)
+            at = view.base
+            at._may_be_written()
+            written.append((at, new))
+        at._version += 1
+        for value, after in written:
+            value._value, value._seen = after, at._version
+
+    def _may_be_written(self) -> None:
+        """Notes who writes. Raises LeakError, NotSupportedError."""
+        old = self.value
+        self.written_at = self.written_at or user_site()
+        scope = old.owner if not isinstance(old.owner, Operation) else old.owner.parent
+        if scope is not self.owner.scopes[-1]:
+            raise located(
+                LeakError,
+                "an array from outside a loop body is written inside it; make it part of the carry",
+            )
+        if self.captured is not None:
+            from mlc.frontend.errors import NotSupportedError
+
+            raise located(
+                NotSupportedError,
+                f"{self.captured} is read from outside the function; writing to it is not"
+                " supported yet",
+                remedy=f"Write to a copy ({self.captured}.copy()) and return it.",
+            )
+
+    @property
+    def type(self) -> Attribute:
+        """The tensor type."""
+        return self._known().type
+
+    @property
+    def hint(self) -> str | None:
+        """What the value is called in the program's text."""
+        return self._known().name_hint
+
+    @property
+    def dims(self) -> Shape:
+        """The sizes of the axes."""
+        return shape_of(self._known().type)
+
+    @property
+    def row(self) -> DType:
+        """The dtype, as our table has it."""
+        return dtype_of(tensor_of(self._known()).element_type)
+
+
+def lift_size(size: SymbolicDim | Dim) -> Tracer:
+    """A size as a traced number, with the weak dtype of a Python int."""
+    from mlc.frontend.trace.tracer import Tracer
+
+    dim = size if isinstance(size, Dim) else size.dim
+    trace = here()
+    return Tracer(trace, trace.emit(SizeOp, dims=(dim,)), weak=True)

@@ -1,0 +1,369 @@
+"""
+The source transform in front of the tracer (decisions.md D8).
+
+It changes no control flow. In a copy of the user's function, every call, attribute, item and every
+name from outside goes through the object `__mlc__`:
+
+    np.zeros(n) + self.w
+    __mlc__.call(__mlc__.attr(__mlc__.name("np", np), "zeros"), n) + __mlc__.attr(self, "w")
+
+so that NumPy's functions are found whatever name leads to them, functions of the user's are traced
+the same way, and arrays and numbers from outside are noticed (access.py). What it stores goes
+through places (stores.py): `p["w"] -= g` is
+
+    __mlc__.element(p, "w").value -= g
+
+Positions stay, so that tracebacks show the user's lines. A function whose text is not known, or is
+another by now, runs as it is (unobserved.py).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType, FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mlc.frontend.trace.definitions import FUTURE_FLAGS, Definition, definition_of, parameters
+
+Function = Callable[..., Any]
+RUNTIME = "__mlc__"
+RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})
+"""Calls that look at their caller's frame."""
+
+_transformed: WeakKeyDictionary[FunctionType, tuple[CodeType, FunctionType | None]] = (
+    WeakKeyDictionary()
+)
+"""Functions by what they were made from, while that has the code that it had."""
+
+
+def transformed(function: FunctionType) -> FunctionType | None:
+    """The function with its loads, stores and calls observed; None where its text is not known."""
+    if RUNTIME in function.__code__.co_freevars:
+        return function  # made inside a transformed function, and so one itself
+    code, made = _transformed.get(function, (None, None))
+    if code is not function.__code__:
+        made = _build(function)
+        _transformed[function] = function.__code__, made
+    if made is not None:
+        made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return made
+
+
+def _build(function: FunctionType) -> FunctionType | None:
+    from mlc.frontend.trace.access import Access
+
+    code = _rewritten_code(
+        function.__code__, _class_name(function), frozenset(function.__globals__)
+    )
+    if code is None:
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[RUNTIME] = CellType(Access(function, dict(cells)))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    made = FunctionType(code, function.__globals__, function.__name__, None, closure)
+    made.__qualname__ = function.__qualname__
+    return made
+
+
+def _class_name(function: FunctionType) -> str | None:
+    """The class whose body holds the function, for names such as `self.__x`."""
+    *_, holder, _ = ("<locals>", *function.__qualname__.split("."))
+    return None if holder == "<locals>" else holder
+
+
+def _rewritten_code(
+    code: CodeType, class_name: str | None, known: frozenset[str]
+) -> CodeType | None:
+    node = definition_of(code)
+    if node is None:
+        return None
+    fresh = ast.parse("def factory(): pass").body[0]
+    assert isinstance(fresh, ast.FunctionDef)
+    fresh.args.args = [ast.arg(RUNTIME), *(ast.arg(name) for name in code.co_freevars)]
+    rewriter = _Rewriter(frozenset(code.co_freevars), class_name, known)
+    changed = rewriter.outermost(node)
+    fresh.body = [changed] if isinstance(changed, ast.stmt) else [ast.Return(changed)]
+    if code.co_name not in code.co_freevars and isinstance(changed, ast.stmt):
+        fresh.body.insert(0, ast.Global([code.co_name]))  # what calls itself is no local here
+    module = ast.Module([fresh], [])
+    ast.copy_location(fresh, node)
+    ast.fix_missing_locations(module)
+    future = code.co_flags & FUTURE_FLAGS
+    compiled = compile(module, code.co_filename, "exec", flags=future, dont_inherit=True)
+    return next(
+        inner
+        for factory in _codes(compiled)
+        for inner in _codes(factory)
+        if inner.co_name == code.co_name and inner.co_argcount == code.co_argcount
+    )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    return (constant for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+# Rewriting
+
+
+def _bound_names(node: ast.AST) -> set[str]:
+    """The names that belong to the scope that `node` opens."""
+    names: set[str] = set()
+    outer: set[str] = set()
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        names |= set(parameters(node))  # pyright: ignore[reportArgumentType]
+        names |= {p.arg for p in (node.args.vararg, node.args.kwarg) if p is not None}
+        body: list[ast.AST] = [node.body] if isinstance(node.body, ast.expr) else list(node.body)
+    elif isinstance(node, ast.ClassDef):
+        body = list(node.body)
+    else:
+        body = [node]
+    _collect(body, names, outer, inside_comprehension=False)
+    return names - outer
+
+
+def _stored_names(node: ast.stmt) -> set[str]:
+    """The names that a statement itself binds, not one inside it."""
+    found: set[str] = set()
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return {node.name}
+        case ast.Global() | ast.Nonlocal():
+            return found
+        case ast.Try() | ast.TryStar():
+            return {handler.name for handler in node.handlers if handler.name is not None}
+        case _:
+            parts = [x for x in ast.iter_child_nodes(node) if not isinstance(x, ast.stmt)]
+    _collect(parts, found, set(), inside_comprehension=False)
+    return found
+
+
+def _collect(
+    nodes: list[ast.AST], names: set[str], outer: set[str], *, inside_comprehension: bool
+) -> None:
+    for node in nodes:
+        inner = inside_comprehension
+        match node:
+            case ast.Global() | ast.Nonlocal():
+                outer.update(node.names)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+                continue
+            case ast.Lambda():
+                continue
+            case ast.NamedExpr(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Name(ctx=ast.Store() | ast.Del()) if not inside_comprehension:
+                names.add(node.id)
+            case ast.alias():
+                names.add((node.asname or node.name).partition(".")[0])
+            case ast.ExceptHandler(name=str(name)):
+                names.add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                names.add(name)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                inner = True
+            case _:
+                pass
+        _collect(list(ast.iter_child_nodes(node)), names, outer, inside_comprehension=inner)
+
+
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Sends loads and calls through `__mlc__`."""
+
+    def __init__(
+        self, cells: frozenset[str], class_name: str | None, known: frozenset[str]
+    ) -> None:
+        self.cells = cells
+        self.known = (
+            known  # globals there are now: names that are neither these nor builtins come later
+        )
+        self.class_name = class_name
+        self.scopes: list[set[str]] = []
+
+    def outermost(self, node: Definition) -> ast.stmt | ast.expr:
+        """The definition itself, without decorators, defaults' values and annotations."""
+        node = _copy(node)
+        arguments = node.args
+        arguments.defaults = [_at(ast.Constant(None), node) for _ in arguments.defaults]
+        arguments.kw_defaults = [
+            None if d is None else _at(ast.Constant(None), node) for d in arguments.kw_defaults
+        ]
+        for parameter in ast.walk(arguments):
+            if isinstance(parameter, ast.arg):
+                parameter.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list, node.returns = [], None
+        self._body(node)
+        return node
+
+    def _body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        self.scopes.append(_bound_names(node))
+        if isinstance(node, ast.Lambda):
+            node.body = self.visit(node.body)
+        else:
+            node.body = self._statements(node.body)
+        self.scopes.pop()
+
+    def _statements(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        visited: list[Any] = [self.visit(statement) for statement in statements]
+        return [x for made in visited for x in (made if isinstance(made, list) else [made])]  # pyright: ignore[reportUnknownVariableType]
+
+    def visit(self, node: ast.AST) -> Any:
+        """Before a statement that binds names which are not the function's own, it is refused."""
+        if not isinstance(node, ast.stmt):
+            return super().visit(node)
+        names = sorted(_stored_names(node))
+        outside = [n for n in names if not any(n in scope for scope in self.scopes)]
+        before = [
+            self._runtime(
+                "rebinds",
+                node,
+                ast.Constant("nonlocal" if name in self.cells else "global"),
+                ast.Constant(name),
+            )
+            for name in outside
+        ]
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and not outside:
+            held = ast.Name(node.target.id, ast.Load())
+            before.append(self._runtime("in_place", node, held))
+        made = super().visit(node)
+        return [*(_at(ast.Expr(call), node) for call in before), made] if before else made
+
+    def _nested(self, node: Any) -> Any:
+        """A function inside: its defaults and decorators belong to the scope around it."""
+        node.args.defaults = [self.visit(d) for d in node.args.defaults]
+        node.args.kw_defaults = [
+            None if d is None else self.visit(d) for d in node.args.kw_defaults
+        ]
+        if not isinstance(node, ast.Lambda):
+            node.decorator_list = [self.visit(d) for d in node.decorator_list]
+            node.returns = None
+            for parameter in ast.walk(node.args):
+                if isinstance(parameter, ast.arg):
+                    parameter.annotation = None
+        self._body(node)
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _nested  # noqa: N815 - ast's names
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        """A class body is a scope of its own that functions in it do not see; left as it is."""
+        own = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "own", ast.Load())
+        node.decorator_list = [*node.decorator_list, _at(own, node)]
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        """Annotations of variables are not evaluated in functions; the values are."""
+        node.target = self.visit(node.target)
+        node.value = None if node.value is None else self.visit(node.value)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> Any:
+        """Patterns are not expressions."""
+        node.guard = None if node.guard is None else self.visit(node.guard)
+        node.body = self._statements(node.body)
+        return node
+
+    def _comprehension(self, node: Any) -> Any:
+        bound = {
+            name.id
+            for generator in node.generators
+            for name in ast.walk(generator.target)
+            if isinstance(name, ast.Name)
+        }
+        self.scopes.append(bound)
+        self.generic_visit(node)
+        self.scopes.pop()
+        return node
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        """A name from outside the function, unless it is a builtin."""
+        if not isinstance(node.ctx, ast.Load) or any(node.id in scope for scope in self.scopes):
+            return node
+        if node.id in self.cells:
+            return self._runtime("cell", node, ast.Constant(node.id), _copy(node))
+        if node.id == "__class__" or (hasattr(builtins, node.id) and node.id not in self.known):
+            return node
+        return self._runtime("name", node, ast.Constant(node.id), _copy(node))
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        """obj.name"""
+        value, name = self.visit(node.value), ast.Constant(self._mangled(node.attr))
+        if isinstance(node.ctx, ast.Load):
+            return self._runtime("attr", node, value, name)
+        return self._place("attribute", node, value, name)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """obj[key]"""
+        value, key = self.visit(node.value), _key_expression(self.visit(node.slice))
+        if isinstance(node.ctx, ast.Load):
+            return self._runtime("item", node, value, key)
+        return self._place("element", node, value, key)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """f(…)."""
+        raw = isinstance(node.func, ast.Name) and node.func.id in RAW_CALLS
+        function = node.func if raw else self.visit(node.func)
+        arguments = [self.visit(a) for a in node.args]
+        for keyword in node.keywords:
+            keyword.value = self.visit(keyword.value)
+        if raw:
+            if ast.unparse(node.func) == "vars" and len(arguments) == 1:
+                return self._runtime("attr", node, arguments[0], ast.Constant("__dict__"))
+            node.args = arguments
+            return node
+        made = self._runtime("call", node, function, *arguments)
+        made.keywords = node.keywords
+        return made
+
+    def _mangled(self, name: str) -> str:
+        if self.class_name is None or not name.startswith("__") or name.endswith("__"):
+            return name
+        return f"_{self.class_name.lstrip('_')}{name}"
+
+    def _place(self, method: str, node: Any, *arguments: ast.expr) -> ast.Attribute:
+        """What is written, or deleted, instead of an attribute or an element."""
+        place = self._runtime(method, node, *arguments)
+        return _at(ast.Attribute(place, "value", node.ctx), node)
+
+    def _runtime(self, method: str, node: ast.AST, *arguments: ast.expr) -> ast.Call:
+        function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
+        return _at(ast.Call(function, list(arguments), []), node)
+
+
+def _key_expression(key: ast.expr) -> ast.expr:
+    """A subscript's slices as an expression: `1:2` is slice(1, 2)."""
+    if isinstance(key, ast.Slice):
+        ends = [ast.Constant(None) if e is None else e for e in (key.lower, key.upper, key.step)]
+        return _at(
+            ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "slice", ast.Load()), ends, []),
+            key,
+        )
+    if isinstance(key, ast.Tuple):
+        return _at(ast.Tuple([_key_expression(e) for e in key.elts], ast.Load()), key)
+    return key
+
+
+def _at(node: Any, like: ast.AST) -> Any:
+    """The node and its new children at the position of another."""
+    ast.copy_location(node, like)
+    for child in ast.walk(node):
+        if not hasattr(child, "lineno") and "lineno" in child._attributes:
+            ast.copy_location(child, like)
+    return node
+
+
+def _copy(node: Any) -> Any:
+    import copy
+
+    return copy.deepcopy(node)

@@ -1,0 +1,1 @@
+"""Functions of functions: derivatives, batching, checks, rules of a user's own."""

@@ -1,0 +1,406 @@
+"""
+Derivatives of Python functions: `mlc.grad`, `value_and_grad`, `vjp`, `jvp`, `linearize`.
+
+Each traces the function into a block of its own, lets `passes/tensor/derivative` write the
+derivative as ops, and puts both into the program. Arguments and results are those of the functions
+of these names in JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.dtypes import DType
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.letters import spell
+from mlc.frontend.errors import LeakError, NotSupportedError, at_user_lines, located
+from mlc.frontend.trace.containers import Leaf, flatten
+from mlc.frontend.trace.regions import Carry
+from mlc.frontend.trace.subprogram import (
+    Subprogram,
+    Transformed,
+    inline,
+    subprogram,
+    traced,
+    transformed_once,
+)
+from mlc.frontend.trace.trace import current, here
+from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.transforms.derivative_arguments import (
+    Argnums,
+    check_callable,
+    checked_argnums,
+    chosen,
+    described,
+    like,
+    main_part,
+    places_of,
+)
+from mlc.passes.tensor.derivative.emit import Emitter, read_inside
+from mlc.passes.tensor.derivative.forward import push_forward
+from mlc.passes.tensor.derivative.reverse import pull_back
+from mlc.passes.tensor.derivative.varied import Varied
+
+Renamed = dict[SSAValue, SSAValue]
+
+
+# grad
+
+
+def grad(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:
+    """
+    The gradient of a function whose result is one real number.
+
+    Gives, for the same arguments, a container like the argument `argnums` (for several: a tuple of
+    them) with an array for each of its arrays, of its shape and dtype. With `has_aux` the function
+    returns (number, anything else), and this one (gradient, anything else). Raises DTypeError for
+    integers and ShapeError for a result that is not one number.
+    """
+    return _gradient("grad", f, argnums, has_aux)
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Transformed:
+    """
+    As `grad`, but gives (result of the function, gradient); the function is computed once.
+    """
+    return _gradient("value_and_grad", f, argnums, has_aux)
+
+
+def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool) -> Transformed:
+    check_callable(name, f)
+    one, numbers = checked_argnums(name, argnums)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        positions = places_of(name, args, numbers)
+        inputs = chosen(name, args, positions)
+        sub = with_arguments(name, f, inputs, positions, args, kwargs)
+        loss = loss_of(name, sub, has_aux)
+        values = sub.outputs
+        into = Block(arg_types=[values[0].type])
+        seeds = [into.args[0], *(None for _ in values[1:])]
+        with at_user_lines():
+            values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+        values = inline(sub.block, inputs.values, values)
+        ones = full(here().b, 1.0, loss, ())
+        gradients = filled(inputs, place(into, [ones], found))
+        gradient = gradients[0] if one else gradients
+        outcome = results(sub.outcome, values)
+        if name == "value_and_grad":
+            return outcome, gradient
+        return (gradient, outcome[1]) if has_aux else gradient
+
+    return transformed_once(f, (name, numbers, one, has_aux), lambda: Transformed(f, run))
+
+
+def loss_of(name: str, sub: Subprogram, has_aux: bool) -> DType:
+    """The dtype of the number that the function returned; raises where it is none."""
+    main = main_part(sub.outcome, has_aux)
+    first = main.leaves[0] if isinstance(main.structure, Leaf) else None
+    if not isinstance(first, Tracer):
+        kind = described(main) if first is None else repr(first)
+        remedy = "Return one number" + (
+            " and anything else, in this order."
+            if has_aux
+            else ", or (the number, anything else) with has_aux=True."
+        )
+        message = f"{name}: the function returns {kind}; expected one real number."
+        raise located(DTypeError, message, remedy=remedy)
+    with here().inside(sub.block):
+        dims, row = first.dims, first.row
+    if dims:
+        message = f"{name}: the function returns an array {spell(dims)}; expected one number."
+        remedy = "Reduce it (.sum(), .mean()), or use mlc.jacrev for all its derivatives."
+        raise located(ShapeError, message, remedy=remedy)
+    if row.kind != "float":
+        message = f"{name}: the function returns {row.numpy}; expected a real floating number."
+        remedy = "Convert it (.astype(np.float64)): what goes through integers is a constant."
+        if row.kind == "complex":
+            remedy = "Make it real (abs(z) ** 2, z.real), or use mlc.jvp or mlc.vjp."
+        raise located(DTypeError, message, remedy=remedy)
+    return row
+
+
+# vjp, jvp, linearize
+
+
+Pull = Callable[[Any], tuple[Any, ...]]
+
+
+@overload
+def vjp(
+    f: Callable[..., Any], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[Any, Pull]: ...
+
+
+@overload
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: Literal[True]) -> tuple[Any, Pull, Any]: ...
+
+
+@overload
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """
+    (result, pull): `pull` takes a cotangent, a container like the result, and gives a tuple of
+    cotangents, one for each argument. With `has_aux` the function returns (result, anything else)
+    and this gives (result, pull, anything else).
+
+    Outside a compiled function `pull` computes the function again at each call.
+    """
+    check_callable("vjp", f)
+    if current() is None:
+        return _vjp_outside(f, primals, has_aux)
+    inputs = chosen("vjp", primals, range(len(primals)), integers=True)
+    sub = with_arguments("vjp", f, inputs, range(len(primals)), primals, {})
+    values = sub.outputs
+    main = main_part(sub.outcome, has_aux)
+    into = Block(arg_types=[x.type for x in values[: len(main.arrays)]])
+    seeds = [*into.args, *(None for _ in values[len(main.arrays) :])]
+    with at_user_lines():
+        values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
+    outputs = inline(sub.block, inputs.values, values)
+    outcome = results(sub.outcome, outputs)
+    pull = Later("vjp", into, results_carry(main, outputs), found, inputs)
+    return (outcome[0], pull, outcome[1]) if has_aux else (outcome, pull)
+
+
+def _vjp_outside(f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool) -> Any:
+    outcome = value_of(f)(*primals)
+
+    def pulled(primals: tuple[Any, ...], cotangent: Any) -> Any:
+        return vjp(f, *primals, has_aux=has_aux)[1](cotangent)
+
+    back = transformed_once(f, ("pull", has_aux), lambda: Transformed(pulled, pulled))
+
+    def pull(cotangent: Any) -> Any:
+        return back(primals, cotangent)
+
+    return (outcome[0], pull, outcome[1]) if has_aux else (outcome, pull)
+
+
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """
+    (result, tangent of the result) for arguments and their tangents, two tuples of like containers.
+    With `has_aux` the function returns (result, anything else), which is given third.
+    """
+    check_callable("jvp", f)
+    for option, found in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(found, tuple | list):
+            raise TypeError(
+                f"mlc.jvp: {option} is {type(found).__name__}; expected a tuple with one for each"
+                " argument"
+            )
+    if current() is None:
+
+        def pushed(primals: Any, tangents: Any) -> Any:
+            return jvp(f, primals, tangents, has_aux)
+
+        made = transformed_once(f, ("jvp", has_aux), lambda: Transformed(pushed, pushed))
+        return made(tuple(primals), tuple(tangents))
+    inputs, sub, _, values, found = _pushed("jvp", f, tuple(primals), has_aux)
+    main = main_part(sub.outcome, has_aux)
+    given = like("jvp", inputs, tuple(tangents))
+    outputs = inline(sub.block, [*inputs.values, *given], values)
+    renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
+    moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
+    outcome = results(sub.outcome, outputs)
+    tangent = filled(results_carry(main, outputs), moved)
+    return (outcome[0], tangent, outcome[1]) if has_aux else (outcome, tangent)
+
+
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """
+    (result, push): `push` takes a tangent for each argument and gives that of the result. What does
+    not depend on the tangents is computed once. With `has_aux` the function returns (result,
+    anything else), which is given third.
+
+    Outside a compiled function `push` computes the function again at each call.
+    """
+    check_callable("linearize", f)
+    if current() is None:
+        found = value_of(f)(*primals)
+
+        def push(*tangents: Any) -> Any:
+            return jvp(f, primals, tangents, has_aux)[1]
+
+        return (found[0], push, found[1]) if has_aux else (found, push)
+    inputs, sub, tangents, values, found = _pushed("linearize", f, primals, has_aux)
+    linear = _split(sub.block, tangents)
+    arguments = dict(zip(tangents, linear.args, strict=True))
+    found = [None if x is None else arguments.get(x, x) for x in found]
+    for _ in tangents:
+        sub.block.erase_arg(sub.block.args[-1], safe_erase=False)
+    outputs = inline(sub.block, inputs.values, values)
+    outcome = results(sub.outcome, outputs)
+    gives = results_carry(main_part(sub.outcome, has_aux), outputs)
+    later = Later("linearize", linear, inputs, found[: len(gives.arrays)], gives, one=True)
+    return (outcome[0], later, outcome[1]) if has_aux else (outcome, later)
+
+
+def _pushed(
+    name: str, f: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool
+) -> tuple[Carry, Subprogram, list[SSAValue], list[SSAValue], list[SSAValue | None]]:
+    """Arguments, traced function, its new arguments for tangents, outputs and their tangents."""
+    inputs = chosen(name, primals, range(len(primals)), integers=True)
+    sub = with_arguments(name, f, inputs, range(len(primals)), primals, {})
+    main_part(sub.outcome, has_aux)
+    arguments = list(sub.block.args)
+    tangents: list[SSAValue] = [
+        sub.block.insert_arg(x.type, len(sub.block.args)) for x in arguments
+    ]
+    with at_user_lines():
+        values, found = push_forward(sub.block, sub.outputs, arguments, tangents)
+    return inputs, sub, tangents, values, found
+
+
+def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
+    """Takes the ops that depend on the tangents out of the block, into one of their own."""
+    linear = Block(arg_types=[x.type for x in tangents])
+    depends = Varied(tangents).mark(block.ops)
+    zeros = Emitter(Block())
+    for op in list(block.ops):
+        if not any(x in depends for x in op.results):
+            continue
+        if not all(x in depends for x in op.results):  # a loop: without tangents it stays, too
+            read = [*op.operands, *read_inside(op)]
+            renamed = {x: zeros.zeros(x.type) for x in read if x in depends}
+            stays = op.clone(renamed)
+            block.insert_op_before(stays, op)
+            for old, new in zip(op.results, stays.results, strict=True):
+                if old not in depends:
+                    old.replace_all_uses_with(new)
+        op.detach()
+        linear.add_op(op)
+    first = block.first_op
+    for op in list(zeros.block.ops):
+        op.detach()
+        if first is None:
+            block.add_op(op)
+        else:
+            block.insert_op_before(op, first)
+    for old, new in zip(tangents, linear.args, strict=True):
+        old.replace_all_uses_with(new)
+    return linear
+
+
+@dataclass
+class Later:
+    """
+    A linear function that is called later, and more than once: a pulled-back or pushed-forward
+    block over values of the program.
+    """
+
+    name: str
+    block: Block
+    given: Carry  # what the block's arguments are like
+    found: list[SSAValue | None]  # what it gives for each array of `gives`
+    gives: Carry
+    one: bool = False  # given as several arguments, gives one container
+
+    def __call__(self, *values: Any) -> Any:
+        """Its value, as ops of the program."""
+        value = values if self.one else values[0]
+        arguments = like(self.name, self.given, value)
+        block, found = copy_of(self.block, self.found)
+        _check_visible(self.name, block)
+        return filled(self.gives, place(block, arguments, found))
+
+
+def copy_of(block: Block, values: Sequence[SSAValue | None]) -> tuple[Block, list[SSAValue | None]]:
+    """A copy of a block, and what values of it are called there."""
+    new = Block(arg_types=[x.type for x in block.args])
+    renamed: Renamed = dict(zip(block.args, new.args, strict=True))
+    Emitter(new).copies(block.ops, renamed)
+    return new, [None if x is None else renamed.get(x, x) for x in values]
+
+
+def _check_visible(name: str, block: Block) -> None:
+    trace = here()
+    inside = {*block.args, *(x for op in block.ops for x in op.results)}
+    for op in block.ops:
+        for x in (*op.operands, *read_inside(op)):
+            if x not in inside and not trace.visible(x):
+                message = (
+                    f"{name}: the function that it gave is called outside of the loop or branch"
+                    " that it is from; expected a call inside, where its values are known."
+                )
+                remedy = f"Return what it gives, or call mlc.{name} where this call is."
+                raise located(LeakError, message, remedy=remedy)
+
+
+# what these share
+
+
+def value_of(f: Callable[..., Any]) -> Transformed:
+    """`f`, compiled."""
+    return transformed_once(f, "value", lambda: Transformed(f, lambda *a, **k: traced(f, *a, **k)))
+
+
+def with_arguments(
+    name: str,
+    f: Callable[..., Any],
+    inputs: Carry,
+    positions: Sequence[int],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Subprogram:
+    """`f` traced in a block whose arguments are the arrays of the arguments at `positions`."""
+
+    def run(values: tuple[Any, ...]) -> Any:
+        every = list(args)
+        for position, value in zip(positions, values, strict=True):
+            every[position] = value
+        trace = here()
+        trace.derivatives += 1
+        try:
+            outcome = traced(f, *every, **kwargs)
+        finally:
+            trace.derivatives -= 1
+        if any(isinstance(x, Tracer) and x.version for x in flatten(values)[0]):
+            message = (
+                f"{name}: the function writes to an argument; expected results to be returned."
+            )
+            raise located(NotSupportedError, message, remedy="Write to a copy and return it.")
+        return outcome
+
+    return subprogram(name, inputs, run)
+
+
+def place(
+    block: Block, arguments: Sequence[SSAValue], values: Sequence[SSAValue | None]
+) -> list[SSAValue | None]:
+    """Puts a block into the program; its values as they are called afterwards."""
+    renamed: Renamed = dict(zip(block.args, arguments, strict=True))
+    inline(block, arguments, ())
+    return [None if x is None else renamed.get(x, x) for x in values]
+
+
+def filled(carry: Carry, values: Sequence[SSAValue | None]) -> Any:
+    """The container with these values, zeros for None."""
+    trace = here()
+    arrays: list[Tracer] = []
+    for x, value in zip(carry.arrays, values, strict=True):
+        found = full(trace.b, 0, x.row, x.dims) if value is None else value
+        arrays.append(Tracer(trace, found, weak=x.weak))
+    return carry.with_arrays(arrays).container()
+
+
+def results_carry(outcome: Carry, values: Sequence[SSAValue]) -> Carry:
+    """A function's result with its values as they are called in the program."""
+    pairs = zip(outcome.arrays, values, strict=False)
+    return outcome.with_arrays([Tracer(here(), v, weak=x.weak) for x, v in pairs])
+
+
+def results(outcome: Carry, values: Sequence[SSAValue]) -> Any:
+    """What the function returned, with its values as they are called in the program."""
+    return results_carry(outcome, values).container()

@@ -1,0 +1,92 @@
+"""Kernels that call a library: operands are computed into contiguous memory, then handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.analysis.access import whole_of
+from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dtypes import DTYPES, dtype_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.library import ROUTINES, LibraryOp, split_cores
+from mlc.dialects.tensor.op import tensor_of
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
+from mlc.lowering.loops.element import Buffer
+from mlc.lowering.loops.function import Scratch
+from mlc.lowering.loops.kernel import KernelScope, write_piece
+
+MOST_OPERANDS = 3
+ONE = Dim.const(1)
+
+
+def _call_of(kernel: KernelOp) -> LibraryOp:
+    op = whole_of(kernel)
+    assert isinstance(op, LibraryOp)
+    return op
+
+
+def library_scratch(kernel: KernelOp) -> tuple[Scratch, ...]:
+    """Room for each operand."""
+    return tuple(
+        Scratch(
+            memory_type(dtype_of(tensor_of(x).element_type)),
+            product(shape_of(x.type)),
+        )
+        for x in _call_of(kernel).inputs
+    )
+
+
+def lower_library(s: KernelScope) -> None:
+    """The call, and the report of what it says went wrong."""
+    op = _call_of(s.kernel)
+    buffers = [_contiguous(s, x, k) for k, x in enumerate(op.inputs)]
+    call_library(s.b, s.context, op, s.sites[op], [*buffers, s.outputs[0].memref])
+
+
+def call_library(
+    b: LoopBuilder, context: SSAValue, op: LibraryOp, site: int, memory: Sequence[SSAValue]
+) -> None:
+    """The call of a routine; `memory`: its operands, contiguous, and where its result goes."""
+    *buffers, output = memory
+    buffers += buffers[:1] * (MOST_OPERANDS - len(buffers))
+    lead, cores = split_cores(op.routine.data, [tensor_of(x) for x in op.inputs])
+    sizes: list[Index] = [b.product([b.dim(d) for d in lead])]
+    for core in (*cores, (), ())[:2]:
+        rows, columns = (ONE, ONE, *core)[-2:]
+        sizes += [b.dim(rows), b.dim(columns)]
+    dtype = dtype_of(tensor_of(op.inputs[0]).element_type)
+    zero = b.index(0)
+    call = par.LibraryOp.of(
+        context,
+        list(ROUTINES).index(op.routine.data),
+        DTYPES.index(dtype),
+        [*buffers, output],
+        [b.index(size) for size in sizes],
+    )
+    status = b.value(call)
+    failed = b.compare("ne", status, 0)
+    b.when(failed, lambda: b.add_op(par.FailOp.of(context, site, status, zero)))
+
+
+def _contiguous(s: KernelScope, x: SSAValue, k: int) -> SSAValue:
+    """The operand row by row in memory: where it lies, or a copy."""
+    if isinstance(x, BlockArgument) and x.index not in s.strided:
+        return s.inputs[x].memref
+    shape = shape_of(x.type)
+    buffer = Buffer(
+        s.scratch[k],
+        dtype_of(tensor_of(x).element_type),
+        (tuple(range(len(shape))),),
+        tuple(s.b.dim(d) for d in shape),
+        (1,),
+    )
+    if shape:
+        write_piece(s, x, target=buffer)
+    else:
+        e = s.lanes(1)
+        e.store(e.fetch(x, ()), buffer, ())
+    return buffer.memref

@@ -1,0 +1,1 @@
+"""What kernels cost: work in whole numbers, traffic, cycles, and the seconds of a machine."""

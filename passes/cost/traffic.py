@@ -1,0 +1,241 @@
+"""
+Where the streams of each kernel lie when a call follows another one: how far back in the run the
+same memory was touched last.
+
+A cache that replaces the least recently used line holds what was touched within its size: the bytes
+of different memory touched since, the stack distance, say from which level a stream comes.
+SOURCE: Mattson, Gecsei, Slutz, Traiger, IBM Systems Journal 9(2), 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.analysis.access import nest_of
+from mlc.dialects.analysis.aliases import Aliases
+from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.analysis.transposed_reads import turned_inputs
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import entry_function
+from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.index import GatherOp
+from mlc.dialects.tensor.letters import split
+from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
+from mlc.passes.cost.model import Stream, Traffic, bytes_read, written_by
+from mlc.passes.report.timeline import sizes_at
+
+LINE_BYTES = 64
+WAITING_TOGETHER = 6  # of lines that one vector of elements asks for; measured
+ONE = Dim.const(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    buffer: Hashable
+    size: int  # of the buffer; of a part that its loop touches for the first time, of all parts
+    moved: int
+    writes: bool
+    lines: int = 0
+
+
+def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
+    """The traffic of every kernel of a plan-level module, in a call like the one before it."""
+    function = entry_function(module)
+    touching = _Touching(Aliases(function), sizes)
+    kernels = [op for op in function.walk() if isinstance(op, KernelOp)]
+    touches = {op: touching.of(op) for op in kernels}
+    history = _History()
+    found: dict[KernelOp, Traffic] = {}
+    for _ in range(2):
+        for op in _order(function.body.block):
+            if isinstance(op, KernelOp):
+                found[op] = history.run(op, touches[op])
+            else:
+                history.end(touching.cut.get(op, {}))
+    return found
+
+
+def _order(block: Block) -> Iterator[KernelOp | TilesOp]:
+    """
+    The kernels as they run, what repeats twice: the second time is like those that follow. A tile
+    loop stands where it ends.
+    """
+    for op in block.ops:
+        if isinstance(op, KernelOp):
+            if op.unwritten is None:
+                yield op
+        elif isinstance(op, ControlOp):
+            for _ in range(2 if op.repeats else 1):
+                for inner in op.blocks:
+                    yield from _order(inner)
+            if isinstance(op, TilesOp):
+                yield op
+
+
+class _Touching:
+    """What each kernel of a function touches, asked in program order."""
+
+    def __init__(self, places: Aliases, sizes: Mapping[str, int]) -> None:
+        self.places = places
+        self.sizes = sizes
+        self.cut: dict[TilesOp, dict[Hashable, int]] = {}
+        """By loop the buffers of which it touches a part in each trip, and their bytes."""
+        self._parts: set[tuple[SSAValue, tuple[SSAValue, ...]]] = set()
+
+    def of(self, op: KernelOp) -> list[_Touch]:
+        """The buffers that a kernel reads and writes."""
+        sizes, found = sizes_at(op, self.sizes), list[_Touch]()
+        strided = _strided(op)
+        tiled = op.schedule is not None and op.schedule.data.tile[0] > 0
+        for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
+            if k != op.overwritten:
+                moved = bytes_read(argument).evaluate(sizes)
+                size = max(bytes_of(x.type).evaluate(sizes), self._whole(x, sizes))
+                lines = moved // LINE_BYTES if k in strided else _gathered(argument, sizes)
+                where = _buffer(x, self.places)
+                found.append(_Touch(where, size, moved, writes=False, lines=lines))
+        for k, (x, out) in enumerate(zip(written_by(op), op.outs, strict=True)):
+            size, moved = (bytes_of(v.type).evaluate(sizes) for v in (out, x))
+            where: Hashable = self.places.group(out)
+            place = op.buffers.data[k].data if op.buffers is not None else ("input", ())
+            if place[0] == "tile":
+                loop = next(enclosing_tiles(op))
+                size, where = self._note(loop, loop.results[place[1][0]], sizes)
+            elif place[0] != "input":
+                where = place
+            lines = moved // LINE_BYTES * tiled  # a row of a register tile: few lines
+            found.append(_Touch(where, size, moved, writes=True, lines=lines))
+        return found
+
+    def _whole(self, value: SSAValue, sizes: Mapping[str, int]) -> int:
+        """Of a part that no kernel of the trip has touched, the bytes of all parts; else 0."""
+        positions: list[SSAValue] = []
+        root = value
+        while isinstance(root.owner, ReshapeOp | TileOp):
+            if isinstance(root.owner, TileOp):
+                positions += root.owner.positions
+            root = root.owner.x
+        part = self.places.group(root), tuple(positions)
+        owner = positions[0].owner if positions else None
+        if part in self._parts or not isinstance(owner, Block):
+            return 0
+        self._parts.add(part)
+        return self._note(owner.parent_op(), root, sizes)[0]
+
+    def _note(
+        self, loop: Operation | None, whole: SSAValue, sizes: Mapping[str, int]
+    ) -> tuple[int, Hashable]:
+        """Of what a loop touches part by part the bytes, and the buffer, touched when it ends."""
+        size, where = bytes_of(whole.type).evaluate(sizes), _buffer(whole, self.places)
+        if isinstance(loop, TilesOp):
+            self.cut.setdefault(loop, {})[where] = size
+        return size, where
+
+
+def _strided(op: KernelOp) -> frozenset[int]:
+    """
+    The inputs that a pointwise kernel reads across, every element in another cache line; of a
+    contraction by register tiles the left factor, if every step is in another line.
+    """
+    nest = nest_of(op)
+    if nest is not None and isinstance(nest.reduction, Product):
+        return _across(op, nest.reduction)
+    if nest is None or nest.reduction is not None or not nest.sizes:
+        return frozenset()
+    axis = max((a for a, dim in enumerate(nest.sizes) if dim != ONE), default=0)
+    found: set[int] = set()
+    for access in nest.accesses:
+        moved = [k for k, p in enumerate(access.point) if p.known and p.coefficient(axis)]
+        if any(dim != ONE for k in moved for dim in access.shape[k + 1 :]):
+            found.add(access.argument)
+    return frozenset(found - turned_inputs(op, nest))
+
+
+def _across(op: KernelOp, product: Product) -> frozenset[int]:
+    roles = contraction_roles(product)
+    if roles is None or op.schedule is None or not op.schedule.data.tile[0]:
+        return frozenset()
+    words, _, _ = product.words()
+    left = 1 if roles.swapped else 0
+    if not words[left] or words[left][-1] not in roles.m:
+        return frozenset()
+    argument = product.operands[left]
+    return frozenset(k for k, x in enumerate(op.block.args) if x is argument)
+
+
+def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> int:
+    """The lines that gathers ask for; those of single elements wait together."""
+    lines = 0
+    for use in argument.uses:
+        op = use.operation
+        if isinstance(op, GatherOp) and use.index == 0:
+            words, result = split(op.letters.data)
+            count = bytes_of(op.results[0].type).evaluate(sizes)
+            row = 1
+            for c, dim in zip(reversed(words[0]), reversed(shape_of(argument.type)), strict=True):
+                if c.isdigit() or c not in result:
+                    break
+                row *= dim.evaluate(sizes)
+            item = dtype_of(tensor_of(argument).element_type).bytes
+            rows = count // max(item * row, 1)
+            lines += rows * -(-row * item // LINE_BYTES) if row > 1 else rows // WAITING_TOGETHER
+    return lines
+
+
+def _buffer(value: SSAValue, places: Aliases) -> Hashable:
+    value = places.group(value)
+    owner = value.owner
+    if isinstance(owner, KernelOp) and owner.buffers is not None:
+        number = next(k for k, out in enumerate(owner.outs) if out is value)
+        place, numbers = owner.buffers.data[number].data
+        if place != "input":
+            return place, numbers
+    return value
+
+
+class _History:
+    """Parts of buffers by when they were touched last, the latest at the end."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Hashable, int]] = []  # (buffer or kernel, bytes)
+
+    def end(self, whole: Mapping[Hashable, int]) -> None:
+        """Of these buffers all has been touched, a part in each trip."""
+        self._parts = [x for x in self._parts if x[0] not in whole] + list(whole.items())
+
+    def run(self, op: KernelOp, touches: Sequence[_Touch]) -> Traffic:
+        """The kernel's streams; what it touches is the latest then."""
+        own: dict[Hashable, int] = {op: 0}
+        for t in touches:
+            own[t.buffer] = max(own.get(t.buffer, 0), min(t.size, t.moved))
+        footprint = sum(own.values())
+        before: dict[Hashable, int] = {}
+        left, passed = dict(own), 0
+        rest: list[tuple[Hashable, int]] = []
+        for buffer, size in reversed(self._parts):
+            kept = size
+            if buffer in own:
+                before.setdefault(buffer, passed)
+                kept = max(size - left[buffer], 0)
+                left[buffer] = max(left[buffer] - size, 0)
+            passed += kept
+            if kept:
+                rest.append((buffer, kept))
+        rest.reverse()
+        self._parts = [x for x in rest if x[0] is not op] + list(own.items())
+        streams: dict[bool, list[Stream]] = {False: [], True: []}
+        for t in touches:
+            # of a part, another one was touched before
+            apart = t.size if t.moved < t.size else 0
+            distance = max(before.get(t.buffer, passed), apart) + footprint
+            streams[t.writes].append(Stream(t.moved, distance, t.lines))
+        return Traffic(tuple(streams[False]), tuple(streams[True]), before.get(op, passed))

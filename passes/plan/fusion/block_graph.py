@@ -1,0 +1,119 @@
+"""A block as a graph of numbers, for searches that ask the same questions many times."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.tensor.op import TensorOp
+from mlc.passes.plan.fusion.legality import is_view
+from mlc.passes.plan.tiling.tile_axes import AxisMaps
+
+
+class BlockGraph:
+    """The ops of a block by their number, as they are now."""
+
+    def __init__(self, block: Block, maps: AxisMaps) -> None:
+        self.ops = list(block.ops)
+        self.maps = maps
+        # by identity: an op's own hash is a call
+        self._numbers = {id(op): k for k, op in enumerate(self.ops)}
+        self._producers = [
+            [k for p in maps.producers_of(op) if (k := self._numbers.get(id(p))) is not None]
+            for op in self.ops
+        ]
+        self._readers: dict[SSAValue, list[tuple[int, TensorOp]]] = {}
+
+    def number(self, op: Operation) -> int | None:
+        """The op's place in the block; None where it stands elsewhere."""
+        return self._numbers.get(id(op))
+
+    @cached_property
+    def before(self) -> list[int]:
+        """For each op the ops that its operands are made from, as bits; views do not count."""
+        found: list[int] = []
+        own: list[int] = []  # with the op's own bit
+        for number, op in enumerate(self.ops):
+            bits = 0
+            for producer in self._producers[number]:
+                bits |= own[producer]
+            found.append(bits)
+            own.append(bits if self.maps.is_view(op) else bits | 1 << number)
+        return found
+
+    @cached_property
+    def behind(self) -> list[int]:
+        """For each op the ops that are made from its result, as bits; views do not count."""
+        found = [0] * len(self.ops)
+        for number in range(len(self.ops) - 1, -1, -1):
+            bits = found[number]
+            if not self.maps.is_view(self.ops[number]):
+                bits |= 1 << number
+            for producer in self._producers[number]:
+                found[producer] |= bits
+        return found
+
+    def readers_near(self, value: SSAValue, op: Operation, count: int) -> Iterator[TensorOp]:
+        """The ops of the block that read a value, through views too: at most so many around one."""
+        found = self._readers.get(value)
+        if found is None:
+            numbered = {self.number(reader): reader for reader in readers_of(value)}
+            found = [(k, reader) for k, reader in numbered.items() if k is not None]
+            found.sort(key=lambda reader: reader[0])
+            self._readers[value] = found
+        if len(found) > count:
+            place = bisect_left(found, self._numbers[id(op)], key=lambda reader: reader[0])
+            start = min(max(place - count // 2, 0), len(found) - count)
+            found = found[start : start + count]
+        return (reader for _, reader in found)
+
+    def ordered(self, members: Collection[TensorOp]) -> list[TensorOp]:
+        """Ops as they stand in the block."""
+        return sorted(members, key=lambda op: self._numbers[id(op)])
+
+
+def all_readers(value: SSAValue) -> Iterator[Operation]:
+    """Whatever reads a value, directly or through views."""
+    pending, seen = [value.uses], set[Operation]()
+    while pending:
+        for use in pending.pop():
+            user = use.operation
+            if not isinstance(user, TensorOp) or not is_view(user):
+                yield user
+            elif user not in seen:
+                seen.add(user)
+                pending.append(user.results[0].uses)
+
+
+def readers_of(value: SSAValue) -> Iterator[TensorOp]:
+    """The tensor ops that read a value, directly or through views."""
+    return (op for op in all_readers(value) if isinstance(op, TensorOp))
+
+
+class ConvexSet:
+    """Ops of a block with no path from one to another that leaves the set."""
+
+    def __init__(self, graph: BlockGraph) -> None:
+        self.graph = graph
+        self.members = 0
+        self.before = 0
+        self.behind = 0
+        self.closed = 0  # what is made from members that are complete only at the end
+
+    def add(self, op: Operation, *, ends: bool) -> bool:
+        """Takes an op in unless a path would leave the set. `ends`: nothing in it may read this."""
+        number = self.graph.number(op)
+        assert number is not None
+        bit = 1 << number
+        members = self.members | bit
+        before = self.before | self.graph.before[number]
+        behind = self.behind | self.graph.behind[number]
+        closed = self.closed | (self.graph.behind[number] if ends else 0)
+        if before & behind & ~members or closed & members:
+            return False
+        self.members, self.before, self.behind = members, before, behind
+        self.closed = closed
+        return True

@@ -1,0 +1,1 @@
+"""Where values lie: slots, donation, writing in place, and computing again."""

@@ -1,0 +1,132 @@
+"""
+Which kernels may write where something lies that they or others read: legality of writing results
+over arguments that the caller has given away, and over what a loop carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from mlc.dialects.analysis.access import Access, nest_of
+from mlc.dialects.analysis.aliases import Aliases, root_of, values_from_outside
+from mlc.dialects.dims import Dim
+from mlc.dialects.plan import KernelOp, integer
+from mlc.dialects.tensor.control import yield_of
+from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
+
+
+def reads_where_it_writes(kernel: KernelOp, number: int) -> bool:
+    """
+    Whether a kernel reads an input only at the element of the results that it is about to write:
+    never at another one, never while it sums, never twice.
+    """
+    nest = nest_of(kernel)
+    if nest is None:
+        return False
+    accesses = [access for access in nest.accesses if access.argument == number]
+    if nest.reduction is not None and not all(access.per_result for access in accesses):
+        return False
+    return all(_is_same_element(access, nest.sizes[: nest.rank]) for access in accesses)
+
+
+def _is_same_element(access: Access, shape: tuple[Dim, ...]) -> bool:
+    return access.shape == shape and all(
+        size == Dim.const(1) or position.is_axis == axis
+        for axis, (position, size) in enumerate(zip(access.point, shape, strict=True))
+    )
+
+
+def inputs_in(kernel: KernelOp, places: Aliases, group: SSAValue) -> Iterator[int]:
+    """The inputs that may lie in a group's memory."""
+    for number, value in enumerate(kernel.inputs):
+        if places.group(root_of(value)) is group:
+            yield number
+
+
+def is_needed_after(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> bool:
+    """Whether something else than the k-th result may lie in the group's memory and is read on."""
+    return any(
+        value is not kernel.outs[k] and places.group(value) is group
+        for value in places.after[kernel]
+    )
+
+
+def may_write(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> bool:
+    """Whether the k-th result may be written where values of the group lie."""
+    return not is_needed_after(kernel, k, places, group) and all(
+        reads_where_it_writes(kernel, number) for number in inputs_in(kernel, places, group)
+    )
+
+
+def may_write_tiles(loop: TilesOp, k: int, places: Aliases, group: SSAValue) -> bool:
+    """
+    Whether a tile loop may place its k-th result where values of the group lie: from the kernel on
+    that makes the tile nobody reads them, and until then the trip reads of them that tile alone.
+    """
+    maker = _maker(loop, k)
+    if maker is None or not isinstance(loop.parent_op(), FuncOp):
+        return False
+    after = loop.next_op
+    while after is not None:
+        read = (*after.operands, *values_from_outside(after))
+        if any(places.group(x) is group for x in read):
+            return False
+        after = after.next_op
+    if any(places.group(x) is group for x in loop.operands):
+        return False
+    is_late = False
+    for op in loop.body.block.ops:
+        for inner in op.walk() if not isinstance(op, KernelOp) else (op,):
+            if isinstance(inner, ReshapeOp | TileOp) or isinstance(inner.parent_op(), KernelOp):
+                continue
+            for x in inner.operands:
+                if places.group(x) is group and (is_late or not _is_of_tile(x, loop, k)):
+                    return False
+        is_late = is_late or op is maker
+    return all(reads_where_it_writes(maker, n) for n in inputs_in(maker, places, group))
+
+
+def share_tiles(loop: TilesOp, k: int, places: Aliases, group: SSAValue) -> None:
+    """States that the k-th result's tiles lie where the loop's inputs of the group do."""
+    if (maker := _maker(loop, k)) is not None:
+        share(
+            maker,
+            list[SSAValue](maker.outs).index(yield_of(loop.body.block).values[k]),
+            places,
+            group,
+        )
+
+
+def _maker(loop: TilesOp, k: int) -> KernelOp | None:
+    """The kernel that makes the tiles of the k-th result."""
+    maker = yield_of(loop.body.block).values[k].owner
+    return maker if isinstance(maker, KernelOp) and maker.parent is loop.body.block else None
+
+
+def _is_of_tile(value: SSAValue, loop: TilesOp, k: int) -> bool:
+    """Whether a view looks at no more than the part where the trip places its k-th result."""
+    view: ReshapeOp | TileOp | None = None
+    while isinstance(value.owner, ReshapeOp | TileOp):
+        view = value.owner
+        value = view.x
+    return (
+        isinstance(view, TileOp)
+        and view.x.type == loop.results[k].type
+        and view.result.type == loop.tile_type(k)
+        and view.along == loop.axes[k]
+        and list(view.positions) == list(loop.positions)
+    )
+
+
+def share(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> None:
+    """States that the k-th result lies where inputs of the group do."""
+    number = next(inputs_in(kernel, places, group), None)
+    if number is not None:
+        shared = [*kernel.shared_inputs]
+        shared[k] = number
+        kernel.properties["over"] = ArrayAttr([integer(n) for n in shared])

@@ -1,0 +1,1 @@
+"""Tile loops, streams, and how each kernel is cut."""

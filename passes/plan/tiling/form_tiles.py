@@ -1,0 +1,309 @@
+"""Tile loops: groups of ops that are computed together, tile by tile (D16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnknownLoc
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+
+from mlc.dialects.dims import Dim
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.attribute import cpu_of
+from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
+from mlc.dialects.tensor.monoid import MONOIDS
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.passes.plan.fusion.grouping import Grouping
+from mlc.passes.plan.fusion.legality import is_splat, is_view
+from mlc.passes.plan.fusion.plan_cost import stored_bytes
+from mlc.passes.plan.fusion.planner import Planner
+from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
+from mlc.passes.plan.memory.ownership import Ownership
+from mlc.passes.plan.tiling.stream import COMBINE, Stream
+from mlc.passes.plan.tiling.tile_axes import AxisMaps, operands_of
+from mlc.passes.plan.tiling.tile_groups import Group, fold_of
+from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups
+
+LIMIT = "mlc.peak_bytes"
+"""Module attribute: the bytes that a call may allocate for results and between kernels."""
+
+DEAR = "mlc.less_memory"
+"""Module attribute: tile loops need not pay, if they store less."""
+
+PARTS_OF_LIMIT = 16
+"""A loop formed for its memory cuts tiles as if level 2 were this part of what may be allocated."""
+
+
+@dataclass(frozen=True)
+class FormTilesPass(ModulePass):
+    """
+    softmax: m = max x; e = exp(x - m); s = sum e; e / s  ->  the same for 16 rows at a time
+
+    Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles. In a module with
+    `mlc.peak_bytes`, no loop computes what would be stored as well; with `mlc.less_memory` loops
+    whose columns are never stored are formed even where storing them would take less time.
+
+    `tile`: rows and columns of every tile, for all groups that are legal, whether they pay or not,
+    which tests of small programs ask for; without it those that pay, by estimate.
+    """
+
+    name = "mlc-form-tiles"
+
+    fusion: str = "exact"
+    tile: tuple[int, ...] = ()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = cpu_of(op, self.name)
+        if self.fusion == "none":
+            return
+        functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
+        columns: Columns = "large" if DEAR in op.attributes else "paying"
+        if len(functions) == 1 and columns == "paying" and not self.tile:
+            (function,) = functions
+            if has_large(function, target):
+                columns = choose(op, function, target, self.fusion, self._form)
+        self._form(op, columns)
+
+    def _form(self, module: ModuleOp, columns: Columns) -> float:
+        """Forms the loops of a module, of those with columns these, and what these save."""
+        target = cpu_of(module, self.name)
+        limit = module.attributes.get(LIMIT)
+        if DEAR in module.attributes and isinstance(limit, IntegerAttr):
+            # tiles are cut for level 2, and here for what may be allocated
+            share = limit.value.data // PARTS_OF_LIMIT
+            target = replace(target, l2_bytes=min(target.l2_bytes, share))
+        saved_s = 0.0
+        planner = Planner(fusion="greedy", target=target, says=False)
+        for function in module.body.block.ops:
+            if isinstance(function, FuncOp) and any(
+                isinstance(inner, Reduction) for inner in function.walk()
+            ):  # loops begin with one
+                block = function.body.block
+                grouping = Grouping(block, Ownership(function), planner).run()
+                wanted = Wanted(
+                    columns=columns,
+                    above=0.0 if DEAR in module.attributes else large_bytes(function, target),
+                    tile=self.tile,
+                )
+                limited = LIMIT in module.attributes and DEAR not in module.attributes
+                visitor = _Function(target, wanted, limited=limited)
+                visitor.visit(block, grouping)
+                saved_s += visitor.saved_s
+        return saved_s
+
+
+class _Function:
+    """The rewriting of one function."""
+
+    def __init__(self, target: CpuTarget, wanted: Wanted, *, limited: bool) -> None:
+        self.target = target
+        self.wanted = wanted
+        self.limited = limited
+        self.saved_s = 0.0  # by loops whose columns are never stored, by estimate
+        self.maps = AxisMaps()
+        self.names = 0
+
+    def visit(self, block: Block, grouping: Grouping) -> None:
+        """Forms the tile loops of a block and of the blocks inside it."""
+        for op in list(block.ops):
+            if isinstance(op, ControlOp):
+                for inner in op.blocks:
+                    self.visit(inner, grouping.inner[inner])
+        for group in tile_groups(block, self.maps, grouping, self.target, self.wanted):
+            loop = _Loop(block, group, self)
+            if not (self.limited and loop.stores_twice()):
+                loop.form()
+                self.saved_s += group.saved_s if group.column is not None else 0.0
+
+    def symbol(self, extent: Dim, step: int) -> str:
+        """The name of a tile's size where the last tile may be smaller."""
+        whole = extent.constant
+        if step == 1 or (whole is not None and whole % step == 0):
+            return ""
+        self.names += 1
+        return f"T{self.names}"
+
+
+class _Loop:
+    """One group as a tile loop."""
+
+    def __init__(self, block: Block, group: Group, function: _Function) -> None:
+        self.outer = block
+        self.group = group
+        self.function = function
+        count = len(group.steps)
+        self.symbols = [
+            function.symbol(*loop) for loop in zip(group.rows, group.steps, strict=False)
+        ]
+        dims = [tile_size(*loop) for loop in zip(self.symbols, group.steps, strict=True)]
+        self.body = Block(arg_types=[INDEX] * count)
+        self.members = set(group.ops)
+        self.scope = TileScope(
+            self.body, dims, self.body.args, self.members, group.axes.__getitem__, function.maps
+        )
+        self.scalings = {op: _scalings(op) for op in group.ops if group.is_fold(op)}
+
+    def form(self) -> None:
+        """Writes the loop where the last op of the group stands."""
+        group = self.group
+        folds = [op for op in group.ops if group.is_fold(op)]
+        placed = [
+            op
+            for op in group.ops
+            if op not in self.scalings and not group.is_wide(op) and self._leaves(op)
+        ]
+        last = group.ops[-1]
+        before = OpBuilder(Builder(InsertPoint.before(last)).insert)
+        inits: list[SSAValue] = []
+        for op in folds:
+            (identity,) = MONOIDS[fold_of(op)].identity(op.dtype)
+            inits.append(full(before, identity, op.dtype, op.shape))
+            self.body.insert_arg(op.results[0].type, len(self.body.args))
+        if group.column is not None:
+            step = group.column_step
+            symbol = self.function.symbol(group.column, step)
+            Stream(self.scope, group, symbol).run()
+        ends = [self.scope.result(op) for op in placed]
+        for op, carried in zip(folds, self.body.args[len(group.steps) :], strict=True):
+            value = self.scope.result(op)
+            for scaling in self.scalings[op]:
+                value = self._scaled(scaling, value)
+            ends.append(self.scope.b(COMBINE[fold_of(op)], carried, value))
+            ends[-1].name_hint = op.results[0].name_hint
+        self.body.add_op(YieldOp.create(operands=ends))
+        loop = TilesOp.make(
+            group.rows[: len(group.steps)],
+            group.steps,
+            self.symbols,
+            inits,
+            [fold_of(op) for op in folds],
+            [op.results[0].type for op in placed],
+            [cast("tuple[int, ...]", self.scope.result_rows(op)) for op in placed],
+            Region(self.body),
+        )
+        loop.location = last.location
+        for op in loop.walk():  # what merging made
+            if isinstance(op.location, UnknownLoc):
+                op.location = last.location
+        self.outer.insert_op_before(loop, last)
+        self._replace(loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)])
+
+    def stores_twice(self) -> bool:
+        """
+        Whether columns that are computed in the loop are wanted elsewhere too, and are no larger
+        than what the loop hands on: both would lie in memory, where one would do.
+        """
+        results = [op for op in self.group.ops if not self.group.is_wide(op) and self._leaves(op)]
+        largest = max((stored_bytes(op.results[0].type) for op in results), default=0)
+        return any(
+            self.group.is_wide(op)
+            and stored_bytes(op.results[0].type) <= largest
+            and self._leaves(op)
+            for op in self.group.ops
+        )
+
+    def _scaled(self, op: TensorOp, value: SSAValue) -> SSAValue:
+        """What a tile adds to a sum, times what the sum is multiplied by."""
+        none = (None,) * len(self.group.steps)
+        operands = [self.scope.tile(x, none) if _is_factor(x) else value for x in op.operands]
+        return self.scope.clone(op, operands, none)
+
+    def _leaves(self, op: TensorOp) -> bool:
+        """Whether somebody outside of the group reads the result."""
+        pending, seen = [op.results[0]], set[Operation]()
+        while pending:
+            for use in pending.pop().uses:
+                user = use.operation
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user in self.members and not self.group.is_wide(cast("TensorOp", user)):
+                    continue
+                # columns are computed here; who else wants them computes them from the rows
+                if user not in self.members and not (
+                    isinstance(user, TensorOp) and is_view(user) and user.parent is self.outer
+                ):
+                    return True
+                pending.append(user.results[0])
+        return False
+
+    # In the block -------------------------------------------------------------------------------
+
+    def _replace(self, loop: TilesOp, ends: Sequence[TensorOp]) -> None:
+        """The loop's results take the members' place; what needs them moves behind the loop."""
+        staying = {op for op in self.group.ops if self.group.is_wide(op) and self._leaves(op)}
+        gone = [op for op in self.group.ops if op not in staying]
+        gone += [op for chain in self.scalings.values() for op in chain]
+        late: set[Operation] = set(gone)
+        moved: list[Operation] = []
+        here: Operation | None = self.group.ops[0]
+        while here is not None and here is not loop:
+            following = here.next_op
+            if here not in late and any(
+                isinstance(x.owner, Operation) and x.owner in late for x in operands_of(here)
+            ):
+                late.add(here)
+                moved.append(here)
+            here = following
+        for op in reversed(moved):
+            op.detach()
+            self.outer.insert_op_after(op, loop)
+        for op, result in zip(ends, loop.results, strict=True):
+            result.name_hint = op.results[0].name_hint
+            op.results[0].replace_all_uses_with(result)
+        for op in gone:
+            op.detach()
+            op.operands = []
+        maps = self.function.maps
+        for op in reversed(list(self.outer.ops)):
+            if op.results and op.results[0].first_use is None and maps.is_free(op):
+                op.detach()
+                op.erase()
+        for op in gone:
+            op.erase()
+        maps.forget(loop.results)
+
+
+def _scalings(fold: TensorOp) -> list[TensorOp]:
+    """
+    The multiplications by constants that alone read a sum, one after another: what tiles add is
+    multiplied instead, so that nothing is left to do after the loop.
+    """
+    found: list[TensorOp] = []
+    if fold_of(fold) != "sum":
+        return found
+    op = fold
+    while True:
+        uses = list(op.results[0].uses)
+        user = uses[0].operation if len(uses) == 1 else None
+        if user is None or user.parent is not fold.parent:
+            return found
+        if not isinstance(user, NegOp) and not (
+            isinstance(user, MulOp | DivOp)
+            and (uses[0].index == 0 or isinstance(user, MulOp))
+            and _is_factor(user.operands[1 - uses[0].index])
+            and user.dtype.is_inexact
+        ):
+            return found
+        op = cast("TensorOp", user)
+        found.append(op)
+
+
+def _is_factor(value: SSAValue) -> bool:
+    """Whether a value is a repeated constant."""
+    while isinstance(value.owner, BroadcastOp):
+        value = value.owner.x
+    return is_splat(value)

@@ -1,0 +1,388 @@
+"""Pass `mlc-schedule`: how each kernel's loop nest is cut.
+
+Chosen by pure functions of the problem and the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects.analysis.access import Access, Nest, contiguous_votes, nest_of
+from mlc.dialects.analysis.flat_rows import (
+    MOST_VECTORS,
+    flat_rows,
+    flat_vectors,
+    joins_rows,
+    streams_rows,
+)
+from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
+from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
+from mlc.dialects.target import CpuTarget, GpuTarget, Target
+from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.order import LANES
+from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.passes.gpu.schedule import choose_gpu_schedule
+from mlc.passes.plan.tiling.grain import least_share_s, weight_of
+from mlc.passes.plan.tiling.turns import with_turns
+from mlc.passes.tile.products import words_of_product
+
+
+def element_s(weight: float, target: CpuTarget) -> float:
+    """
+    Seconds of one element of a loop nest, on one core.
+
+    Up to three operations take as long as their operands from L2, more run from registers.
+    Measured: docs/measurements.md, Op weights.
+    """
+    return (8.0 * min(weight, 3.0) + 1.2 * max(weight - 3.0, 0.0)) / target.f32_flops_per_s
+
+
+def multiply_add_s(element_bytes: int, target: CpuTarget) -> float:
+    """Seconds of one multiplication of a tiled contraction, on one core: near the peak."""
+    return 2.0 * (element_bytes / 4) / target.f32_flops_per_s
+
+
+FLAT_VECTORS = 8
+"""States of a reduction whose rows lie in vectors: an addition of four cycles, two in each."""
+
+LEAST_TRIPS = 16
+"""Of the loop over such vectors: their lanes are combined one by one behind it."""
+
+ROWS = {True: 2, False: 8}
+"""Rows that are combined at once down columns whose states wait in memory, of heavy points and
+others: a state is loaded and stored once for so many summands."""
+
+AT_ONCE = 4
+"""Rows that are walked at once along a reduced axis: their lanes are combined in one tree."""
+
+AT_ONCE_VECTORS = 2
+"""States of each: with those of the other rows they hide the time of an addition."""
+
+HEAVY = 8.0
+"""Weight of a point beside whose arithmetic such loads and stores count little."""
+
+LEAST_DEPTH = 64
+"""Summed elements from which writing results far apart does not count; measured."""
+
+
+@cache
+def choose_register_tile(
+    target: CpuTarget, element_bytes: int, most_vectors: int = 4
+) -> tuple[int, int]:
+    """(rows, vectors per row) of the accumulator tile: fewest loads per FMA.
+
+    The registers hold rows x vectors accumulators, one rhs vector per column and one broadcast lhs
+    element. Source: Goto & van de Geijn, ACM TOMS 34(3), 2008, with load instructions counted
+    instead of scalars.
+    """
+    best, best_loads = (1, 1), float("inf")
+    for vectors in range(1, min(most_vectors, 4) + 1):
+        for rows in range(1, 17):
+            if rows * vectors + vectors + 1 > target.num_vector_registers:
+                continue
+            loads = (rows + vectors) / (rows * vectors)
+            if loads < best_loads:
+                best, best_loads = (rows, vectors), loads
+    return best
+
+
+@cache
+def choose_blocks(target: CpuTarget, element_bytes: int) -> tuple[int, int, int]:
+    """(block_m, block_n, block_k).
+
+    An rhs panel streams through L1, an lhs block stays in L2, the rhs block in L3. Source: Goto &
+    van de Geijn, ACM TOMS 34(3), 2008.
+    """
+    rows, vectors = choose_register_tile(target, element_bytes)
+    columns = vectors * target.lanes(8 * element_bytes)
+    depth = target.l1d_bytes // (columns * element_bytes) // 64 * 64
+    block_k = max(128, min(512, depth))
+    block_m = max(rows, min(256, target.l2_bytes // 4 // (block_k * element_bytes)) // rows * rows)
+    l3 = target.l3_bytes or 4 * target.l2_bytes
+    block_n = max(columns, min(4096, l3 // 4 // (block_k * element_bytes)) // columns * columns)
+    return block_m, block_n, block_k
+
+
+def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
+    """The schedule of one kernel on a CPU."""
+    lanes = target.lanes(8 * _widest(kernel, nest))
+    share_s = least_share_s(kernel, target)
+    grain = int(share_s / element_s(weight_of(kernel, nest), target))
+    if nest is None:
+        return Schedule(lanes=lanes, unroll=1, grain=grain)
+    if nest.order != "any":
+        lanes = min(lanes, LANES)
+    if nest.reduction is None:
+        pointwise = Schedule(
+            lanes=lanes,
+            vector_axis=len(nest.sizes) - 1,
+            unroll=2 if nest.weight < 8 else 1,
+            grain=grain,
+        )
+        return with_turns(pointwise, kernel, nest, target)
+    axis = _vector_axis(nest)
+    unroll = 4 if axis >= nest.rank else 8
+    if nest.order == "in lanes":
+        unroll = LANES // lanes if axis >= nest.rank else 8
+    elif nest.order == "in turn" and axis >= nest.rank:
+        lanes = unroll = 1
+    if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
+        unroll = 2  # each state holds two vectors
+    schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
+    if flat := _flat(nest, axis, lanes):
+        return replace(schedule, flat=flat)
+    panel = _panel(nest, lanes, target) if isinstance(nest.reduction, Product) else None
+    repays = isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes)
+    words = words_of_product(kernel, target, share_s) if panel or repays else None
+    if words is not None:
+        return Schedule(words=words)
+    if isinstance(nest.reduction, Product) and (found := panel):
+        grain = int(share_s / multiply_add_s(nest.reduction.summand().bytes, target))
+        return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
+    if isinstance(nest.reduction, Product) and repays:
+        item = nest.reduction.summand().bytes
+        rows, vectors = _tile(nest.reduction, lanes, target)
+        block_m, block_n, block_k = choose_blocks(target, item)
+        tile_n = vectors * lanes
+        return Schedule(
+            lanes=lanes,
+            vector_axis=axis,
+            unroll=unroll,
+            grain=int(share_s / multiply_add_s(item, target)),
+            tile_m=rows,
+            tile_n=tile_n,
+            block_m=block_m,
+            block_n=max(tile_n, block_n // tile_n * tile_n),
+            block_k=block_k,
+        )
+    if rows := _rows_at_once(nest, schedule):
+        return replace(schedule, rows=rows, unroll=AT_ONCE_VECTORS)
+    return replace(schedule, rows=_streamed_rows(nest, schedule, target))
+
+
+def _flat(nest: Nest, axis: int, lanes: int) -> int:
+    """
+    Vectors of whole rows for a reduction down fewer columns than four vectors hold, else 0: as many
+    as hide a combination behind the others, `unroll` of them or a little more.
+    """
+    groups = nest.groups(frozenset())
+    if nest.reduction is None or axis != nest.rank - 1 or flat_rows(nest, groups, ()) is None:
+        return 0
+    kept = next(group for group in groups if axis in group)
+    columns = product(nest.sizes[a] for a in kept).constant
+    states = nest.reduction.combiner().state(nest.reduction.summand())
+    if not columns or lanes == 1 or columns >= 4 * lanes or len(states) > 1:
+        return 0
+    if nest.reduction.summand().kind == "complex":
+        return 0
+    period = flat_vectors(columns, lanes)
+    flat = period * max(FLAT_VECTORS // period, 1)
+    total = product(nest.sizes).constant
+    few = total is not None and total < LEAST_TRIPS * flat * lanes
+    return 0 if few or period > MOST_VECTORS else flat
+
+
+def _rows_at_once(nest: Nest, schedule: Schedule) -> int:
+    """Rows whose sums along a reduced axis are combined as one, where there are many; else 0."""
+    if nest.weight >= HEAVY or not joins_rows(nest, schedule.vector_axis, schedule.lanes):
+        return 0
+    if contiguous_votes(nest, of_points=True)[schedule.vector_axis] < 1:
+        return 0
+    rows = min(AT_ONCE, schedule.lanes)
+    count = product(nest.sizes[a] for a in _group_of(nest, nest.rank - 1)).constant
+    return rows if count is not None and count >= 4 * rows else 0
+
+
+def _streamed_rows(nest: Nest, schedule: Schedule, target: CpuTarget) -> int:
+    """
+    Rows that are combined at once where a block of columns in registers would leave most of each
+    row for later, and what it walks over comes from beyond level 2; else 0.
+    """
+    if nest.reduction is None or not streams_rows(nest, schedule.vector_axis):
+        return 0
+    if contiguous_votes(nest, of_points=True)[schedule.vector_axis] < 1 or schedule.lanes == 1:
+        return 0
+    rows = ROWS[nest.weight >= HEAVY]
+    columns = product(nest.sizes[a] for a in _group_of(nest, schedule.vector_axis)).constant
+    depth = product(nest.sizes[a] for a in _group_of(nest, len(nest.sizes) - 1)).constant
+    if columns is None or columns <= schedule.lanes * schedule.unroll:
+        return 0
+    if depth is not None and depth < 2 * rows:
+        return 0
+    walked = (product(nest.sizes[nest.rank :]) * columns * nest.reduction.summand().bytes).constant
+    return rows if walked is None or walked > target.l2_bytes else 0
+
+
+def _group_of(nest: Nest, axis: int) -> Sequence[int]:
+    """The axes that are walked as one with an axis."""
+    return next(group for group in nest.groups(frozenset()) if axis in group)
+
+
+def _vector_axis(nest: Nest) -> int:
+    """The reduced axis or the last result axis that most reads walk with unit stride; else -1."""
+    if not nest.sizes:
+        return -1
+    votes = contiguous_votes(nest, of_points=True)
+    windows = nest.reduction.window_axes() if nest.reduction is not None else ()
+    reduced = [axis for axis in range(nest.rank, len(nest.sizes)) if axis not in windows]
+    if nest.order != "any":
+        reduced = reduced[-1:] if nest.order == "in lanes" or not nest.rank else []
+    candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
+    one = Dim.const(1)
+    useful = [axis for axis in candidates if nest.sizes[axis] != one] or candidates
+    if not useful:
+        return len(nest.sizes) - 1
+    return max(useful, key=lambda axis: (votes[axis], axis))
+
+
+def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
+    """
+    (rows, vectors) of the register tile where the rhs is one panel that can be read where it lies:
+    as wide as the tile at most, with unit stride, and no larger than a quarter of L2.
+    """
+    op = nest.reduction
+    if not isinstance(op, ContractOp) or op.dtype.kind in ("bool", "complex"):
+        return None
+    roles, sizes = contraction_roles(op), op.sizes()
+    if roles is None:
+        return None
+    words, result, _ = op.words()
+    rhs = words[0 if roles.swapped else 1]
+    columns = _together(roles.n, result, rhs)
+    if rhs != roles.batch + roles.n.removesuffix(columns) + roles.k + columns:
+        columns = roles.n  # no panels, one after the other
+    m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, columns, roles.k))
+    # a whole tile of rows, and several columns: with one, lanes run along the summed axis
+    if m is None or n is None or k is None or min(m, k) < 4 or n < 2:
+        return None
+    item = op.summand().bytes
+    vectors = -(-n // lanes)
+    if contiguous_votes(nest)[nest.rank - 1] < 1 or vectors > 4:
+        return None
+    if n * k * item > target.l2_bytes // 4:
+        return None
+    rows, vectors = choose_register_tile(target, item, vectors)
+    # as many rows in each tile: of 16 rows 8 and 8, not 14 and 2
+    return (-(-m // -(-m // rows)), vectors) if n <= vectors * lanes else None
+
+
+def _together(letters: str, *accesses: str) -> str:
+    """Of the columns' letters the last ones, which lie together; loops walk the others."""
+    ends = (letters[k:] for k in range(len(letters)))
+    return next((word for word in ends if all(word in access for access in accesses)), "")
+
+
+def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
+    """(rows, vectors) of the register tile where the rhs is packed: no wider than the result."""
+    roles, sizes = contraction_roles(op), op.sizes()
+    assert roles is not None
+    words, result, _ = op.words()
+    rhs = words[0 if roles.swapped else 1]
+    columns = _together(roles.n, result, rhs)
+    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, columns))
+    item = op.summand().bytes
+    if n is None:
+        rows, vectors = choose_register_tile(target, item)
+    else:
+        rows, vectors = _columns(-(-n // lanes), item, target)
+    return rows if not m else -(-m // -(-m // rows)), vectors
+
+
+TILE_COST = {4: 1.0, 3: 1.02, 2: 1.04}
+"""Time of a multiplication in a tile of so many vectors a row, to that of four. Measured:
+docs/measurements.md, Register tiles."""
+
+
+def _columns(vectors: int, element_bytes: int, target: CpuTarget) -> tuple[int, int]:
+    """The register tile, where the result's rows hold so many vectors: 3 and 3, not 4 and 2."""
+    if vectors <= 4 or vectors > 16:  # of many, an eighth at most is lost at the end
+        return choose_register_tile(target, element_bytes, min(vectors, 4))
+    tiles = [choose_register_tile(target, element_bytes, most) for most in TILE_COST]
+    return min(tiles, key=lambda tile: -(-vectors // tile[1]) * tile[1] * TILE_COST[tile[1]])
+
+
+def _repays_packing(op: Product, lanes: int) -> bool:
+    """Whether the tiled path is worth having: for a matrix product that is large, or may be."""
+    sizes, roles = op.sizes(), contraction_roles(op)
+    if roles is None or op.dtype.kind == "bool":
+        return False
+
+    def extent(letters: str) -> int | None:
+        total = 1
+        for c in letters:
+            value = sizes[c].constant
+            if value is None:
+                return None
+            total *= value
+        return total
+
+    m, n, k = extent(roles.m), extent(roles.n), extent(roles.k)
+    if (m is not None and m < 4) or (n is not None and n < lanes) or (k is not None and k < 8):
+        return False
+    if roles.n[-1] != op.words()[1][-1] and k is not None and k < LEAST_DEPTH:
+        return False
+    return None in (m, n, k) or (m or 1) * (n or 1) * (k or 1) >= SMALL_CONTRACTION
+
+
+def _widest(kernel: KernelOp, nest: Nest | None) -> int:
+    """Bytes of the widest element that the inner loop touches."""
+
+    def element_bytes(value: SSAValue) -> int:
+        return dtype_of(tensor_of(value).element_type).bytes
+
+    inner = (
+        {a.argument for a in nest.accesses if not a.per_result and _moves(a, nest)}
+        if nest
+        else set(range(len(kernel.inputs)))
+    )
+    # single numbers, such as where a slice begins, are read once
+    found = [element_bytes(x) for k in inner if shape_of((x := kernel.inputs[k]).type)]
+    if nest is None or nest.reduction is None or nest.reduction.name == "mlc.contract":
+        found += [element_bytes(x) for x in kernel.outs]
+    if nest is not None and nest.reduction is not None:
+        found.append(nest.reduction.summand().bytes)
+    space = nest.sizes if nest else ()
+    results = [result for op in kernel.block.ops for result in op.results]
+    found += [element_bytes(x) for x in results if shape_of(x.type) == space]
+    return max(found, default=4)
+
+
+def _moves(access: Access, nest: Nest) -> bool:
+    """Whether an access of a pointwise kernel differs from lane to lane; of others, any does."""
+    if nest.reduction is not None:
+        return True
+    last = max((a for a, size in enumerate(nest.sizes) if size != Dim.const(1)), default=0)
+    return any(not p.known or p.coefficient(last) for p in access.point)
+
+
+@dataclass(frozen=True)
+class SchedulePass(ModulePass):
+    """Sets `schedule` on every kernel that has none, for the module's target."""
+
+    name = "mlc-schedule"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(op)
+        choose = CHOICES[type(target)]
+        for kernel in op.walk():
+            if isinstance(kernel, KernelOp) and kernel.schedule is None:
+                chosen = choose(nest_of(kernel), kernel, target)
+                kernel.properties["schedule"] = ScheduleAttr(chosen)
+
+
+CHOICES: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Schedule]] = {
+    CpuTarget: choose_schedule,
+    GpuTarget: choose_gpu_schedule,
+}
+"""For each kind of machine: nest, kernel, target -> schedule."""

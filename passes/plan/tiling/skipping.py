@@ -1,0 +1,164 @@
+"""
+Trips over columns that need not run: a mask is false in all of the tile, and what stands in place
+of masked elements is so far below the maximum that its exponential is 0. Sums stay as they are.
+
+What masked columns are multiplied by is not looked at then, as in any library's attention: NaN and
+infinities there do not spread. A row all of whose columns are masked is never skipped.
+SOURCE: Dao et al., FlashAttention, arXiv 2205.14135, 2022, section 3.3 (tiles without a mask's
+elements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import BOOL, DType
+from mlc.dialects.numerics import is_strict
+from mlc.dialects.tensor.comparison import CompareOp, SelectOp
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.letters import ALPHABET
+from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.passes.plan.fusion.legality import root
+from mlc.passes.plan.tiling.tile_groups import Group, fold_of
+from mlc.passes.plan.tiling.tile_scope import TileScope
+from mlc.passes.tensor.constants import splat
+
+Term = tuple[float, TensorOp]
+"""exp(number - row value), which is 0 where masked."""
+
+
+@dataclass(frozen=True)
+class Masked:
+    """
+    What a walk over columns is where a mask is false: `terms` are what its sums are multiplied by,
+    `tops` the maxima of columns that are the number there.
+    """
+
+    mask: SelectOp
+    keeps: bool  # elements where the condition is so are no masked ones
+    terms: tuple[Term, ...]
+    tops: tuple[tuple[TensorOp, float], ...]
+
+
+def masked_walk(group: Group, folds: Sequence[TensorOp]) -> Masked | None:
+    """The mask by which trips of a walk that makes these may be skipped, if there is one."""
+    if not folds or is_strict(folds[0]):
+        return None
+    for op in group.ops:
+        if isinstance(op, SelectOp) and group.is_wide(op):
+            for keeps in (True, False):
+                if (found := _Absent(group, op, keeps).walk(folds)) is not None:
+                    return found
+    return None
+
+
+class _Absent:
+    """What is known of a group's values where the mask of a selection is false."""
+
+    def __init__(self, group: Group, mask: SelectOp, keeps: bool) -> None:
+        self.group, self.mask, self.keeps = group, mask, keeps
+        self.terms: dict[Term, None] = {}
+
+    def walk(self, folds: Sequence[TensorOp]) -> Masked | None:
+        """All that the walk sums is 0 there, and what it is the largest of is a number."""
+        tops: list[tuple[TensorOp, float]] = []
+        for op in folds:
+            fold = fold_of(op)
+            if fold == "max" and isinstance(op, ReduceOp):
+                number = self.number(op.operands[0])
+                if number is None:
+                    return None
+                tops.append((op, number))
+            elif fold != "sum" or not any(self.is_zero(x) for x in op.operands):
+                return None
+        if not self.terms or not isinstance(folds[0], ReduceOp | ContractOp):
+            return None
+        return Masked(self.mask, self.keeps, tuple(self.terms), tuple(tops))
+
+    def number(self, value: SSAValue) -> float | None:
+        """The number that is there, if it is known."""
+        op = value.owner
+        if isinstance(op, SelectOp) and op.condition is self.mask.condition:
+            found = splat(op.operands[2 if self.keeps else 1])
+            return None if found is None else float(found)
+        return None
+
+    def is_zero(self, value: SSAValue) -> bool:
+        """Whether 0 is there, or a product with what the trip's condition finds to be 0."""
+        op = root(value).owner
+        if not isinstance(op, TensorOp) or op not in self.group.axes:
+            return False
+        if isinstance(op, SelectOp):
+            return self.number(op.result) == 0.0
+        if isinstance(op, ExpOp):
+            return self._is_term(op)
+        if isinstance(op, NegOp) or (isinstance(op, DivOp) and self.group.is_wide(op)):
+            return self.is_zero(op.operands[0])
+        return isinstance(op, MulOp) and any(self.is_zero(x) for x in op.operands)
+
+    def _is_term(self, op: ExpOp) -> bool:
+        difference = op.operands[0].owner
+        if not isinstance(difference, SubOp):
+            return False
+        number, row = self.number(difference.lhs), root(difference.rhs).owner
+        if number is None or not isinstance(row, TensorOp) or self.group.is_wide(row):
+            return False
+        self.terms[number, row] = None
+        return True
+
+
+def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSAValue]) -> SSAValue:
+    """
+    Whether a trip has to run, as bool: an element of the mask's tile is true, or a term is not 0
+    for some row, or a maximum not above the number that stands for masked elements (NaN never is).
+
+    `before`: what a reduction of this walk has come to in the trips before.
+    """
+    b = scope.b
+    mask = _mask_tile(scope, masked)
+    found = [_any(b, mask if masked.keeps else _is(b, mask, "eq", 0, BOOL))]
+    for top, _ in masked.tops:
+        scope.bind(top, before(top))
+    for number, row in masked.terms:
+        value = scope.result(row)
+        given = full(b, number, row.dtype, shape_of(value.type))
+        term = b(ExpOp, b(SubOp, given, value))
+        found.append(_any(b, _is(b, term, "ne", 0.0, row.dtype)))
+    for top, number in masked.tops:
+        if (number, top) not in masked.terms:  # which says so, too
+            above = _is(b, before(top), "ge", number, top.dtype)
+            found.append(_any(b, _is(b, above, "eq", 0, BOOL)))
+    needed = found[0]
+    for other in found[1:]:
+        needed = b(AddOp, needed, other)  # or
+    return needed
+
+
+def _mask_tile(scope: TileScope, masked: Masked) -> SSAValue:
+    """The mask's part for a tile, each element once."""
+    op, maps = masked.mask, scope.maps
+    value = op.condition
+    moves, axes = maps.moves_of(op), scope.axes_of(op)
+    rows = tuple(None if a is None else moves[a][0] for a in axes[: len(scope.dims)])
+    while isinstance(value.owner, BroadcastOp):
+        rows = maps.axes_in(value.owner, 0, rows)
+        value = value.owner.x
+    return scope.tile(value, rows)
+
+
+def _is(b: OpBuilder, x: SSAValue, predicate: str, number: float, dtype: DType) -> SSAValue:
+    return b(CompareOp, x, full(b, number, dtype, shape_of(x.type)), predicate=predicate)
+
+
+def _any(b: OpBuilder, x: SSAValue) -> SSAValue:
+    """Whether an element is true."""
+    letters = StringAttr(f"{ALPHABET[: len(shape_of(x.type))]}->")
+    return b(ReduceOp, x, monoid=StringAttr("max"), letters=letters)

@@ -1,0 +1,264 @@
+"""
+What a tile loop costs beside its kernels one by one: by estimate, from bytes, caches and calls
+(D22). Decides the sizes of tiles.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Shape, product, shape_of
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.passes.cost.model import SHARED_S
+from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
+from mlc.passes.plan.fusion.grouping import Grouping
+from mlc.passes.plan.fusion.legality import is_buffer
+from mlc.passes.plan.fusion.plan_cost import estimate
+from mlc.passes.plan.tiling.skipping import masked_walk
+from mlc.passes.plan.tiling.stream import Walks
+from mlc.passes.plan.tiling.tile_axes import AxisMaps
+from mlc.passes.plan.tiling.tile_groups import Group
+
+TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
+MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
+COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
+MASKED_COLUMNS = 128
+"""In a tile that a mask may leave out: of a triangle 5/8 is left of four such tiles in a row."""
+LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
+MEMORY_FACTOR = 1.5
+"""
+What a second of moving values that no cache holds is worth: they also take memory, which is given
+and cleared page by page.
+"""
+
+
+def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
+    """Seconds that the group saves by estimate, at most 0 where it does not; sets its steps."""
+    if group.column is not None:
+        return _column_gain(group, maps, grouping, target)
+    members = set(group.ops)
+    homes = {op: grouping.home[op.results[0]] for op in group.ops if op.results[0] in grouping.home}
+    kernels = {id(kernel) for kernel in homes.values()}
+    if len(kernels) < 2:
+        return 0.0
+    readers: dict[SSAValue, set[int]] = {}
+    factors: set[SSAValue] = set()
+    inline: set[SSAValue] = set()
+    for op in group.ops:
+        kernel = _kernel_of(op, homes)
+        for read in maps.sources_of(op):
+            if is_buffer(read.value) or read.value in grouping.home:
+                readers.setdefault(read.value, set()).add(kernel)
+                if isinstance(op, ContractOp):
+                    factors.add(read.value)
+            elif read.value.owner not in members and not maps.is_made_up(read.value):
+                inline.add(read.value)
+    saved = per_row = whole = 0
+    rows = estimate(product(group.rows))
+    for value, reading in readers.items():
+        size = estimate(bytes_of(value.type))
+        owner = value.owner
+        inside = isinstance(owner, TensorOp) and owner in members
+        is_tiled = inside or _is_tiled(value, group, maps)
+        if is_tiled:
+            per_row += max(size // rows, 1)
+        elif value in factors:
+            whole += size  # blocks of many rows share it; other ops read it for every row anyway
+        stays = inside and all(user in members for user in all_readers(value))
+        saved += size * (len(reading) - 1 + (2 if stays else int(inside)))
+    for op in homes:
+        if op.results[0] not in readers and not group.is_fold(op):
+            per_row += max(estimate(bytes_of(op.results[0].type)) // rows, 1)
+    if whole > target.l2_bytes // 2:
+        return 0.0  # each tile would read it from further away
+    group.steps = choose_steps(group.rows, per_row, target)
+    tiles = 1
+    for extent, step in zip(group.rows, group.steps, strict=False):
+        tiles *= -(-estimate(extent) // step)
+    total = per_row * rows
+    before = saved / target.bandwidth(total)
+    if before > SHARED_S:
+        before += target.fork_join_s * (len(kernels) - 1)
+    after = saved / target.bandwidth(total // tiles) + target.kernel_start_s * tiles * len(kernels)
+    # a loop cuts tiles from memory: what kernels compute where they read it is written for it
+    written = 2 * sum(estimate(bytes_of(value.type)) for value in inline)
+    after += written / target.bandwidth(written)
+    return before - after
+
+
+def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
+    """What storing values with rows and columns costs more than computing them where needed."""
+    assert group.column is not None
+    wide = [op for op in group.ops if group.is_wide(op)]
+    if not all(_dissolves(op, group, maps) for op in wide):
+        return 0.0
+    stored = [op for op in wide if op.results[0] in grouping.home]
+    saved = sum(
+        estimate(bytes_of(op.results[0].type)) * (1 + len(set(readers_of(op.results[0]))))
+        for op in stored
+    )
+    sizes = [estimate(size) for size in group.rows]
+    column = estimate(group.column)
+    # bytes of the largest value at one row and column: it may have further axes
+    each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
+    each = max(each // (math.prod(sizes) * column), 1)
+    rows = min(COLUMN_TILE_ROWS, max(target.l2_bytes // (4 * LEAST_COLUMNS * each), 1))
+    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
+    column_step = target.l2_bytes // (4 * steps[-1] * each)
+    if not saved or column_step < LEAST_COLUMNS:
+        return 0.0
+    tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
+    found = Walks(group, maps)
+    walks = found.count
+    if any(masked_walk(group, found.sums(n)) for n in range(1, walks + 1)):
+        column_step = min(column_step, MASKED_COLUMNS)
+    # pointwise arithmetic is repeated by the kernels that store, too
+    again = sum(
+        estimate(op.flops()) / target.f32_flops_per_s for op in wide if isinstance(op, ContractOp)
+    )
+    members = set(group.ops)
+    # whoever else reads these computes them too
+    others = any(user not in members for op in wide for user in all_readers(op.results[0]))
+    streamed = sum(
+        estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
+        for value in _outside(group, maps)
+    )
+    held = 2 * max(estimate(bytes_of(op.results[0].type)) for op in stored)  # one makes the next
+    before = saved / target.bandwidth(held)
+    if held > target.l3_bytes:
+        before *= MEMORY_FACTOR
+    after = (walks - 1 + others) * again
+    after += 2 * walks * tiles * streamed / target.bandwidth(streamed)
+    trips = -(-column // column_step)
+    after += walks * tiles * trips * len(group.ops) * target.kernel_start_s
+    # what is summed so far: each trip reads and writes it
+    states = sum(
+        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
+    )
+    state = states // tiles
+    near = state <= target.l1d_bytes // 2
+    after += 2 * trips * states / (target.l1_read_bytes_per_s if near else target.bandwidth(state))
+    group.steps = steps
+    group.column_step = _even(column, column_step)
+    return before - after
+
+
+def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:
+    """Whether whoever else reads a wide value can compute it: by sums over rows, at the end."""
+    members = set(group.ops)
+    for user in all_readers(op.results[0]):
+        if user in members:
+            continue
+        if isinstance(user, Reduction):
+            if not any(
+                read.value is op.results[0] and axis in group.axes[op]
+                for read in maps.sources_of(user)
+                for axis in read.axes[len(user.shape) :]
+            ):
+                return False
+        elif not isinstance(user, Elementwise) or not _dissolves_further(user):
+            return False
+    return True
+
+
+def _dissolves_further(user: TensorOp) -> bool:
+    """Whether an elementwise reader of a wide value is itself read by reductions alone."""
+    pending, seen = [user], {user}
+    while pending:
+        readers = set(all_readers(pending.pop().results[0]))
+        if not readers:
+            return False
+        for reader in readers - seen:
+            if isinstance(reader, Elementwise):
+                seen.add(reader)
+                pending.append(reader)
+            elif not isinstance(reader, Reduction):
+                return False
+    return True
+
+
+def _outside(group: Group, maps: AxisMaps) -> list[SSAValue]:
+    """The values from outside that have columns."""
+    members = set(group.ops)
+    return list(
+        dict.fromkeys(
+            read.value
+            for op in group.ops
+            for read in maps.sources_of(op)
+            if read.value.owner not in members
+            and (axis := group.axes[op][-1]) is not None
+            and read.axes[axis] is not None
+        )
+    )
+
+
+def _tiled_part(value: SSAValue, group: Group, maps: AxisMaps) -> int:
+    """Into how many parts tiles of rows cut a value."""
+    dims = shape_of(value.type)
+    for op in group.ops:
+        for read in maps.sources_of(op):
+            if read.value is value:
+                moved = (read.axes[a] for a in group.axes[op][:-1] if a is not None)
+                cut = {axis for axis in moved if axis is not None}
+                return math.prod(estimate(dims[axis]) for axis in cut)
+    return 1
+
+
+def _even(size: int, most: int) -> int:
+    """The largest step that divides a size, if there is one above half of `most`; else an even
+    share."""
+    most = max(min(most, size), 1)
+    found = next((n for n in range(most, most // 2, -1) if size % n == 0), None)
+    return found if found is not None else -(-size // -(-size // most))
+
+
+def _kernel_of(op: TensorOp, homes: Mapping[TensorOp, object]) -> int:
+    """The kernel that computes an op: its own, or that of whoever reads it."""
+    pending: list[TensorOp] = [op]
+    while pending:
+        found = pending.pop()
+        if found in homes:
+            return id(homes[found])
+        pending += itertools.islice(readers_of(found.results[0]), 1)
+    return id(op)
+
+
+def _is_tiled(value: SSAValue, group: Group, maps: AxisMaps) -> bool:
+    """Whether a tile needs only a part of a value from outside."""
+    return any(
+        read.value is value
+        and any(a is not None and read.axes[a] is not None for a in group.axes[op])
+        for op in group.ops
+        for read in maps.sources_of(op)
+    )
+
+
+def choose_steps(rows: Shape, row_bytes: int, target: CpuTarget) -> tuple[int, ...]:
+    """
+    Rows in a tile along the first row axes, so that a tile of what the phases share stays in a
+    quarter of the second-level cache and there are enough tiles for threads. Row axes after the
+    last step are whole.
+    """
+    sizes = [estimate(size) for size in rows]
+    total = row_bytes
+    for size in sizes:
+        total *= size
+    budget = min(target.l2_bytes // 4, max(total // TILES, MIN_TILE_BYTES))
+    steps: list[int] = []
+    for axis, size in enumerate(sizes):
+        inner = row_bytes
+        for other in sizes[axis + 1 :]:
+            inner *= other
+        if inner <= budget or axis == len(sizes) - 1:
+            most = max(min(budget // inner, size), 1)
+            steps.append(_even(size, most))
+            break
+        steps.append(1)
+    return tuple(steps)

@@ -1,0 +1,95 @@
+"""Which tile loops a block gets: the first that is legal and pays, then the next (D22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, Operation
+
+from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.window import Windowed
+from mlc.passes.plan.fusion.block_graph import BlockGraph
+from mlc.passes.plan.fusion.grouping import Grouping
+from mlc.passes.plan.fusion.plan_cost import stored_bytes
+from mlc.passes.plan.memory.large_values import Columns
+from mlc.passes.plan.tiling.tile_axes import AxisMaps
+from mlc.passes.plan.tiling.tile_costs import gain
+from mlc.passes.plan.tiling.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
+
+LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which loops are formed: `tile` of rows and columns for all that are legal, or by cost."""
+
+    columns: Columns = "paying"
+    above: float = 0.0  # bytes of a large value
+    tile: Sequence[int] = ()
+
+
+def tile_groups(
+    block: Block, maps: AxisMaps, grouping: Grouping, target: CpuTarget, wanted: Wanted
+) -> Iterator[Group]:
+    """
+    The groups of a block one by one, each legal and by estimate cheaper than its kernels, or wanted
+    all the same: whoever takes one forms its loop before asking for the next.
+    """
+    tile = wanted.tile
+
+    def worth(group: Group) -> float:
+        if not tile:
+            seconds = group.saved_s = gain(group, maps, grouping, target)
+            if wanted.columns == "large" and group.column_step and keeps_small(group, wanted.above):
+                return max(seconds, LEAST_S)
+            return seconds
+        group.steps, group.column_step = (*[1] * (len(group.rows) - 1), tile[0]), tile[1]
+        return len(group.ops) - 1.0
+
+    def keeps_small(group: Group, above: float) -> bool:
+        wide = (op for op in group.ops if group.is_wide(op))
+        return any(stored_bytes(op.results[0].type) > above for op in wide)
+
+    # rows alone would store what columns need not
+    for with_columns in (False,) if wanted.columns == "none" else (True, False):
+        tried: set[Operation] = set()
+        columns = (tile[1] if tile else MIN_COLUMNS) if with_columns else None
+        while found := _next(BlockGraph(block, maps), tried, worth, maps, columns):
+            yield found
+
+
+def _next(
+    graph: BlockGraph,
+    tried: set[Operation],
+    worth: Callable[[Group], float],
+    maps: AxisMaps,
+    columns: int | None,
+) -> Group | None:
+    """
+    The first group that is worth it, of those that begin with a reduction not tried before.
+    `columns`: the least number of those that are not stored; None: all values are.
+    """
+    refused: set[tuple[TensorOp, Axes]] = set()
+    for seed in graph.ops:
+        if not isinstance(seed, Reduction) or isinstance(seed, Windowed) or seed in tried:
+            continue
+        tried.add(seed)
+        best: tuple[float, Group] | None = None
+        for rows, column in starts_of(seed, columns, maps):
+            wanted = rows if columns is None else (*rows, column)
+            if (seed, wanted) in refused:
+                continue  # it would grow to the same ops
+            group = Growth(seed, rows, column, maps, graph).run()
+            if group is None:
+                continue
+            seconds = worth(group)
+            if seconds <= 0:
+                refused.update(group.axes.items())
+            elif best is None or seconds > best[0]:
+                best = seconds, group
+        if best is not None:
+            return best[1]
+    return None

@@ -1,0 +1,1 @@
+"""What a plan says of itself: kernels, copies, memory, and the page of `explain`."""
