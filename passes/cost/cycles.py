@@ -22,7 +22,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp, Whole, tensor_of
-from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
@@ -74,7 +74,7 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     extents = tuple(dim.evaluate(sizes) for dim in nest.sizes)
     if not prod(extents):
         return 0.0
-    if isinstance(nest.reduction, ContractOp) and schedule.words:
+    if isinstance(nest.reduction, Product) and schedule.words:
         cycles = _by_words(kernel, schedule.words, sizes, target)
         return cycles + _around(kernel, nest.reduction, sizes, target)
     if isinstance(nest.reduction, Product) and schedule.tile[0]:

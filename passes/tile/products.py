@@ -21,7 +21,7 @@ from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.element import MapOp
@@ -79,7 +79,7 @@ def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Wor
 
 def refusal(kernel: KernelOp) -> str | None:
     """Why a contraction keeps numbers; None where words may cut it."""
-    op = next((x for x in kernel.block.ops if isinstance(x, ContractOp)), None)
+    op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
     if op is None:
         return "it is no contraction"
     if is_phase(kernel):

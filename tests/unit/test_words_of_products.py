@@ -10,7 +10,7 @@ import pytest
 
 import mlc
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Via, Words, spell
 from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
@@ -22,7 +22,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def _multiplies(kernel: KernelOp) -> bool:
-    return any(isinstance(op, ContractOp) for op in kernel.block.ops)
+    return any(isinstance(op, Product) for op in kernel.block.ops)
 
 
 def kernel_of(f: Callable[..., Any], *specs: Any, target: str, **options: Any) -> KernelOp:
@@ -44,6 +44,36 @@ def test_products_of_every_size_have_words(target: str, dtype: str) -> None:
     for m, n, k in ((16, 16, 16), (64, 64, 64), (300, 300, 300), (1000, 5, 64), (32, 4096, 1024)):
         words = words_of(product, spec(m, k, dtype=dtype), spec(k, n, dtype=dtype), target=target)
         assert words, (m, n, k)
+
+
+def convolution(x: Any, w: Any) -> Any:
+    return mlc.nn.conv(x, w, padding=1)
+
+
+def channels_last(x: Any, w: Any) -> Any:
+    return mlc.nn.conv(x, w, padding=1, stride=2, layout="channels_last")
+
+
+def gradients_of_convolution(x: Any, w: Any) -> Any:
+    def loss(x: Any, w: Any) -> Any:
+        y: Any = mlc.nn.conv(x, w, padding=1)
+        return (y * y).sum()
+
+    return mlc.grad(loss, (0, 1))(x, w)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_convolutions_have_words(target: str) -> None:
+    """Either layout, and both gradients."""
+    first = spec(4, 32, 28, 28), spec(48, 32, 3, 3)
+    last = spec(4, 28, 28, 32), spec(3, 3, 32, 48)
+    for f, shapes, count in (
+        (convolution, first, 1), (channels_last, last, 1), (gradients_of_convolution, first, 3),
+    ):  # fmt: skip
+        levels = planned(f, *shapes, target=target)
+        found = [x for x in levels.plan().walk() if isinstance(x, KernelOp) and _multiplies(x)]
+        assert len(found) == count
+        assert all(x.schedule is not None and x.schedule.data.words for x in found)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -59,11 +59,11 @@ func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256
 
 // -----
 
-// A convolution of 16 filters: one vector holds a row of the tile, so there are 16 rows instead of 6.
+// A convolution of 16 filters: one vector holds a row of the tile, so there are more rows.
 // CHECK-LABEL: @few_filters
-// CHECK: tile_m = 16, tile_n = 16, block_m
+// CHECK: [block(m, 517, team), register(m 11, n 16), via(fma), edge(m, clamp)
 // AVX2-LABEL: @few_filters
-// AVX2: tile_m = 6, tile_n = 16, block_m
+// AVX2: [block(m, 516, team), register(m 6, n 16), via(fma), edge(m, clamp)
 func.func @few_filters(%x: tensor<8x10x10x16xf32>, %w: tensor<3x3x16x16xf32>) -> tensor<8x8x8x16xf32> {
   %y = mlc.kernel "window" (%a = %x, %b = %w) : (tensor<8x10x10x16xf32>, tensor<3x3x16x16xf32>) -> (tensor<8x8x8x16xf32>) {
     %0 = mlc.conv "n(y+i)(x+j)c,ijcf->nyxf" %a, %b : tensor<8x10x10x16xf32>, tensor<3x3x16x16xf32> -> tensor<8x8x8x16xf32>
