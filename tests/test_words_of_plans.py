@@ -221,7 +221,7 @@ def test_phases_of_tile_loops_have_words(way: str) -> None:
         module = levels.plan().clone()
         for kernel, _ in contractions(module):
             assert is_phase(kernel)
-            cuts = words_of(way, "f32", batches=True, alone=True)
+            cuts = words_of(way, "f32", batches=False, alone=True)
             words = (Block("n", 64), *cuts) if wholly else (Grain(64),)
             kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
         if not wholly:

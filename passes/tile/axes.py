@@ -53,7 +53,9 @@ class Axes:
         return [axis for axis, word in self.letters.items() if wanted & frozenset(word)]
 
     def resolved(self, dim: Dim, places: Mapping[str, Dim]) -> Dim:
-        """An expression over letters as one over where each axis is."""
+        """An expression over letters as one over where each axis is; letters without one are 0."""
+        known = frozenset("".join(self.letters.values()))
+        dim = renamed(dim, {f"?{c}": Dim.const(0) for c in _sources_in(dim) - known})
         for axis, word in self.letters.items():
             for length in range(len(word), 0, -1):
                 for first in range(len(word) - length + 1):
@@ -131,7 +133,8 @@ def joined(
         )
 
     n = next(roles.n[k:] for k in range(len(roles.n)) if is_one(roles.n[k:]))
-    batch = roles.batch + roles.n[: len(roles.n) - len(n)]
+    outer = roles.batch + roles.n[: len(roles.n) - len(n)]
+    batch = "".join(c for c in outer if sizes[c] != Dim.const(1))
     summed = [roles.k] if is_one(roles.k) else [*roles.k]
     if len(summed) > len(SPARE):
         raise MlcError(f"plan to tiles: {len(summed)} summed axes; expected {len(SPARE)} at most")

@@ -22,7 +22,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tensor.reduce import Product
-from mlc.dialects.tensor.tiles import is_phase
+from mlc.dialects.tensor.tiles import bounds_of, is_phase
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.expression import letter, letters_in
@@ -82,8 +82,6 @@ def refusal(kernel: KernelOp) -> str | None:
     op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
     if op is None:
         return "it is no contraction"
-    if is_phase(kernel):
-        return "it is a phase of a tile loop"
     sizes, roles = op.sizes(), contraction_roles(op)
     if any(size.constant == 0 for size in sizes.values()):
         return "nothing is there"
@@ -124,7 +122,7 @@ class WordsOf:
     @cached_property
     def problem(self) -> Problem:
         """The product by values alone, for one worker."""
-        return self._problem({})
+        return self._problem({name: n.evaluate({}) for name, n in bounds_of(self.kernel).items()})
 
     def predicted(self, words: Words, sizes: Mapping[str, int]) -> Prediction:
         """What words that have been applied take, where symbols have these sizes."""
@@ -152,6 +150,11 @@ class WordsOf:
             a_unit="k" if in_rows else "m",
             b_unit="n" if in_columns else "k",
         )  # fmt: skip
+
+    @cached_property
+    def is_phase(self) -> bool:
+        """Whether the kernel runs on one worker, of those that share the trips of a tile loop."""
+        return is_phase(self.kernel)
 
     @cached_property
     def is_tall(self) -> bool:
@@ -211,7 +214,7 @@ class WordsOf:
     def applied(self, words: Words) -> Words:
         """A schedule as the program has it: for any team, and with all that it needs."""
         row = row_of(self.problem, words, self.target)
-        cuts = shared(words, self.problem, self.target)
+        cuts = words if self.is_phase else shared(words, self.problem, self.target)
         found = [self._of_axis(self._in_dtype(word, row)) for word in cuts]
         if _cuts_depth(words) and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")

@@ -11,7 +11,8 @@ import pytest
 import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.reduce import Product
-from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Via, Words, spell
+from mlc.dialects.tensor.tiles import is_phase
+from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Via, Words, is_shared, spell
 from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
 from tests.plans import HOSTED, TARGETS, planned, spec
@@ -142,6 +143,38 @@ def test_products_of_any_number_of_rows(numerics: Any) -> None:
         if numerics == "strict":
             np.testing.assert_array_equal(run(a, b), compiled.reference(a, b))
         np.testing.assert_allclose(run(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    scores = np.einsum("hqd,hkd->hqk", q, k) * 0.125
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.einsum("hqk,hkd->hqd", weights / weights.sum(axis=-1, keepdims=True), v)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_products_in_tile_loops_have_words_of_one_worker(target: str) -> None:
+    """Workers share the trips; memory beside them is the worker's own."""
+    plan = planned(_attention, *[spec(8, 1024, 64)] * 3, target=target).plan()
+    found = [x for x in plan.walk() if isinstance(x, KernelOp) and _multiplies(x)]
+    assert len(found) == 2
+    for kernel in found:
+        assert is_phase(kernel)
+        assert kernel.schedule is not None
+        assert kernel.schedule.data.words
+        assert not is_shared(kernel.schedule.data.words)
+
+
+@pytest.mark.parametrize("rows", [300, 512])
+def test_products_in_tile_loops_have_the_bits_of_one_worker(rows: int) -> None:
+    random = np.random.default_rng(4)
+    q, k, v = (random.standard_normal((2, rows, 64)).astype(np.float32) for _ in range(3))
+    found = []
+    for threads in (1, 2, 3):
+        compiled: Any = mlc.compile(threads=threads)(_attention)
+        found.append(compiled(q, k, v))
+    np.testing.assert_allclose(found[0], _attention(q, k, v), rtol=1e-4, atol=1e-5)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 @pytest.mark.parametrize(
