@@ -52,8 +52,9 @@ from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable
 
 MOST_AFTER = 8
 """Ops from which what follows a product is a loop of its own; its code stands there once."""
-MANY = 1 << 14
-"""Rows, where how many there are is known only when the program runs: so many that blocks pay."""
+MANY = {"m": (1 << 14) - 1, "n": (1 << 12) - 1, "k": (1 << 12) - 1, "g": 64}
+"""Of an axis whose size is known only when the program runs: so many that blocks pay, and a number
+that no instruction's shape divides."""
 NO_LOOPS = ("mmla_bf16", "mmla_s8")
 """Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
@@ -69,7 +70,7 @@ def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Wor
     fitting = (x for x in offered if found.unapplied(x) is None)
     if found.problem.dtypes[1] != found.problem.dtypes[2]:
         # whole depths first: narrow panels are small, and no sums wait in memory
-        fitting = iter(sorted(fitting, key=_cuts_depth))
+        fitting = iter(sorted(fitting, key=lambda x: _cuts(x, "k")))
     words = next(fitting, None)
     if words is None:
         return None
@@ -85,8 +86,8 @@ def refusal(kernel: KernelOp) -> str | None:
     sizes, roles = op.sizes(), contraction_roles(op)
     if any(size.constant == 0 for size in sizes.values()):
         return "nothing is there"
-    if roles is None or any(sizes[c].constant is None for c in roles.n + roles.k):
-        return "how much is summed, or how many columns there are, is known when the program runs"
+    if roles is None:
+        return "it is no product of matrices"
     if is_strict(kernel) and op.dtype.kind == "complex":
         return "numerics are strict: no instruction multiplies complex numbers and rounds"
     try:
@@ -122,7 +123,7 @@ class WordsOf:
     @cached_property
     def problem(self) -> Problem:
         """The product by values alone, for one worker."""
-        return self._problem({name: n.evaluate({}) for name, n in bounds_of(self.kernel).items()})
+        return self._problem({})
 
     def predicted(self, words: Words, sizes: Mapping[str, int]) -> Prediction:
         """What words that have been applied take, where symbols have these sizes."""
@@ -134,16 +135,12 @@ class WordsOf:
 
     def _problem(self, sizes: Mapping[str, int]) -> Problem:
         dot, (a, b) = self.dot, self.factors
-        axes = dict(zip(axes_of(dot), frag_of(dot.result).dims.data, strict=True))
-        depth = product(size for dims in dot.summed.values() for size in dims.data)
+        size = {axis: self._assumed(axis, sizes) for axis in "gmnk"}
         last = [*dot.summed][-1]
         in_rows = _moves_with(a, dot.lhs_at.data[-1], last)
         in_columns = _moves_with(b, dot.rhs_at.data[-1], "n")
         return Problem(
-            m=_assumed(axes["m"], sizes),
-            n=_assumed(axes["n"], sizes),
-            k=_assumed(depth, sizes),
-            batch=_assumed(axes.get("g", Dim.const(1)), sizes),
+            m=size["m"], n=size["n"], k=size["k"], batch=size["g"],
             dtypes=(
                 view_of(a).dtype.name, view_of(b).dtype.name, frag_of(dot.result).dtype.name,
             ),
@@ -157,15 +154,31 @@ class WordsOf:
         return is_phase(self.kernel)
 
     @cached_property
-    def is_tall(self) -> bool:
-        """Whether the number of rows is known only when the program runs."""
-        return frag_of(self.dot.result).dims.data[axes_of(self.dot).index("m")].constant is None
+    def sizes(self) -> Mapping[str, Dim]:
+        """Of batches, rows, columns, and all that is summed."""
+        axes = zip(axes_of(self.dot), frag_of(self.dot.result).dims.data, strict=True)
+        depth = product(size for dims in self.dot.summed.values() for size in dims.data)
+        return {"g": Dim.const(1), **dict(axes), "k": depth}
+
+    @cached_property
+    def open(self) -> frozenset[str]:
+        """The axes whose size is known only when the program runs."""
+        return frozenset(axis for axis, size in self.sizes.items() if size.constant is None)
+
+    def _assumed(self, axis: str, sizes: Mapping[str, int]) -> int:
+        """A size, or what stands for one that is not known: of a tile at most as many as it has."""
+        size = self.sizes[axis].substitute({name: Dim.const(n) for name, n in sizes.items()})
+        if size.constant is not None:
+            return size.constant
+        most = size.substitute(bounds_of(self.kernel)).constant
+        return MANY[axis] if most is None else max(1, most - 1 | 1)
 
     @cached_property
     def inner(self) -> int:
         """Elements of the summed axes behind the first."""
         _, *others = self.dot.summed.values()
-        return product(size for dims in others for size in dims.data).constant or 1
+        found = product(size for dims in others for size in dims.data).constant
+        return MANY["g"] if found is None else max(found, 1)
 
     @cached_property
     def waits_in_result(self) -> bool:
@@ -208,24 +221,35 @@ class WordsOf:
 
     def _bounds_rows(self, words: Words) -> bool:
         """Whether copies of rows have a size that is known."""
-        blocks = (word for word in self.applied(words) if isinstance(word, Block))
-        return not self.is_tall or any(word.axis == "m" for word in blocks)
+        return "m" not in self.open or _cuts(self.applied(words), "m")
 
     def applied(self, words: Words) -> Words:
         """A schedule as the program has it: for any team, and with all that it needs."""
         row = row_of(self.problem, words, self.target)
         cuts = words if self.is_phase else shared(words, self.problem, self.target)
         found = [self._of_axis(self._in_dtype(word, row)) for word in cuts]
-        if _cuts_depth(words) and not self.waits_in_result:
+        if _cuts(words, "k") and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
             found.insert(first, Sums("scratch"))
-        if self.is_tall and not any(isinstance(x, Edge) and x.axis == "m" for x in found):
-            found.append(Edge("m", "pack" if row.in_tiles else "clamp"))
+        if "n" in self.open and not _cuts(words, "n"):
+            found = self._with_columns(found)
+        for axis, how in (("m", "clamp"), ("n", "mask")):
+            if axis in self.open and not any(isinstance(x, Edge) and x.axis == axis for x in found):
+                found.append(Edge(axis, "pack" if row.in_tiles else how))
         if is_strict(self.kernel):
             found = [Via("mul_add") if word == Via("fma") else word for word in found]
         if self.after > MOST_AFTER:
             found.append(Epilogue("loop"))
         return tuple(found)
+
+    def _with_columns(self, words: list[Word]) -> list[Word]:
+        """A copy of columns has a size that is known: of so many of them at a time."""
+        if not any(isinstance(word, Pack) and word.operand == "b" for word in words):
+            return words
+        tile = next(word.n for word in words if isinstance(word, Register))
+        batches = isinstance(words[0], Block) and words[0].axis == "g"
+        block = Block("n", -(-self.problem.n // tile) * tile)
+        return [*words[:batches], block, *words[batches:]]
 
     def _of_axis(self, word: Word) -> Word:
         """Blocks of the summed axes cut the first of them."""
@@ -242,11 +266,6 @@ class WordsOf:
         return replace(word, dtype="" if row.dtypes[which] == have else row.dtypes[which])
 
 
-def _assumed(size: Dim, sizes: Mapping[str, int]) -> int:
-    """A size, or what stands for one that is known only when the program runs."""
-    return size.evaluate(sizes) if size.symbols() <= sizes.keys() else MANY
-
-
 def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:
     """Whether elements lie side by side along an axis, which the last subscript is."""
     if view_of(view).layout.data == "strided":
@@ -255,9 +274,9 @@ def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:
     return axis in letters_in([dim]) and axis not in letters_in([rest])
 
 
-def _cuts_depth(words: Words) -> bool:
-    """Whether sums wait for blocks of the summed axis."""
-    return any(isinstance(word, Block) and word.axis == "k" for word in words)
+def _cuts(words: Words, axis: str) -> bool:
+    """Whether there is a loop over blocks of an axis."""
+    return any(isinstance(word, Block) and word.axis == axis for word in words)
 
 
 def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
