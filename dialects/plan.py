@@ -39,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
-from mlc.dialects.tile.words import Pack, Register, Words, parse_list, shared_by, spell
+from mlc.dialects.tile.words import Pack, Register, Words, cases_of, parse_list, shared_by, spell
 
 Template = Literal[
     "cell",
@@ -95,7 +95,8 @@ class Schedule:
     def packed(self) -> frozenset[str]:
         """The factors of a product that are copied into panels."""
         if self.words:
-            return frozenset(word.operand for word in self.words if isinstance(word, Pack))
+            words, _ = cases_of(self.words)
+            return frozenset(word.operand for word in words if isinstance(word, Pack))
         return frozenset("b" if self.block_n else "")
 
     @property

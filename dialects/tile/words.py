@@ -9,8 +9,9 @@ register(m 12, n 32), via(fma), prefetch(b, 2)``. Of a product C = A·B the axes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
+from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.parser import AttrParser
@@ -182,6 +183,18 @@ class Epilogue(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class Case(Word):
+    """
+    The words behind it, up to the next one, are the whole schedule where `axes` have fewer places
+    in all than `below`; those before the first are for the rest.
+    """
+
+    NAME = "case"
+    axes: str = _one_of("m", "n", "k", "mnk")
+    below: int = _named(most=_LARGEST)
+
+
+@dataclass(frozen=True, slots=True)
 class Inline(Word):
     """The phase of this number stands inside the tile loop; what it hands on stays in registers."""
 
@@ -268,6 +281,25 @@ class Hold(Word):
 Words = tuple[Word, ...]
 
 
+def cases_of(words: Words) -> tuple[Words, tuple[tuple[Case, Words], ...]]:
+    """The schedule for all but the cases, and each case with its own, in order."""
+    starts = [k for k, word in enumerate(words) if isinstance(word, Case)]
+    ends = [*starts, len(words)][1:]
+    found: list[tuple[Case, Words]] = []
+    for start, end in zip(starts, ends, strict=True):
+        case = words[start]
+        assert isinstance(case, Case)
+        found.append((case, words[start + 1 : end]))
+    return words[: starts[0] if starts else len(words)], tuple(found)
+
+
+def words_at(words: Words, sizes: Mapping[str, int]) -> Words:
+    """The schedule for a product of these sizes."""
+    rest, cases = cases_of(words)
+    holding = (own for case, own in cases if prod(sizes[x] for x in case.axes) < case.below)
+    return next(holding, rest)
+
+
 def is_shared(words: Words) -> bool:
     """Whether workers share what the kernel does."""
     return any(isinstance(x, Split) or (isinstance(x, Block | Pack) and x.team) for x in words)
@@ -287,8 +319,8 @@ def shared_by(words: Words) -> int | None:
 WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
-        Block, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Inline, Vector,
-        Unroll, Grain, Tile, Stages, Roles, Raster, Hold,
+        Block, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case, Inline,
+        Vector, Unroll, Grain, Tile, Stages, Roles, Raster, Hold,
     )
 }  # fmt: skip
 """Every word by its name."""

@@ -28,9 +28,12 @@ from mlc.dialects.tile.words import (
     Tile,
     Via,
     Word,
+    Words,
+    cases_of,
 )
 from mlc.passes.tile.block import block
 from mlc.passes.tile.blocks import form_blocks
+from mlc.passes.tile.cases import conditions_of, join_cases
 from mlc.passes.tile.epilogue import epilogue
 from mlc.passes.tile.hold import hold
 from mlc.passes.tile.marks import edge, prefetch, via
@@ -65,6 +68,18 @@ def apply_words(kernel: KernelOp) -> None:
     if any(isinstance(word, Tile) for word in words):
         form_blocks(kernel, words)
         return
+    general, cases = cases_of(words)
+    if not cases:
+        _apply(kernel, general)
+        return
+    conditions = conditions_of(kernel, [case for case, _ in cases])
+    programs = [kernel.clone() for _ in range(len(cases) + 1)]
+    for program, own in zip(programs, [*(own for _, own in cases), general], strict=True):
+        _apply(program, own)
+    join_cases(kernel, conditions, programs)
+
+
+def _apply(kernel: KernelOp, words: Words) -> None:
     for word in words:
         applied = APPLIED.get(type(word))
         if applied is None:

@@ -6,8 +6,8 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TypeGuard
 
@@ -30,6 +30,7 @@ from mlc.dialects.tile.memory import StoreOp
 from mlc.dialects.tile.types import frag_of, view_of
 from mlc.dialects.tile.words import (
     Block,
+    Case,
     Edge,
     Epilogue,
     Grain,
@@ -40,21 +41,26 @@ from mlc.dialects.tile.words import (
     Word,
     Words,
     is_shared,
+    words_at,
 )  # fmt: skip
 from mlc.passes.plan.memory.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical
+from mlc.passes.tile.cases import sizes_of
 from mlc.passes.tile.choose import FEW_ROWS, choose_schedule
-from mlc.passes.tile.cut import axes_of, dot_of, tile_of
+from mlc.passes.tile.cut import dot_of, tile_of
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.panels import as_given
 from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 
 MOST_AFTER = 8
 """Ops from which what follows a product is a loop of its own; its code stands there once."""
-MANY = {"m": (1 << 14) - 1, "n": (1 << 12) - 1, "k": (1 << 12) - 1, "g": 64}
+MANY: Mapping[str, int] = {"g": 64, "m": 1023, "n": 1023, "k": 2047}
 """Of an axis whose size is known only when the program runs: so many that blocks pay, and a number
 that no instruction's shape divides."""
+FEW = 63
+"""Likewise of a product that is small; of one with fewer rows than a register tile `FEWEST`."""
+FEWEST = 3
 NO_LOOPS = ("mmla_bf16", "mmla_s8")
 """Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
@@ -66,16 +72,17 @@ def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Wor
     found = WordsOf(kernel, target)
     if not usable_rows(found.problem.dtypes, target):
         return None
-    offered = (c.words for c in choose_schedule(found.problem, target))
-    fitting = (x for x in offered if found.unapplied(x) is None)
-    if found.problem.dtypes[1] != found.problem.dtypes[2]:
-        # whole depths first: narrow panels are small, and no sums wait in memory
-        fitting = iter(sorted(fitting, key=lambda x: _cuts(x, "k")))
-    words = next(fitting, None)
+    words = found.best()
     if words is None:
         return None
+    applied = found.applied(words)
+    for case, assumed in found.cases():
+        few = WordsOf(kernel, target, assumed)
+        own = few.best()
+        if own is not None and few.applied(own) != found.applied(words):
+            applied = (*applied, case, *few.applied(own))
     macs = row_of(found.problem, words, target).macs_per_cycle(target) * target.clock_hz * grain_s
-    return (*found.applied(words), Grain(int(macs)))
+    return (*applied, Grain(int(macs)))
 
 
 def refusal(kernel: KernelOp) -> str | None:
@@ -109,6 +116,27 @@ class WordsOf:
 
     kernel: KernelOp
     target: CpuTarget
+    assumed: Mapping[str, int] = field(default_factory=lambda: MANY)
+
+    def best(self) -> Words | None:
+        """The fastest schedule that passes apply, as `choose.py` has it."""
+        offered = (c.words for c in choose_schedule(self.problem, self.target))
+        fitting = (x for x in offered if self.unapplied(x) is None)
+        if self.problem.dtypes[1] != self.problem.dtypes[2]:
+            # whole depths first: narrow panels are small, and no sums wait in memory
+            fitting = iter(sorted(fitting, key=lambda x: _cuts(x, "k")))
+        return next(fitting, None)
+
+    def cases(self) -> Iterator[tuple[Case, Mapping[str, int]]]:
+        """What is worth a schedule of its own where sizes are not known, and is assumed for it."""
+        if self.is_phase:
+            return
+        if "m" in self.open:
+            yield Case("m", 2 * FEWEST + 2), {**self.assumed, "m": FEWEST}
+        if self.open & {"n", "k"}:
+            yield Case("mnk", (FEW + 1) ** 3), {"g": FEW, "m": FEW, "n": FEW, "k": FEW}
+        if "m" in self.open:
+            yield Case("m", FEW_ROWS), {**self.assumed, "m": FEW_ROWS - 1}
 
     @cached_property
     def dot(self) -> DotOp:
@@ -127,11 +155,13 @@ class WordsOf:
 
     def predicted(self, words: Words, sizes: Mapping[str, int]) -> Prediction:
         """What words that have been applied take, where symbols have these sizes."""
+        problem = self._problem(sizes)
+        own = words_at(words, {"m": problem.m, "n": problem.n, "k": problem.k})
         whole = (
             replace(x, step=x.step * self.inner) if isinstance(x, Block) and x.axis == "k" else x
-            for x in words
+            for x in own
         )
-        return predict(self._problem(sizes), tuple(whole), self.target)
+        return predict(problem, tuple(whole), self.target)
 
     def _problem(self, sizes: Mapping[str, int]) -> Problem:
         dot, (a, b) = self.dot, self.factors
@@ -156,9 +186,7 @@ class WordsOf:
     @cached_property
     def sizes(self) -> Mapping[str, Dim]:
         """Of batches, rows, columns, and all that is summed."""
-        axes = zip(axes_of(self.dot), frag_of(self.dot.result).dims.data, strict=True)
-        depth = product(size for dims in self.dot.summed.values() for size in dims.data)
-        return {"g": Dim.const(1), **dict(axes), "k": depth}
+        return sizes_of(self.dot)
 
     @cached_property
     def open(self) -> frozenset[str]:
@@ -171,7 +199,7 @@ class WordsOf:
         if size.constant is not None:
             return size.constant
         most = size.substitute(bounds_of(self.kernel)).constant
-        return MANY[axis] if most is None else max(1, most - 1 | 1)
+        return self.assumed[axis] if most is None else max(1, most - 1 | 1)
 
     @cached_property
     def inner(self) -> int:

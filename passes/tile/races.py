@@ -20,7 +20,7 @@ from mlc.dialects.tile.types import ViewType
 
 Fault = tuple[Operation, str]
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}
-_MOST_CONDITIONS = 4  # under which loops are dealt, all of whose combinations are looked at
+_MOST_CONDITIONS = 8  # under which loops are dealt, all of whose combinations are looked at
 
 
 @dataclass(frozen=True)

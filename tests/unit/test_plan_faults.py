@@ -97,22 +97,6 @@ def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ("tile_n = 16", "tile_n = 12", "a multiple of 8 columns"),
-        ("tile_m = 6", "tile_m = 1024", "256 vectors at most"),
-        ("block_n = 3264", "block_n = 3260", "a multiple of 16 columns"),
-        ("block_n = 3264, ", "", "the whole result in one tile's width"),
-        ("block_k = 320", "block_k = 0", "and a depth"),
-    ],
-)
-def test_edited_numbers_of_a_product(old: str, new: str, expected: str) -> None:
-    text = planned(_product, spec(64, "K"), spec("K", 64), target="avx2").text("plan")
-    assert old in text
-    assert any(expected in message for message in _said(text.replace(old, new, 1)))
-
-
-@pytest.mark.parametrize(
     ("results", "expected"),
     [
         ("%n, %k", "computes tensor<64xf32> beside tensor<f32>; expected one shape"),

@@ -9,10 +9,23 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
-from mlc.dialects.tile.words import Block, Edge, Epilogue, Pack, Via, Words, is_shared, spell
+from mlc.dialects.tile.words import (
+    Block,
+    Case,
+    Edge,
+    Epilogue,
+    Pack,
+    Via,
+    Words,
+    cases_of,
+    is_shared,
+    spell,
+    words_at,
+)
 from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
 from tests.plans import HOSTED, TARGETS, planned, spec
@@ -164,6 +177,33 @@ def test_products_of_any_size(name: str, numerics: Any) -> None:
         if numerics == "strict":
             np.testing.assert_array_equal(found, compiled.reference(*arguments))
         np.testing.assert_allclose(found, function(*arguments), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f64", "c64", "i32"])
+def test_products_of_any_size_and_dtype(dtype: str) -> None:
+    """Groups of summed elements end with zeros wherever the depth ends."""
+    specs = spec("M", "K", dtype=dtype), spec("K", "N", dtype=dtype)
+    assert words_of(product, *specs, target="avx512")
+    compiled: Any = mlc.compile(threads=2)(product)
+    run = compiled.lower(*specs).compile()
+    random = np.random.default_rng(3)
+    for m, n, k in ((5, 7, 9), (100, 130, 77)):
+        numbers = [random.integers(-3, 4, shape) for shape in ((m, k), (k, n))]
+        a, b = (x.astype(named_dtype(dtype).numpy) for x in numbers)
+        np.testing.assert_array_equal(
+            np.asarray(run(a, b)).astype(complex), numbers[0] @ numbers[1]
+        )
+
+
+def test_few_rows_have_a_schedule_of_their_own() -> None:
+    """They are read where they lie, where how many there are is known when the program runs."""
+    words = words_of(product, spec("M", 1000), spec(1000, 1000), target="avx2")
+    rest, cases = cases_of(words)
+    assert any(isinstance(word, Pack) for word in rest)
+    assert cases[0][0] == Case("m", 8)
+    assert not any(isinstance(word, Pack) for word in cases[0][1])
+    assert words_at(words, {"m": 1, "n": 1000, "k": 1000}) == cases[0][1]
+    assert words_at(words, {"m": 1000, "n": 1000, "k": 1000}) == rest
 
 
 @pytest.mark.parametrize("numerics", ["standard", "strict"])

@@ -116,6 +116,31 @@ mlc_tile.kernel @registers(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<2
 
 // -----
 
+// case: each list cuts a copy of the program, and the kernel runs the first whose condition holds.
+// CHECK-LABEL: @cases(
+// CHECK-NEXT:    %packed_b = mlc_tile.alloc worker : !mlc_tile.view<8x256x64xf32>
+// CHECK-NEXT:    mlc_tile.case "M" < 8 {
+// CHECK:             mlc_tile.for %m in "M" step 4 {
+// CHECK:         } else case 131072*"M" < 262144 {
+// CHECK:             mlc_tile.for %m_1 in "M" {
+// CHECK:         } else {
+// CHECK-NEXT:      mlc_tile.copy %w[k, 64*J + n] -> %packed_b "k(Jn) -> Jkn" over (J 8, k 256)
+// CHECK:             mlc_tile.for %m_2 in "M" step 6 {
+mlc_tile.kernel @cases(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 64), register(m 6, n 64), case(m, below 8), register(m 4, n 64), case(mnk, below 262144), register(m 1, n 64)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// -----
+
+// CHECK: tiles: case(n, below 8): the product has no axis 'n'; expected some of g, m, k
+mlc_tile.kernel @column(%x: !mlc_tile.view<8x8xf32>, %w: !mlc_tile.view<8xf32>) -> (%y: !mlc_tile.view<8xf32>) attributes {schedule = #mlc.schedule<[via(fma), case(n, below 8), via(fma)]>} {
+  %s = mlc_tile.dot "mk,k->m" %x[m, k], %w[k] over (k 8) : !mlc_tile.frag<8xf32>
+  mlc_tile.store %s, %y[m] as "m"
+}
+
+// -----
+
 // An axis of a size by name: where there is nothing to sum a trip writes the results all the same.
 // CHECK-LABEL: @depth(
 // CHECK:         mlc_tile.for %k in "K" step 64 as %k_left once {
