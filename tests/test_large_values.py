@@ -193,7 +193,7 @@ def test_a_remark_names_what_is_not_stored_and_both_times() -> None:
     (text,) = said(planned(mlc.grad(f, argnums=numbers), *arguments, target="avx2", threads=1))
     assert "not stored: f32[8192, 8192]" in text
     assert "by the search's estimate" in text
-    assert "limit: 1.5 times" in text
+    assert "limit: 1.6 times" in text
 
 
 def test_a_remark_says_why_a_large_value_is_stored() -> None:

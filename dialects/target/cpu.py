@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from mlc.dialects.target.facts import MathUnit, Roof
@@ -171,18 +172,27 @@ class CpuTarget:
         """What it has for functions."""
         return MathUnit.LANE_TABLES if self.has_lane_tables else MathUnit.NONE
 
-    @property
-    def assumed_bytes_per_s(self) -> float:
-        """Of a stream, where nobody knows which cache holds it."""
-        return self.l3_read_bytes_per_s
+    def __hash__(self) -> int:
+        return hash((self.name, self.cpu_name, self.f32_flops_per_s))  # searches ask often
 
-    def bandwidth(self, held_bytes: float, threads: int = 1) -> float:
-        """Bytes per second of the level that holds a working set, in three steps: for searches."""
-        if held_bytes <= self.l2_bytes * threads:
-            return self.l2_read_bytes_per_s * threads
-        if held_bytes <= self.l3_bytes:
-            return self.l3_read_bytes_per_s * threads
-        return min(self.memory_read_bytes_per_s * threads, self.memory_read_all_cores_bytes_per_s)
+    @cached_property
+    def cache_bytes(self) -> tuple[int, int, int]:
+        """Of levels 1 to 3; what none holds is in memory."""
+        return self.l1d_bytes, self.l2_bytes, self.l3_bytes
+
+    def read_rates(self, threads: int = 1) -> tuple[float, float, float, float]:
+        """Bytes per second from levels 1 to 3 and from memory, for threads that share the work."""
+        memory = min(self.memory_read_bytes_per_s * threads, self.memory_read_all_cores_bytes_per_s)
+        memory = max(memory, self.memory_read_bytes_per_s)
+        near = self.l1_read_bytes_per_s, self.l2_read_bytes_per_s, self.l3_read_bytes_per_s
+        first, second, third = (rate * threads or memory for rate in near)
+        return first, second, third, memory
+
+    def starts_s(self, threads: int = 1) -> tuple[float, float]:
+        """Seconds of one kernel more, and of a barrier in it."""
+        if threads == 1:
+            return self.kernel_start_s, 0.0
+        return self.fork_join_s, self.barrier_s
 
     def roofs(self, threads: int) -> tuple[Roof, ...]:
         """Bandwidths from the fastest down, then peaks, for so many threads."""

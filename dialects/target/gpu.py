@@ -30,6 +30,9 @@ class GpuTarget:
     launches_grids: ClassVar[bool] = True
     """As of a CPU."""
 
+    cache_bytes: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    """As of a CPU: a grid's streams are taken to come from device memory."""
+
     name: str
     """What `--target=` says after "cuda:"."""
 
@@ -139,14 +142,17 @@ class GpuTarget:
         """What it has for functions."""
         return MathUnit.SPECIAL
 
-    @property
-    def assumed_bytes_per_s(self) -> float:
-        """Of a stream, where nobody knows which cache holds it."""
-        return self.hbm_bytes_per_s
+    def __hash__(self) -> int:
+        return hash((self.name, self.hbm_bytes_per_s))  # searches look machines up often
 
-    def bandwidth(self, held_bytes: float, threads: int = 1) -> float:
-        """Bytes per second of a working set of any size: for searches."""
-        return self.hbm_bytes_per_s
+    def read_rates(self, threads: int = 1) -> tuple[float, float, float, float]:
+        """As of a CPU, for all blocks of a grid."""
+        rate = self.hbm_bytes_per_s
+        return rate, rate, rate, rate
+
+    def starts_s(self, threads: int = 1) -> tuple[float, float]:
+        """As of a CPU; barriers inside a block are part of what it computes."""
+        return self.kernel_start_s, 0.0
 
     @property
     def multiplies_in_groups(self) -> bool:

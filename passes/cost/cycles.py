@@ -27,8 +27,8 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
-from mlc.passes.cost.model import cycle_s
-from mlc.passes.cost.op_cycles import op_cycles
+from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, TILE_EFFICIENCY, op_cycles
+from mlc.passes.cost.work import cycle_s
 from mlc.passes.tile.products import WordsOf
 
 # Measured: docs/measurements.md, Cost model.
@@ -36,7 +36,6 @@ ROW_CYCLES = 6.0  # starting the loop that carries the vector
 MASKED_STORE_CYCLES = (18.0, 2.0)  # a vector stored in part, without and with mask registers
 MASKED_LOAD_CYCLES = 3.0
 STEP_CYCLES = 0.4  # of a vector, beside its ops: addresses and the loop's end
-REDUCE_STEP_CYCLES = 1.0  # a vector combined into a state
 FUNCTION_CYCLES = 8.0  # from which an op is a long chain of operations
 FUNCTION_CHAIN = 1.1  # several of them in one kernel, to each in its own
 REST_CYCLES = 6.0  # a vector of them behind the last whole trip of a reduction's loop
@@ -62,7 +61,6 @@ TILE_START_CYCLES = 25.0
 PACK_CYCLES = 2.0  # a vector of the packed factor
 TILE_STORE_CYCLES = (12.0, 1.0)  # a vector of a tile, without and with mask registers
 TILE_EPILOGUE = 3.5  # an op on a tile's sums, to one on a long row
-TILE_EFFICIENCY = 0.77  # of the peak, in a register tile's loop
 
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:

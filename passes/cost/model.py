@@ -17,12 +17,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.plan import CostAttr, KernelOp
-from mlc.dialects.target import CpuTarget, GpuTarget
+from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.tiles import bounds_of
+from mlc.passes.cost.work import cycle_s
 
 CALL_S = 5e-9  # the call alone: arguments, cancel poll, error word; measured: docs/measurements.md
 FIRST_ACCESS_S = (0.0, 3e-9, 15e-9, 100e-9)  # levels 1, 2, 3, memory; as above
@@ -167,16 +168,6 @@ class Traffic:
     since: int = 0
 
 
-def grid_s(traffic: Traffic, flops: float, target: GpuTarget) -> float:
-    """Seconds of one kernel on a GPU. `flops`: arithmetic operations, weighted."""
-    read, written = (
-        sum(x.bytes for x in streams) / target.hbm_bytes_per_s
-        for streams in (traffic.reads, traffic.writes)
-    )
-    compute = flops / target.f32_flops_per_s
-    return target.write_factor * written + max(read, compute) + target.kernel_start_s
-
-
 def kernel_s(traffic: Traffic, cycles: float, target: CpuTarget, threads: int = 1) -> float:
     """
     Seconds of one kernel: write + max(read, compute) + start. Plain numbers, so that a search may
@@ -193,11 +184,6 @@ def kernel_s(traffic: Traffic, cycles: float, target: CpuTarget, threads: int = 
     start += CODE_LINES * first_access_s(traffic.since, target)
     start += sum(first_access_s(x.distance, target) for x in (*traffic.reads, *traffic.writes))
     return target.write_factor * written + max(read, compute, strewn) + scattered + start
-
-
-def cycle_s(target: CpuTarget) -> float:
-    """Seconds of a cycle: the clock that the peak, which is measured, implies."""
-    return 2 * target.lanes(32) * target.fma_ports / target.f32_flops_per_s
 
 
 def stream_rate(distance: int, target: CpuTarget, threads: int = 1) -> float:

@@ -17,11 +17,11 @@ from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.dialects.tile.words import Tile
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.model import SHARED_S, Traffic, grid_s, kernel_s, weighted_flops
+from mlc.passes.cost.model import SHARED_S, Traffic, kernel_s, weighted_flops
 from mlc.passes.cost.traffic import traffic_of
-from mlc.passes.cost.work import FEMTO, Work, seconds
+from mlc.passes.cost.walk import work_of
+from mlc.passes.cost.work import ATTO, LEVELS, Work, moved, seconds
 from mlc.passes.report.timeline import sizes_at
-from mlc.passes.tile.walk import work_of
 
 
 def predicted_seconds(
@@ -54,7 +54,7 @@ def _walked(
 ) -> tuple[Work, float]:
     work = work_of(program, sizes, target)
     workers = max(1, min(threads, program.loads.evaluate(sizes)))
-    return work, seconds(work, target, workers) / FEMTO
+    return work, seconds(work, target, workers) / ATTO
 
 
 def _called(
@@ -77,7 +77,12 @@ def _launched(
         products = (x for x in op.block.ops if isinstance(x, ContractOp))
         multiplied = sum(x.cost().flops.evaluate(sizes) for x in products)
         flops -= multiplied * (1 - target.f32_flops_per_s / target.tensor_f16_flops_per_s)
-    return grid_s(traffic, flops, target)
+    read, written = (
+        moved(sum(x.bytes for x in streams), LEVELS - 1)
+        for streams in (traffic.reads, traffic.writes)
+    )
+    core = round(ATTO * flops / target.f32_flops_per_s)
+    return seconds(Work(core, read, written, starts=1), target) / ATTO
 
 
 FORMULAS: Mapping[

@@ -2,8 +2,8 @@
 What a program does, in whole numbers, and the one sum that makes seconds of it.
 
 `Work` is a commutative monoid: a search, or a walk over a program, adds up parts and repeats them,
-and asks `seconds` when it wants to compare. Femtoseconds, so that sums are exact and do not depend
-on the order in which parts were added.
+and asks `seconds` when it wants to compare. Times are whole attoseconds (10⁻¹⁸ s: a GPU moves a
+byte in 200), so that sums are exact and do not depend on the order in which parts were added.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mlc.dialects.target import CpuTarget
-from mlc.passes.cost.model import CALL_S, cycle_s
+from mlc.dialects.target import CpuTarget, Target
 
-FEMTO = 10**15
+ATTO = 10**18
 LEVELS = 4
 """Levels 1, 2 and 3, and memory."""
+FAR = 2
+"""The level of a stream where nobody knows which one holds it."""
 Bytes = tuple[int, int, int, int]
 NONE: Bytes = (0, 0, 0, 0)
 
@@ -26,7 +27,7 @@ class Work:
     """What all workers of a program do together."""
 
     core: int = 0
-    """Femtoseconds of one core, its operands at hand."""
+    """Attoseconds of one core, its operands at hand."""
     read: Bytes = NONE
     """From each level, the nearest first."""
     write: Bytes = NONE
@@ -68,57 +69,63 @@ def moved(size: int, level: int) -> Bytes:
 
 
 @lru_cache(maxsize=4096)
-def level_of(held: int, target: CpuTarget) -> int:
+def level_of(held: int, target: Target) -> int:
     """The nearest level that holds so many bytes."""
-    sizes = (target.l1d_bytes, target.l2_bytes, target.l3_bytes)
-    return next((k for k, size in enumerate(sizes) if held <= size), LEVELS - 1)
+    return next((k for k, size in enumerate(target.cache_bytes) if held <= size), LEVELS - 1)
+
+
+def cycle_s(target: CpuTarget) -> float:
+    """Seconds of a cycle: the clock that the peak, which is measured, implies."""
+    return 2 * target.lanes(32) * target.fma_ports / target.f32_flops_per_s
 
 
 def of_cycles(cycles: float, target: CpuTarget) -> int:
-    """Femtoseconds of so many cycles."""
-    return round(cycles * cycle_s(target) * FEMTO)
+    """Attoseconds of so many cycles."""
+    return round(cycles * cycle_s(target) * ATTO)
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What a machine takes, for so many threads that share the work: in femtoseconds."""
+    """What a machine takes, for so many threads that share the work: in attoseconds."""
 
+    target: Target
     threads: int
     byte: Bytes
     """Read from each level."""
-    written: int
-    """Thousandths of that, for a byte that is written."""
+    written: Bytes
+    """Written to each level."""
     start: int
     barrier: int
 
     def seconds(self, work: Work) -> int:
-        """Femtoseconds, by write + max(read, core) + starts, in whole numbers."""
+        """Attoseconds, by write + max(read, core) + starts, in whole numbers."""
         a, b, c, d = self.byte
         e, f, g, h = work.read
-        k, m, n, p = work.write
+        p, q, r, s = self.written
+        t, u, v, w = work.write
         read = a * e + b * f + c * g + d * h
-        write = (a * k + b * m + c * n + d * p) * self.written // 1000
+        write = p * t + q * u + r * v + s * w
         once = self.start * work.starts + self.barrier * work.barriers
         return write + max(read, work.core // self.threads) + once
 
+    def reading(self, size: int, held: int) -> int:
+        """Of a stream of so many bytes from a buffer of `held` bytes."""
+        return size * self.byte[level_of(held, self.target)]
+
+    def writing(self, size: int, held: int) -> int:
+        """Of a stream of so many bytes into a buffer of `held` bytes."""
+        return size * self.written[level_of(held, self.target)]
+
 
 @lru_cache(maxsize=64)
-def clock(target: CpuTarget, threads: int = 1) -> Clock:
+def clock(target: Target, threads: int = 1) -> Clock:
     """Of a machine. Whoever asks often keeps it."""
-    t, alone = target, threads == 1
-    memory = min(t.memory_read_bytes_per_s * threads, t.memory_read_all_cores_bytes_per_s)
-    memory = max(memory, t.memory_read_bytes_per_s)
-    near = t.l1_read_bytes_per_s, t.l2_read_bytes_per_s, t.l3_read_bytes_per_s
-    first, second, third = (round(FEMTO / (rate * threads or memory)) for rate in near)
-    return Clock(
-        threads,
-        (first, second, third, round(FEMTO / memory)),
-        round(1000 * t.write_factor),
-        round((CALL_S if alone else t.fork_join_s) * FEMTO),
-        0 if alone else round(t.barrier_s * FEMTO),
-    )
+    a, b, c, d = (round(ATTO / rate) for rate in target.read_rates(threads))
+    e, f, g, h = (round(x * target.write_factor) for x in (a, b, c, d))
+    start, barrier = (round(x * ATTO) for x in target.starts_s(threads))
+    return Clock(target, threads, (a, b, c, d), (e, f, g, h), start, barrier)
 
 
-def seconds(work: Work, target: CpuTarget, threads: int = 1) -> int:
+def seconds(work: Work, target: Target, threads: int = 1) -> int:
     """As `Clock.seconds`, of a machine."""
     return clock(target, threads).seconds(work)

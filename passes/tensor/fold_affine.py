@@ -17,6 +17,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
+from mlc.dialects.dtypes import DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
@@ -25,6 +26,8 @@ from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, Ne
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.passes.cost.ops import point_cost
+from mlc.passes.cost.work import ATTO, FAR, clock
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import constant_of, splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
@@ -150,7 +153,7 @@ def _fold(op: Product, target: Target) -> None:
     chain = _chain(op)
     if chain is None or chain.factor is None:
         return
-    price = _Price.of(target)
+    price = _Price.of(target, op.dtype)
     now = price.elements(chain, len(chain.steps))
     merged = price.elements(chain, chain.scales + chain.shifts) + price.vectors(chain)
     scaled = price.elements(chain, int(chain.shifts)) + price.vectors(chain) + price.factor(chain)
@@ -175,30 +178,27 @@ def _is_less(a: Dim, b: Dim) -> bool:
 
 def _spelled(price: Dim) -> str:
     if price.constant is not None:
-        return f"{price.constant / UNITS_PER_S * 1e6:.2f} us"
+        return f"{price.constant / ATTO * 1e6:.2f} us"
     at = dict.fromkeys(price.symbols(), 1024)
-    return f"{price.evaluate(at) / UNITS_PER_S * 1e6:.2f} us where symbols are 1024"
-
-
-UNITS_PER_S = 1 << 50
-"""Prices are polynomials of integers, in parts of a femtosecond."""
+    return f"{price.evaluate(at) / ATTO * 1e6:.2f} us where symbols are 1024"
 
 
 @dataclass(frozen=True)
 class _Price:
-    """Of an operation on an element, of moving a byte and of starting a kernel."""
+    """
+    Of an operation on an element, of a byte that is read and written, and of starting a kernel, in
+    attoseconds: the sum of `passes/cost/work.py` for sizes that are symbols.
+    """
 
     flop: int
     byte: int
     start: int
 
     @staticmethod
-    def of(target: Target) -> _Price:
-        # additions and multiplications that are not fused run at half the FMA peak
-        flops = target.f32_flops_per_s / 2
-        per_s = (flops, target.assumed_bytes_per_s, 1 / target.kernel_start_s)
-        flop, byte, start = (round(UNITS_PER_S / x) for x in per_s)
-        return _Price(flop, byte, start)
+    def of(target: Target, dtype: DType) -> _Price:
+        costs = clock(target)
+        byte = costs.byte[FAR] + costs.written[FAR]
+        return _Price(point_cost(MulOp, dtype, target), byte, costs.start)
 
     def elements(self, chain: _Chain, ops: int) -> Dim:
         """Of ops on every element of the result."""
@@ -217,7 +217,7 @@ class _Price:
         known = constant_of(weights) is not None and all(_is_known(s.number) for s in chain.steps)
         if known:
             return Dim.const(0)
-        each = self.flop + 2 * self.byte * chain.product.dtype.bytes
+        each = self.flop + self.byte * chain.product.dtype.bytes
         trips = TRIPS if _is_before_loop(chain, weights) else 1
         return product(shape_of(weights.type)) * (each // trips) + self.start // trips
 

@@ -33,6 +33,7 @@ from mlc.dialects.tensor.shape import (
     SliceOp,
     TransposeOp,
 )
+from mlc.passes.cost.work import FAR, clock
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
@@ -380,7 +381,8 @@ def _pays(group: Sequence[_Sibling], target: CpuTarget) -> bool:
     slices = [s.op.results[0] for s in group]
     if _alike_without_slices(slices, group[0].result_axis):
         return True
-    start = round(target.kernel_start_s * target.l3_read_bytes_per_s)
+    costs = clock(target)
+    start = costs.start // costs.byte[FAR]  # in the time of a byte
     saved = _saved(group) + start * (len(group) - 1)
     lost = ZERO
     for value in slices:

@@ -30,6 +30,8 @@ from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.passes.cost.ops import point_cost
+from mlc.passes.cost.work import FAR, clock
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 
@@ -60,24 +62,27 @@ class ReorderContractionsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if is_strict(op):
             return
-        rates = _Rates.of(target_of(op))
+        target = target_of(op)
         for inner in list(op.walk()):
             if isinstance(inner, ContractOp) and inner.parent is not None and _is_root(inner):
-                _reorder(inner, rates)
+                _reorder(inner, _Rates.of(inner, target))
 
 
 @dataclass(frozen=True)
 class _Rates:
-    """What moving a byte and starting a kernel cost, in the time of a floating-point operation."""
+    """
+    What moving a byte and starting a kernel cost, in the time of a floating-point operation: small
+    numbers, as programs compute with them where sizes are symbols.
+    """
 
     bytes: int
     start: int
 
     @staticmethod
-    def of(target: Target) -> _Rates:
-        flops = target.f32_flops_per_s
-        byte = max(1, round(flops / target.assumed_bytes_per_s))
-        return _Rates(byte, round(flops * target.kernel_start_s))
+    def of(op: ContractOp, target: Target) -> _Rates:
+        point, costs = point_cost(type(op), op.dtype, target), clock(target)
+        byte, start = (round(op.FLOPS * x / point) for x in (costs.byte[FAR], costs.start))
+        return _Rates(max(1, byte), start)
 
 
 _FLOPS = _Rates(0, 0)

@@ -13,9 +13,10 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget, named_target
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.lowering.emit import math as emit_math
+from mlc.passes.cost.ops import POINTS
 from mlc.passes.cost.prediction import FORMULAS
+from mlc.passes.cost.work import clock
 from mlc.passes.math.expand_math import FUNCTIONS
-from mlc.passes.plan.fusion.plan_cost import ARITHMETIC
 from mlc.passes.plan.tiling.schedule import CHOICES
 from mlc.pipeline import Options, run_pipeline
 from mlc.text import parse_text
@@ -30,7 +31,7 @@ func.func @scaled(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 def test_every_kind_of_machine_has_its_rows() -> None:
     kinds = {type(target) for target in (*CPUS, *GPUS)}
-    for table in ({row.kind for row in BACKENDS}, CHOICES, ARITHMETIC, FORMULAS):
+    for table in ({row.kind for row in BACKENDS}, CHOICES, POINTS, FORMULAS):
         assert set(table) == kinds
 
 
@@ -59,14 +60,15 @@ def test_a_pass_for_cpus_refuses_another_machine(name: str) -> None:
 
 def test_targets_state_their_rates() -> None:
     for target in (*CPUS, *GPUS):
-        rates = [target.bandwidth(1 << shift) for shift in range(8, 40)]
-        assert rates == sorted(rates, reverse=True)
-        assert target.assumed_bytes_per_s > 0
+        costs = clock(target)
+        reading = [costs.reading(1 << 20, 1 << shift) for shift in range(8, 40)]
+        assert reading == sorted(reading)
+        assert reading[0] > 0
         assert target.write_factor >= 1
         assert [roof.name for roof in target.roofs(2)]
     small = named_target("avx2")
     assert isinstance(small, CpuTarget)
-    assert small.bandwidth(1024, threads=4) == 4 * small.l2_read_bytes_per_s
+    assert small.read_rates(4)[1] == 4 * small.l2_read_bytes_per_s
 
 
 def test_no_function_is_left_that_has_no_instruction() -> None:

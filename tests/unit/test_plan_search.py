@@ -12,12 +12,12 @@ from xdsl.ir import Operation
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import named_target
+from mlc.passes.cost.work import clock
 from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import Entry
 from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
 from mlc.passes.plan.fusion.legality import State
 from mlc.passes.plan.fusion.partial import Partial
-from mlc.passes.plan.fusion.plan_cost import Rates
 from mlc.passes.plan.fusion.search import HEURISTICS, Found, Search, follow, parts_of, replay
 from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.remarks import listening
@@ -70,7 +70,7 @@ def random_graph(seed: int, length: int = 16) -> ModuleOp:
 
 def table_of(module: ModuleOp) -> Table:
     function = entry_function(module)
-    return Table(function.body.block, Ownership(function), Rates(named_target("avx2")))
+    return Table(function.body.block, Ownership(function), clock(named_target("avx2")))
 
 
 def starts_of(table: Table, part: list[Entry]) -> list[Found]:

@@ -16,10 +16,10 @@ from mlc.dialects.target.known import CPUS
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block, Grain
 from mlc.passes.cost.prediction import predicted_seconds
-from mlc.passes.cost.work import FEMTO, Work, level_of, moved, seconds
+from mlc.passes.cost.walk import work_of
+from mlc.passes.cost.work import ATTO, Work, level_of, moved, seconds
 from mlc.passes.report.report import plan_of
 from mlc.passes.tile.products import WordsOf
-from mlc.passes.tile.walk import work_of
 from mlc.text import parse_text
 from tests.plans import planned, spec
 
@@ -89,7 +89,7 @@ def test_a_report_of_a_text_has_its_cost() -> None:
     assert kernel.ops == ("copy", "dot")
     assert kernel.flops == work.operations
     assert kernel.bytes == 4 * (20 * 8 + 8 * 64 + 20 * 64)
-    assert kernel.predicted_s == seconds(work, AVX512) / FEMTO > 0
+    assert kernel.predicted_s == seconds(work, AVX512) / ATTO > 0
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
@@ -109,7 +109,7 @@ def test_texts_words_and_plans_agree(m: int, n: int, k: int, dtype: str) -> None
     if m % 6 == n % 64 == 0:  # no edges: nothing but the product, and sums that wait
         blocks = sum(isinstance(word, Block) and word.axis == "k" for word in words)
         assert by_text.operations == 2 * m * n * k + blocks * m * n
-    for found in (seconds(by_text, AVX512) / FEMTO, by_plan):
+    for found in (seconds(by_text, AVX512) / ATTO, by_plan):
         assert abs(log(found / by_words.seconds)) < log(1.25)
 
 

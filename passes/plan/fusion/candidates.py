@@ -29,6 +29,9 @@ from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
 from mlc.dialects.tensor.sort import Sorting
 from mlc.dialects.tensor.tiles import TileOp
+from mlc.passes.cost.ops import point_cost
+from mlc.passes.cost.sizes import elements_of, stored_bytes
+from mlc.passes.cost.work import Clock
 from mlc.passes.plan.fusion.entries import NEVER, Entry, Kind, Read, bits_of, may_share
 from mlc.passes.plan.fusion.legality import (
     AGAIN,
@@ -44,7 +47,6 @@ from mlc.passes.plan.fusion.legality import (
     reads_of,
     through_reshapes,
 )
-from mlc.passes.plan.fusion.plan_cost import Rates, elements_of, stored_bytes
 from mlc.passes.plan.fusion.points import HERE, Points
 from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.plan.memory.placed import is_own, is_placed, is_shared, is_written_there
@@ -55,8 +57,8 @@ MANY_SOURCES = 32  # of an entry, on average, beyond which all over one space co
 class _TypeFact(NamedTuple):
     kind: Attribute  # holds the identity
     space: int
-    elements: float
-    bytes: float
+    elements: int
+    bytes: int
     seconds: int  # of writing it
 
 
@@ -74,7 +76,7 @@ class _Way(NamedTuple):
 
     again: int
     stage: Stage | None
-    elements: float | None
+    elements: int | None
     points: tuple[int, ...]
     part: Operation | None = None  # the slice on the way that picks the fewest bytes
 
@@ -82,9 +84,9 @@ class _Way(NamedTuple):
 class Table:
     """The entries of one block, in the order of decisions: readers first."""
 
-    def __init__(self, block: Block, ownership: Ownership, rates: Rates) -> None:
+    def __init__(self, block: Block, ownership: Ownership, clock: Clock) -> None:
         self.block = block
-        self.rates = rates
+        self.clock = clock
         self.ownership = ownership
         self.entries: list[Entry] = []
         self.of: dict[Operation, Entry] = {}
@@ -128,7 +130,7 @@ class Table:
         if kind in ("reduction", "whole"):
             entry.inner = elements_of(op.iteration())
         if kind != "view":
-            entry.weight = self.rates.weight(op)
+            entry.weight = point_cost(type(op), op.dtype, self.clock.target)
             entry.light = op.WEIGHT
             entry.is_convert = isinstance(op, ConvertOp)
             entry.ops = ops_of(op)
@@ -337,7 +339,7 @@ class Table:
 
     def _want(self, op: Operation, value: SSAValue, index: int) -> None:
         """A reader that needs the value in memory."""
-        entry = Entry("memory", index, op, -1, 0.0)
+        entry = Entry("memory", index, op, -1, 0)
         self._store(entry, value)
         if entry.needs:
             self._append(entry)
@@ -455,17 +457,17 @@ class Table:
             shape = shape_of(kind)
             space = self._spaces.setdefault(shape, len(self._spaces))
             held = stored_bytes(kind)
-            seconds = self.rates.write(held)
+            seconds = self.clock.writing(held, held)
             found = _TypeFact(kind, space, elements_of(shape), held, seconds)
             self._facts[id(kind)] = found
         return found
 
-    def _stream(self, root: SSAValue, part: Operation | None, moved: float, held: float) -> int:
+    def _stream(self, root: SSAValue, part: Operation | None, moved: int, held: int) -> int:
         key = (root, part)
         found = self._stream_of.get(key)
         if found is None:
             found = self._stream_of[key] = len(self.streams)
-            self.streams.append(self.rates.stream(moved, held))
+            self.streams.append(self.clock.reading(moved, held))
         return found
 
     def _bit(self, value: SSAValue) -> int:

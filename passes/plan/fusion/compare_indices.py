@@ -23,8 +23,8 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.legality import is_view
-from mlc.passes.plan.fusion.plan_cost import stored_bytes
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.dce import DcePass
 

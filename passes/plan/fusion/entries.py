@@ -31,7 +31,7 @@ class Read:
         *,
         is_stored: bool = False,
         stage: Stage | None = None,
-        count: float | None = None,
+        count: int | None = None,
     ) -> None:
         self.entry = entry  # None: memory from outside of the block
         self.stream = stream  # what is read where it lies in memory
@@ -51,7 +51,7 @@ class Entry:
         "reads", "rule", "space", "stream", "weight", "write",
     )  # fmt: skip
 
-    def __init__(self, kind: Kind, index: int, op: Operation, space: int, points: float) -> None:
+    def __init__(self, kind: Kind, index: int, op: Operation, space: int, points: int) -> None:
         self.kind: Kind = kind
         self.index = index  # position in the block
         self.op = op
@@ -60,13 +60,13 @@ class Entry:
         self.inner = points  # elements of the iteration space
         self.number = -1  # in the order of decisions
         self.ops = 1  # that a kernel holds in which it is computed, views included
-        self.weight = 0.0  # time of one element's arithmetic
+        self.weight = 0  # time of one element's arithmetic
         self.light = 0.0  # additions' worth of arithmetic from what lies in memory to it
         self.mask = 0  # what it is made of, a bit for each value at which that begins
         self.latest = index  # where a kernel that computes it stands at the latest
         self.before = NEVER  # each kernel that reads it stands before this
         self.deadline = NEVER  # where something that it reads is written over
-        self.bytes = 0.0
+        self.bytes = 0
         self.write = 0  # time of writing the result
         self.stream = -1  # the result in memory
         self.rule: Rule | None = None  # why it is stored; None: it may be inline

@@ -32,6 +32,8 @@ from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
 from mlc.knobs import FUSIONS, Fusion
 from mlc.passes.cost.model import kernel_cost
+from mlc.passes.cost.sizes import stored_bytes
+from mlc.passes.cost.work import ATTO
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.fusion.legality import (
     State,
@@ -41,7 +43,6 @@ from mlc.passes.plan.fusion.legality import (
     moves_only,
     through_reshapes,
 )
-from mlc.passes.plan.fusion.plan_cost import FEMTO, stored_bytes
 from mlc.passes.plan.fusion.planner import BUDGET_MS, Planner
 from mlc.passes.plan.memory.ownership import Ownership
 
@@ -84,7 +85,7 @@ class FormKernelsPass(ModulePass):
                 )
                 _form(function, planner)
                 cost += planner.cost
-        return cost / FEMTO
+        return cost / ATTO
 
 
 def _fusion(name: str) -> Fusion:

@@ -23,17 +23,17 @@ class Demand(NamedTuple):
     position: int
     stage: Stage
     again: int
-    elements: float
+    elements: int
     stream: int
     point: int = OWN  # of the kernel's points, as `Points` numbers them
 
 
-OUTSIDE = Demand(-1, NEVER, "result", SAME, 0.0, -1)
+OUTSIDE = Demand(-1, NEVER, "result", SAME, 0, -1)
 """A reader in another part of the block, after everything here."""
 
 
 class Kernel:
-    """One kernel so far. Times as `Rates` gives them."""
+    """One kernel so far. Times are whole attoseconds."""
 
     __slots__ = (
         "inner", "is_reduction", "is_whole", "key", "mask", "ops", "outputs", "owner", "points",
@@ -165,15 +165,15 @@ class Partial:
         return "buffer"
 
     def _inline(self, entry: Entry, demands: tuple[Demand, ...]) -> None:
-        done: dict[tuple[int, int], float] = {}  # it is computed at each point where it is read
+        done: dict[tuple[int, int], int] = {}  # it is computed at each point where it is read
         for d in demands:
             place = d.kernel, d.point
-            if d.elements > done.get(place, 0.0):
+            if d.elements > done.get(place, 0):
                 done[place] = d.elements
         for (key, _), count in done.items():
             kernel = self._own(key)
             kernel.ops += entry.ops
-            self._charge(kernel, 0, round(entry.weight * count))
+            self._charge(kernel, 0, entry.weight * count)
         for d in demands:
             self._read_all(self.kernels[d.kernel], entry, d.stage, d.again, d.elements, d.point)
 
@@ -244,7 +244,7 @@ class Partial:
     def _new(self, entry: Entry) -> Kernel:
         kernel = self.kernels[self.serial] = Kernel(self.serial, entry, self)
         self.serial += 1
-        self.total += self.table.rates.launch
+        self.total += self.table.clock.start
         self._write(kernel, entry)
         return kernel
 
@@ -285,12 +285,10 @@ class Partial:
 
     # Reads --------------------------------------------------------------------------------------
 
-    def _compute(
-        self, kernel: Kernel, entry: Entry, stage: Stage, again: int, count: float
-    ) -> None:
+    def _compute(self, kernel: Kernel, entry: Entry, stage: Stage, again: int, count: int) -> None:
         """The entry is computed in a kernel of its own, so the kernel reads what it reads."""
         if entry.weight:
-            self._charge(kernel, 0, round(entry.weight * max(count, entry.inner)))
+            self._charge(kernel, 0, entry.weight * max(count, entry.inner))
         self._read_all(kernel, entry, stage, again, count)
 
     def _read_all(
@@ -299,7 +297,7 @@ class Partial:
         entry: Entry,
         stage: Stage,
         again: int,
-        count: float,
+        count: int,
         point: int = OWN,
     ) -> None:
         if entry.needs:
@@ -313,7 +311,7 @@ class Partial:
                 continue
             if read.is_stored:
                 self._stream(self._own(kernel.key), read.stream)
-                self._add(below, Demand(-1, kernel.position, "result", SAME, 0.0, -1))
+                self._add(below, Demand(-1, kernel.position, "result", SAME, 0, -1))
                 continue
             elements = count if read.count is None else read.count
             where: Stage = stage if read.stage is None else read.stage
@@ -324,7 +322,7 @@ class Partial:
 
     def _need(self, entry: Entry, position: int) -> None:
         for below in entry.needs:
-            self._add(below, Demand(-1, position, "result", SAME, 0.0, -1))
+            self._add(below, Demand(-1, position, "result", SAME, 0, -1))
 
     def _add(self, entry: Entry, demand: Demand) -> None:
         found = self.demands.get(entry.number)

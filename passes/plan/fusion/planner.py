@@ -12,11 +12,11 @@ from mlc.dialects.target import Target
 from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.op import tensor_of
 from mlc.knobs import Fusion
+from mlc.passes.cost.work import ATTO, clock
 from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import Entry
 from mlc.passes.plan.fusion.legality import WHY, State
 from mlc.passes.plan.fusion.partial import Partial
-from mlc.passes.plan.fusion.plan_cost import FEMTO, Rates
 from mlc.passes.plan.fusion.search import (
     HEURISTICS,
     Choices,
@@ -38,6 +38,7 @@ has one plan. Measured: docs/measurements.md, Planner.
 """
 
 BUDGET_MS = 50.0
+US = ATTO // 10**6
 
 
 @dataclass(kw_only=True)
@@ -60,7 +61,7 @@ class Planner:
         """What each computed value of the block becomes (not of the blocks inside it)."""
         if self.fusion == "none":
             return {}
-        table = Table(block, ownership, Rates(self.target))
+        table = Table(block, ownership, clock(self.target))
         for entry in table.of.values():
             entry.forced = self.forced.get(entry.op.results[0])
         states: dict[SSAValue, State] = {}
@@ -149,13 +150,13 @@ def _remark(entry: Entry, state: State, cost: int, other: int | None, rule: str)
     verb = "stored" if state == "buffer" else "computed where it is read"
     text = f"{verb}: {WHY.get(rule, rule)}"
     if other is not None:
-        text += f": the plan takes {cost / 1e9:.3f} us, and {other / 1e9:.3f} us with it "
+        text += f": the plan takes {cost / US:.3f} us, and {other / US:.3f} us with it "
         text += "computed where it is read" if state == "buffer" else "stored"
     decision = Decision(
         value=f"{dtype_of(tensor.element_type).name}[{shape}]",
         decision="store" if state == "buffer" else "inline",
-        chosen_s=cost / FEMTO,
-        other_s=None if other is None else other / FEMTO,
+        chosen_s=cost / ATTO,
+        other_s=None if other is None else other / ATTO,
         rule=rule,
     )
     remark(entry.op, text, decision)
@@ -165,5 +166,5 @@ def _say_gap(block: Block, cost: int, bound: int) -> None:
     last = block.last_op
     assert last is not None
     gap = 100 * (cost - bound) / cost
-    text = f"the plan of {cost / 1e9:.3f} us is within {gap:.1f}% of the least possible:"
+    text = f"the plan of {cost / US:.3f} us is within {gap:.1f}% of the least possible:"
     remark(last, f"{text} the search ended before it knew more")

@@ -44,7 +44,7 @@ class Counts:
 
 @dataclass(kw_only=True)
 class Found:
-    """A plan of some entries. Times as `Rates` gives them."""
+    """A plan of some entries. Times are whole attoseconds."""
 
     cost: int
     bound: int  # no plan costs less
@@ -196,7 +196,7 @@ class Search:
             )
             self._writes[k] = self._writes[k + 1] + (entry.write if always else 0)
             once = entry.kind in ("reduction", "whole")
-            self._works[k] = self._works[k + 1] + once * round(entry.weight * entry.inner)
+            self._works[k] = self._works[k + 1] + once * entry.weight * entry.inner
             must, may = self._reads[k + 1], self._later[k + 1] | 1 << max(entry.stream, 0)
             for read in entry.reads:
                 may |= 1 << read.stream

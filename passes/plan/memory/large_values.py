@@ -23,16 +23,16 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
 from mlc.passes.plan.fusion.form_kernels import ABOVE
 from mlc.passes.plan.fusion.legality import is_view
-from mlc.passes.plan.fusion.plan_cost import ASSUMED, stored_bytes
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report.report import Intermediate, Plan, plan_of
 
-SLOWER = 1.5
+SLOWER = 1.6
 """How much longer than the fastest plan one may take that stores fewer bytes of large values."""
 
 Columns = Literal["paying", "none", "large"]

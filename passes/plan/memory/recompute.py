@@ -18,8 +18,10 @@ from mlc.dialects.analysis.aliases import root_of, values_from_outside
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.passes.cost.ops import work_of_op
+from mlc.passes.cost.sizes import elements_of, stored_bytes
+from mlc.passes.cost.work import ATTO, Clock, Work, level_of, moved
 from mlc.passes.plan.fusion.legality import is_view
-from mlc.passes.plan.fusion.plan_cost import FEMTO, Rates, elements_of, stored_bytes
 
 LEAST_STRETCH = 3
 """Readers closer than this run at about the same time: nothing is live in between."""
@@ -59,9 +61,9 @@ class Profile:
 class Model:
     """The stored values of one block."""
 
-    def __init__(self, block: Block, stored: Collection[SSAValue], rates: Rates) -> None:
+    def __init__(self, block: Block, stored: Collection[SSAValue], clock: Clock) -> None:
         self.block = block
-        self.rates = rates
+        self.clock = clock
         self.order = {op: k for k, op in enumerate(block.ops)}
         self.node_of: dict[SSAValue, int] = {}
         anchors: list[tuple[Operation, list[Operation], set[int]]] = []
@@ -115,7 +117,7 @@ class Model:
     ) -> Node:
         leaves = any(x in results for x in op.results)
         again = number not in pinned and not leaves and all(map(_may_repeat, cone))
-        size = 0 if leaves else sum(int(stored_bytes(x.type)) for x in op.results)
+        size = 0 if leaves else sum(stored_bytes(x.type) for x in op.results)
         positions = [number, *readers]
         gaps = [(later - here, here) for here, later in zip(positions, readers, strict=False)]
         stretch, last_early = max(gaps, default=(0, number), key=lambda gap: gap[0])
@@ -133,8 +135,11 @@ class Model:
 
     def _seconds(self, cone: Iterable[Operation], size: int) -> float:
         ops = [op for op in cone if isinstance(op, TensorOp) and op.FLOPS]
-        work = sum(self.rates.weight(op) * elements_of(op.iteration()) for op in ops)
-        return (work + self.rates.write(size) + self.rates.launch) / FEMTO
+        target = self.clock.target
+        work = Work(write=moved(size, level_of(size, target)), starts=1)
+        for op in ops:
+            work = work + work_of_op(type(op), op.dtype, elements_of(op.iteration()), target)
+        return self.clock.seconds(work) / ATTO
 
     # What is live -------------------------------------------------------------------------------
 

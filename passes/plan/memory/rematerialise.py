@@ -27,8 +27,8 @@ from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.passes.cost.work import clock
 from mlc.passes.gpu.merge_rows import MergeRowsPass
-from mlc.passes.plan.fusion.plan_cost import Rates
 from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
@@ -171,7 +171,7 @@ class _Search:
         function = _function(module)
         ops = list(function.walk())
         stored = {x for n in self.stored for x in ops[n].results}
-        return Model(function.body.block, stored, Rates(target_of(module)))
+        return Model(function.body.block, stored, clock(target_of(module)))
 
     def with_less_memory(self) -> str | None:
         """As `run`, once tile loops store less."""

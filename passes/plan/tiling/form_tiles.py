@@ -25,9 +25,9 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.legality import is_splat, is_view
-from mlc.passes.plan.fusion.plan_cost import stored_bytes
 from mlc.passes.plan.fusion.planner import Planner
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
 from mlc.passes.plan.memory.ownership import Ownership

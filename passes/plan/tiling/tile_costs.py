@@ -17,10 +17,12 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.passes.cost.model import SHARED_S
+from mlc.passes.cost.ops import work_of_op
+from mlc.passes.cost.sizes import elements_of, estimate
+from mlc.passes.cost.work import ATTO, Work, clock, level_of, moved, seconds
 from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.legality import is_buffer
-from mlc.passes.plan.fusion.plan_cost import estimate
 from mlc.passes.plan.tiling.skipping import masked_walk
 from mlc.passes.plan.tiling.stream import Walks
 from mlc.passes.plan.tiling.tile_axes import AxisMaps
@@ -60,7 +62,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
                     factors.add(read.value)
             elif read.value.owner not in members and not maps.is_made_up(read.value):
                 inline.add(read.value)
-    saved = per_row = whole = 0
+    read = written = per_row = whole = 0
     rows = estimate(product(group.rows))
     for value, reading in readers.items():
         size = estimate(bytes_of(value.type))
@@ -72,7 +74,8 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         elif value in factors:
             whole += size  # blocks of many rows share it; other ops read it for every row anyway
         stays = inside and all(user in members for user in all_readers(value))
-        saved += size * (len(reading) - 1 + (2 if stays else int(inside)))
+        read += size * (len(reading) - 1 + inside)
+        written += size * stays
     for op in homes:
         if op.results[0] not in readers and not group.is_fold(op):
             per_row += max(estimate(bytes_of(op.results[0].type)) // rows, 1)
@@ -83,14 +86,15 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     for extent, step in zip(group.rows, group.steps, strict=False):
         tiles *= -(-estimate(extent) // step)
     total = per_row * rows
-    before = saved / target.bandwidth(total)
-    if before > SHARED_S:
-        before += target.fork_join_s * (len(kernels) - 1)
-    after = saved / target.bandwidth(total // tiles) + target.kernel_start_s * tiles * len(kernels)
+    far, near = level_of(total, target), level_of(total // tiles, target)
+    before = seconds(Work(read=moved(read, far), write=moved(written, far)), target)
+    if before > SHARED_S * ATTO:
+        before += clock(target, 2).start * (len(kernels) - 1)
+    after = Work(read=moved(read, near), write=moved(written, near), starts=tiles * len(kernels))
     # a loop cuts tiles from memory: what kernels compute where they read it is written for it
-    written = 2 * sum(estimate(bytes_of(value.type)) for value in inline)
-    after += written / target.bandwidth(written)
-    return before - after
+    apart = sum(estimate(bytes_of(value.type)) for value in inline)
+    copied = moved(apart, level_of(2 * apart, target))
+    return (before - seconds(after + Work(read=copied, write=copied), target)) / ATTO
 
 
 def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
@@ -100,10 +104,8 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     if not all(_dissolves(op, group, maps) for op in wide):
         return 0.0
     stored = [op for op in wide if op.results[0] in grouping.home]
-    saved = sum(
-        estimate(bytes_of(op.results[0].type)) * (1 + len(set(readers_of(op.results[0]))))
-        for op in stored
-    )
+    sizes_of = [estimate(bytes_of(op.results[0].type)) for op in stored]
+    readers = [len(set(readers_of(op.results[0]))) for op in stored]
     sizes = [estimate(size) for size in group.rows]
     column = estimate(group.column)
     # bytes of the largest value at one row and column: it may have further axes
@@ -112,7 +114,7 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     rows = min(COLUMN_TILE_ROWS, max(target.l2_bytes // (4 * LEAST_COLUMNS * each), 1))
     steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
     column_step = target.l2_bytes // (4 * steps[-1] * each)
-    if not saved or column_step < LEAST_COLUMNS:
+    if not any(sizes_of) or column_step < LEAST_COLUMNS:
         return 0.0
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
     found = Walks(group, maps)
@@ -121,7 +123,12 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
         column_step = min(column_step, MASKED_COLUMNS)
     # pointwise arithmetic is repeated by the kernels that store, too
     again = sum(
-        estimate(op.flops()) / target.f32_flops_per_s for op in wide if isinstance(op, ContractOp)
+        (
+            work_of_op(type(op), op.dtype, elements_of(op.iteration()), target)
+            for op in wide
+            if isinstance(op, ContractOp)
+        ),
+        Work(),
     )
     members = set(group.ops)
     # whoever else reads these computes them too
@@ -130,24 +137,26 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
         estimate(bytes_of(value.type)) // max(_tiled_part(value, group, maps), 1)
         for value in _outside(group, maps)
     )
-    held = 2 * max(estimate(bytes_of(op.results[0].type)) for op in stored)  # one makes the next
-    before = saved / target.bandwidth(held)
+    held = 2 * max(sizes_of)  # one makes the next
+    far = level_of(held, target)
+    read = sum(size * count for size, count in zip(sizes_of, readers, strict=True))
+    moves = Work(read=moved(read, far), write=moved(sum(sizes_of), far))
+    before = seconds(moves, target) / ATTO
     if held > target.l3_bytes:
         before *= MEMORY_FACTOR
-    after = (walks - 1 + others) * again
-    after += 2 * walks * tiles * streamed / target.bandwidth(streamed)
     trips = -(-column // column_step)
-    after += walks * tiles * trips * len(group.ops) * target.kernel_start_s
+    after = again.times(walks - 1 + others)
+    after += Work(read=moved(2 * walks * tiles * streamed, level_of(streamed, target)))
+    after += Work(starts=walks * tiles * trips * len(group.ops))
     # what is summed so far: each trip reads and writes it
     states = sum(
         estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
     )
-    state = states // tiles
-    near = state <= target.l1d_bytes // 2
-    after += 2 * trips * states / (target.l1_read_bytes_per_s if near else target.bandwidth(state))
+    carried = moved(trips * states, level_of(2 * states // tiles, target))
+    after += Work(read=carried, write=carried)
     group.steps = steps
     group.column_step = _even(column, column_step)
-    return before - after
+    return before - seconds(after, target) / ATTO
 
 
 def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:

@@ -19,9 +19,9 @@ from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
+from mlc.passes.cost.sizes import estimate
 from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet, all_readers
 from mlc.passes.plan.fusion.legality import is_stored_constant, is_view
-from mlc.passes.plan.fusion.plan_cost import estimate
 from mlc.passes.plan.tiling.tile_axes import BLOCKED, AxisMaps
 
 MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile

@@ -11,9 +11,9 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.window import Windowed
+from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.fusion.grouping import Grouping
-from mlc.passes.plan.fusion.plan_cost import stored_bytes
 from mlc.passes.plan.memory.large_values import Columns
 from mlc.passes.plan.tiling.tile_axes import AxisMaps
 from mlc.passes.plan.tiling.tile_costs import gain

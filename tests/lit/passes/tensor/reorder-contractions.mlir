@@ -17,7 +17,7 @@ func.func @chain(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>, %c: tensor<51
 // No order is best for all sizes: the costs, polynomials in the symbols, are compared at run time.
 // CHECK-LABEL: @symbols
 // CHECK:         %[[LEFT:.*]] = mlc.size <"2*K*M*N
-// CHECK:         %[[RIGHT:.*]] = mlc.size <"152*K*M + 152*K*N
+// CHECK:         %[[RIGHT:.*]] = mlc.size <"148*K*M + 148*K*N
 // CHECK:         %[[WINS:.*]] = mlc.compare "le" %[[LEFT]], %[[RIGHT]]
 // CHECK:         mlc.if %[[WINS]]
 // CHECK:           mlc.contract "ad,dc->ac" %a, %b

@@ -38,8 +38,8 @@ from mlc.dialects.tile.kernel import CaseOp, KernelOp
 from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
-from mlc.passes.cost.cycles import PACK_CYCLES, REDUCE_STEP_CYCLES, STEP_CYCLES
-from mlc.passes.cost.op_cycles import op_cycles
+from mlc.passes.cost.cycles import PACK_CYCLES
+from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, work_of_op
 from mlc.passes.cost.work import Work, level_of, moved, of_cycles
 from mlc.passes.tile.predict import TILE_CYCLES, step_cycles
 
@@ -101,7 +101,7 @@ class _Walk:
                 return self.written(op.view, self.elements(op.view))
             case MapOp():
                 tile = frag_of(op.outs[0])
-                return self.computed(op.body.block, prod(tile.shape), tile.dtype)
+                return self.computed(op.body.block, prod(tile.shape))
             case ConvertOp() | ReduceOp() | ScanOp():
                 return self.vectors(frag_of(op.operands[0]), REDUCE_STEP_CYCLES)
             case NestOp():
@@ -202,25 +202,18 @@ class _Walk:
         lanes = self.target.lanes(8 * tile.dtype.bytes)
         return Work(core=of_cycles(ceil(prod(tile.shape) / lanes) * cycles, self.target))
 
-    def computed(self, block: Block, points: int, dtype: DType) -> Work:
+    def computed(self, block: Block, points: int) -> Work:
         """The ops of a region, at so many points."""
-        lanes = self.target.lanes(8 * dtype.bytes)
-        ops = [op for op in block.ops if isinstance(op, TensorOp)]
-        cycles = sum(op_cycles(op, lanes, self.target) for op in ops) * points / lanes
-        return Work(
-            core=of_cycles(cycles, self.target), operations=points * sum(op.FLOPS for op in ops)
-        )
+        ops = (op for op in block.ops if isinstance(op, TensorOp))
+        return sum((work_of_op(type(op), op.dtype, points, self.target) for op in ops), Work())
 
     def nest(self, op: NestOp) -> Work:
         """The plan's ops as they stand: each over its iteration space."""
         found = Work()
         for inner in op.body.block.ops:
             if isinstance(inner, TensorOp):
-                lanes = self.target.lanes(8 * inner.dtype.bytes)
                 points = product(inner.iteration()).evaluate(self.sizes)
-                cycles = points / lanes * (STEP_CYCLES + op_cycles(inner, lanes, self.target))
-                done = points * inner.FLOPS
-                found = found + Work(core=of_cycles(cycles, self.target), operations=done)
+                found = found + work_of_op(type(inner), inner.dtype, points, self.target)
         for view in op.inputs:
             found = found + self.read(view, self.elements(view), op)
         for view in op.outputs:
@@ -238,7 +231,7 @@ class _Walk:
     def read(self, view: SSAValue, count: int, by: Operation) -> Work:
         """So many elements of a view; of one that is computed, what that reads and computes."""
         if isinstance(made := view.owner, ElementsOp):
-            found = self.computed(made.body.block, count, view_of(view).dtype)
+            found = self.computed(made.body.block, count)
             for op in made.body.block.ops:
                 if isinstance(op, ReadOp):
                     found = found + self.read(op.view, count, by)
