@@ -23,11 +23,11 @@ from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, NegOp, SubOp
-from mlc.dialects.tensor.op import OpBuilder, tensor_of
+from mlc.dialects.tensor.op import OpBuilder, bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.passes.cost.ops import point_cost
-from mlc.passes.cost.work import ATTO, FAR, clock
+from mlc.passes.cost.work import ATTO, FAR, Clock, clock, level_of
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import constant_of, splat, splat_constant
 from mlc.passes.tensor.reorder_contractions import SAMPLES
@@ -186,19 +186,27 @@ def _spelled(price: Dim) -> str:
 @dataclass(frozen=True)
 class _Price:
     """
-    Of an operation on an element, of a byte that is read and written, and of starting a kernel, in
-    attoseconds: the sum of `passes/cost/work.py` for sizes that are symbols.
+    Of an operation on an element, and of a machine, in attoseconds: the sum of
+    `passes/cost/work.py` where sizes are symbols.
     """
 
     flop: int
-    byte: int
-    start: int
+    clock: Clock
 
     @staticmethod
     def of(target: Target, dtype: DType) -> _Price:
-        costs = clock(target)
-        byte = costs.byte[FAR] + costs.written[FAR]
-        return _Price(point_cost(MulOp, dtype, target), byte, costs.start)
+        return _Price(point_cost(MulOp, dtype, target), clock(target))
+
+    @property
+    def start(self) -> int:
+        """Of a kernel."""
+        return self.clock.start
+
+    def byte(self, size: Dim) -> int:
+        """Of one that is read and written, in an array of so many."""
+        costs, held = self.clock, size.constant
+        level = FAR if held is None else level_of(held, costs.target)
+        return costs.byte[level] + costs.written[level]
 
     def elements(self, chain: _Chain, ops: int) -> Dim:
         """Of ops on every element of the result."""
@@ -217,7 +225,7 @@ class _Price:
         known = constant_of(weights) is not None and all(_is_known(s.number) for s in chain.steps)
         if known:
             return Dim.const(0)
-        each = self.flop + self.byte * chain.product.dtype.bytes
+        each = self.flop + self.byte(bytes_of(weights.type)) * chain.product.dtype.bytes
         trips = TRIPS if _is_before_loop(chain, weights) else 1
         return product(shape_of(weights.type)) * (each // trips) + self.start // trips
 
