@@ -101,7 +101,8 @@ class Built:
     units: tuple[CodeUnit, ...]  # of which the code was made
     kernels: tuple[Code, ...]
     host: tuple[Code, ...] | LaunchPlan
-    emit_s: float
+    emit_s: float  # until the last unit was written
+    llvm_s: float  # from then on
     compile_s: tuple[float, ...]  # of each unit, then of what belongs to none
 
 

@@ -47,6 +47,7 @@ def build_gpu(loops: ModuleOp, request: Request, target: GpuTarget) -> Built:
         kernels=tuple(code),
         host=program.plan,
         emit_s=emit_s,
+        llvm_s=sum(compile_s),
         compile_s=tuple(compile_s),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -21,7 +21,7 @@ from mlc.lowering.entry_shim import emit_shim
 from mlc.passes.cost.model import predicted_ns
 from mlc.passes.report.timeline import trips_of
 from mlc.runtime.entry import LoadedEntry, load_entry
-from mlc.runtime.objects import object_of
+from mlc.runtime.objects import object_of, objects_of
 from mlc.sites import raiser
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
@@ -29,28 +29,42 @@ UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to le
 
 def emit_cpu(loops: ModuleOp, target: CpuTarget) -> list[CodeUnit]:
     """LLVM IR of each function of a loops-level module, the entry last."""
+    return list(_emitted(loops, target))
+
+
+def _emitted(loops: ModuleOp, target: CpuTarget) -> Iterator[CodeUnit]:
     functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
     kernels = [f for f in functions if "mlc.entry" not in f.attributes]
     entries = [f for f in functions if "mlc.entry" in f.attributes]
-    units = [CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels]
-    return units + [CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries]
+    yield from (CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels)
+    yield from (CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries)
 
 
 def build_cpu(loops: ModuleOp, request: Request, target: CpuTarget) -> Built:
     """Objects of the kernels; of the entry and its shim, which are the host's part."""
-    start = time.perf_counter()
-    units = emit_cpu(loops, target)
-    work_ns = predicted_ns(_runs(request.planned), target)
-    shim = emit_shim(request.signature, request.name, work_ns=work_ns)
-    emit_s = time.perf_counter() - start
-    objects = [object_of(unit.text, target, fresh=request.fresh) for unit in units]
+    start = emitted = time.perf_counter()
+    units: list[CodeUnit] = []
+    shim = ""
+
+    def texts() -> Iterator[str]:
+        """Of each unit, which LLVM compiles while the next one is written."""
+        nonlocal emitted, shim
+        for unit in _emitted(loops, target):
+            units.append(unit)
+            yield unit.text
+        work_ns = predicted_ns(_runs(request.planned), target)
+        shim = emit_shim(request.signature, request.name, work_ns=work_ns)
+        emitted = time.perf_counter()
+
+    objects = objects_of(texts(), target, fresh=request.fresh)
     last = object_of(shim, target, opt_level=SHIM_OPT_LEVEL, fresh=request.fresh)
     code = [Code(u.name, o.image) for u, o in zip(units, objects, strict=True)]
     return Built(
         units=tuple(units),
         kernels=tuple(code[:-1]),
         host=(*code[-1:], Code(f"{request.name}.shim", last.image)),
-        emit_s=emit_s,
+        emit_s=emitted - start,
+        llvm_s=time.perf_counter() - emitted,
         compile_s=(*(o.compile_s for o in objects), last.compile_s),
     )
 

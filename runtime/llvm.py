@@ -3,15 +3,20 @@
 """
 LLVM IR text to object code or assembly: the only file that knows llvmlite's untyped interface.
 
-Compilation is a pure function of (text, target, opt_level), so it can move to worker processes.
-llvmlite holds one lock around every LLVM call: threads do not compile in parallel.
+Compilation is a pure function of (text, target, opt_level). llvmlite holds one lock around every
+LLVM call; the two long ones, passes and code generation, go without it, each with a context and a
+machine that no other thread has: threads compile in parallel.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from ctypes import string_at
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
@@ -45,7 +50,6 @@ class Module(Protocol):
 class TargetMachine(Protocol):
     """LLVM's code generator for one machine and level."""
 
-    def emit_object(self, module: Module) -> bytes: ...
     def emit_assembly(self, module: Module) -> str: ...
     def set_asm_verbosity(self, verbose: bool) -> None: ...
 
@@ -91,7 +95,6 @@ def host_cpu() -> tuple[str, Mapping[str, bool]]:
     return str(llvm.get_host_cpu_name()), dict(llvm.get_host_cpu_features())
 
 
-@lru_cache(maxsize=32)
 def target_machine(triple: str, cpu_name: str, features: str, level: int) -> TargetMachine:
     """
     LLVM's code generator, position independent, for objects that any process may load.
@@ -114,11 +117,27 @@ def target_machine(triple: str, cpu_name: str, features: str, level: int) -> Tar
     return cast(TargetMachine, machine)
 
 
+_Machine = tuple[str, str, str, int]  # what `target_machine` takes
+_idle: defaultdict[_Machine, list[TargetMachine]] = defaultdict(list)
+
+
+@contextmanager
+def _machine_for(*which: *_Machine) -> Generator[TargetMachine, None, None]:
+    """A code generator that no other thread has meanwhile."""
+    try:
+        machine = _idle[which].pop()
+    except IndexError:
+        machine = target_machine(*which)
+    yield machine
+    _idle[which].append(machine)
+
+
 def _parse(text: str) -> Module:
+    """The module, in a context of its own."""
     import llvmlite.binding as llvm
 
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise LLVMTextError(f"mlc emitted LLVM IR that LLVM refuses: {error}") from error
@@ -143,19 +162,62 @@ def _run_passes(module: Module, machine: TargetMachine, opt_level: int) -> None:
             add()
     else:
         passes = builder.getModulePassManager()
-    passes.run(module, builder)
+    with _unlocked("LLVMPY_RunNewModulePassManager") as run:
+        run(passes, module, builder)
 
 
-def _optimised(text: str, target: CpuTarget, opt_level: int) -> tuple[Module, TargetMachine]:
+@contextmanager
+def _optimised(
+    text: str, target: CpuTarget, opt_level: int
+) -> Generator[tuple[Module, TargetMachine], None, None]:
+    """The module after its passes, and the machine that it is for."""
     if opt_level not in OPT_LEVELS:
         raise ValueError(f"opt_level is {opt_level}; expected one of {OPT_LEVELS}")
     codegen_level = (0, 2, 2, 3)[opt_level]
     features = ",".join(filter(None, (target.features, _TUNING.get(target.arch, ""))))
-    machine = target_machine(target.triple, target.cpu_name, features, codegen_level)
-    module = _parse(text)
-    module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
-    _run_passes(module, machine, opt_level)
-    return module, machine
+    with _machine_for(target.triple, target.cpu_name, features, codegen_level) as machine:
+        module = _parse(text)
+        module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
+        _run_passes(module, machine, opt_level)
+        yield module, machine
+
+
+_gate = threading.Condition()
+_inside = 0  # threads in LLVM without llvmlite's lock
+
+
+@contextmanager
+def _unlocked(name: str) -> Generator[Callable[..., Any], None, None]:
+    """llvmlite's function of this name, without its lock."""
+    global _inside
+    import llvmlite.binding as llvm
+
+    with _gate:
+        _inside += 1
+    try:
+        yield getattr(llvm.ffi.lib, name)._cfn
+    finally:
+        with _gate:
+            _inside -= 1
+            _gate.notify_all()
+
+
+def _emit_object(module: Module, machine: TargetMachine) -> bytes:
+    """llvmlite's `emit_object` without its lock."""
+    import llvmlite.binding as llvm
+
+    library = llvm.ffi.lib
+    with llvm.ffi.OutputString() as error:
+        with _unlocked("LLVMPY_TargetMachineEmitToMemory") as emit:
+            buffer = emit(machine, module, 1, error)
+        if not buffer:
+            raise RuntimeError(str(error))
+    try:
+        return string_at(
+            library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer)
+        )
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def _lock() -> Any:
@@ -165,7 +227,9 @@ def _lock() -> Any:
 
 
 def _hold() -> None:
-    """Before a fork: no thread is inside LLVM, and the child finds the lock free."""
+    """Before a fork: no thread is inside LLVM, and the child finds the locks free."""
+    _gate.acquire()
+    _gate.wait_for(lambda: not _inside)
     if (lock := _lock()) is not None:
         lock.__enter__()
         _held.append(lock)
@@ -175,6 +239,7 @@ def _release() -> None:
     """After a fork, in parent and child."""
     if _held:
         _held.pop().__exit__(None, None, None)
+    _gate.release()
 
 
 _held: list[Any] = []
@@ -183,19 +248,20 @@ os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_rele
 
 def compile_object(text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL) -> bytes:
     """An ELF object with the functions of `text`, for `target`, whatever machine this runs on."""
-    module, machine = _optimised(text, target, opt_level)
-    return machine.emit_object(module)
+    with _optimised(text, target, opt_level) as (module, machine):
+        return _emit_object(module, machine)
 
 
 def emit_assembly(text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL) -> str:
     """The assembly that `compile_object` would encode."""
-    module, machine = _optimised(text, target, opt_level)
-    return machine.emit_assembly(module)
+    with _optimised(text, target, opt_level) as (module, machine):
+        return machine.emit_assembly(module)
 
 
 def optimised_text(text: str, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL) -> str:
     """The LLVM IR after the passes of `opt_level`."""
-    return str(_optimised(text, target, opt_level)[0])
+    with _optimised(text, target, opt_level) as (module, _):
+        return str(module)
 
 
 @lru_cache(maxsize=1)
@@ -229,7 +295,7 @@ def link_library(
 def emit_nvptx(text: str, sm: str, ptx_version: str, opt_level: int) -> str:
     """PTX of `text` for an architecture such as "sm_90a", in a PTX ISA version such as "8.0"."""
     features = f"+ptx{ptx_version.replace('.', '')}"
-    machine = target_machine("nvptx64-nvidia-cuda", sm, features, opt_level)
-    module = _parse(text)
-    _run_passes(module, machine, opt_level)
-    return machine.emit_assembly(module)
+    with _machine_for("nvptx64-nvidia-cuda", sm, features, opt_level) as machine:
+        module = _parse(text)
+        _run_passes(module, machine, opt_level)
+        return machine.emit_assembly(module)

@@ -8,13 +8,19 @@ program, is the pipeline's.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import partial
 
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.runtime import cache
 from mlc.runtime.jit import is_object
 from mlc.runtime.llvm import DEFAULT_OPT_LEVEL, compile_object
+from mlc.runtime.threads import allowed_cpus
+
+MOST_THREADS = 16  # that compile one program: its kernels are some dozens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +48,26 @@ def object_of(
 
 
 def objects_of(
-    texts: Sequence[str], target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL
+    texts: Iterable[str],
+    target: CpuTarget,
+    *,
+    opt_level: int = DEFAULT_OPT_LEVEL,
+    fresh: bool = False,
 ) -> list[CompiledObject]:
     """
-    The objects of several modules, in order. They are independent and hold no state of this
-    process; one after the other, because llvmlite holds one lock around LLVM.
+    The objects of several modules, in order. Threads compile them, as many as there are hardware
+    threads for this process, while `texts` goes on to write the next one.
     """
-    return [object_of(text, target, opt_level=opt_level) for text in texts]
+    made: dict[str, Future[CompiledObject]] = {}
+    found: list[tuple[Future[CompiledObject], bool]] = []
+    with ThreadPoolExecutor(min(allowed_cpus(), MOST_THREADS), "mlc-llvm") as threads:
+        for text in texts:
+            known = text in made
+            if not known:
+                job = partial(object_of, text, target, opt_level=opt_level, fresh=fresh)
+                made[text] = threads.submit(copy_context().run, job)  # knobs are of a context
+            found.append((made[text], known))
+    return [
+        replace(made.result(), from_cache=True, compile_s=0.0) if known else made.result()
+        for made, known in found
+    ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 import time
 from pathlib import Path
 
@@ -115,6 +117,34 @@ def test_objects_are_compiled_once(tmp_path: Path) -> None:
         other = object_of(text, target, opt_level=3)
     assert (first.from_cache, again.from_cache, other.from_cache) == (False, True, False)
     assert first.image == again.image
+
+
+def test_threads_compile_what_one_compiles() -> None:
+    target = cpu("avx2")
+    texts = [FMA.replace("LANES", "8").replace("@fma", f"@fma_{n}") for n in range(24)]
+    images = [made.image for made in objects_of(texts, target, fresh=True)]
+    assert images == [compile_object(text, target) for text in texts]
+
+
+def test_a_thread_says_what_llvm_refuses() -> None:
+    with pytest.raises(LLVMTextError, match="refuses"):
+        objects_of(["define void @f() { ret i32 }"], cpu("avx2"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of fork beside threads
+def test_a_fork_waits_for_the_threads_in_llvm() -> None:
+    target = cpu("avx2")
+    text = FMA.replace("LANES", "8")
+    texts = [text.replace("@fma", f"@fma_{n}") for n in range(64)]
+    wanted = compile_object(text, target)
+    busy = threading.Thread(target=lambda: objects_of(texts, target, fresh=True))
+    busy.start()
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            os._exit(0 if compile_object(text, target) == wanted else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    busy.join()
 
 
 def test_what_llvm_calls_is_there() -> None:
