@@ -1,18 +1,20 @@
-"""The function that a module is about, and its symbols."""
+"""The function that a module is about, its symbols and the slots of its arena."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
-from mlc.dialects.dims import shape_of
+from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import MlcError
 
 SYMBOLS = "mlc.symbols"
 """Function attribute: the names of its symbols, in the order of a call's sizes."""
+
+ALIGNMENT_BYTES = 64  # of every slot of the arena: a cache line, and the widest vector
 
 
 class ProgramError(MlcError, ValueError):
@@ -39,3 +41,12 @@ def symbols_of(function: FuncOp) -> tuple[str, ...]:
     dims = [dim for t in function.function_type.inputs for dim in shape_of(t)]
     dims.sort(key=lambda dim: dim.single_symbol is None)  # plain ones first: they bind first
     return tuple(dict.fromkeys(name for dim in dims for name in sorted(dim.symbols())))
+
+
+def arena_slots(function: Operation) -> list[tuple[Dim, ...]]:
+    """The slots of a planned function, as `mlc.arena` states them."""
+    arena = function.attributes.get("mlc.arena")
+    if not isinstance(arena, DictionaryAttr):
+        return []
+    slots = [arena.data[str(k)] for k in range(len(arena.data))]
+    return [slot.data for slot in slots if isinstance(slot, DimsAttr)]

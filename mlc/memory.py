@@ -11,12 +11,13 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mlc.artifact import CONSTANT, SIZE, THREADS, MemoryPlan
 from mlc.backends import at_tiles, backend_of
 from mlc.dialects import par
+from mlc.dialects.analysis.trips import sizes_at
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.loops.scratch import reserved_bytes
 from mlc.lowering.plan_to_loops import lower_plan
-from mlc.passes.report.timeline import Memory, memory_of, sizes_at
+from mlc.passes.report.timeline import Memory, memory_of
 
 
 def memory_plan_of(loops: ModuleOp) -> MemoryPlan:

@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc.artifact import Artifact, Built, Code, CodeUnit, Request
+from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
@@ -19,7 +20,6 @@ from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.passes.cost.model import predicted_ns
-from mlc.passes.report.timeline import trips_of
 from mlc.runtime.entry import LoadedEntry, load_entry
 from mlc.runtime.objects import object_of, objects_of
 from mlc.sites import raiser

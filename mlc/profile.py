@@ -21,13 +21,13 @@ from xdsl.ir import Operation
 
 from mlc import registry
 from mlc.backends import at_tiles, backend_of
+from mlc.dialects.analysis.trips import outermost_tiles, running_kernels
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import cpu_of, target_of
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.lowering.loops.profile import CLOCK, lower_profiled
-from mlc.passes.report.timeline import outermost_tiles, running_kernels
 from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
 from mlc.runtime.objects import object_of

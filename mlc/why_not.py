@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 
 from mlc import registry
 from mlc.backends import backend_of
+from mlc.dialects.analysis.trips import kernel_numbers
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
@@ -40,7 +41,6 @@ from mlc.passes.report.explain.edges import (
 )
 from mlc.passes.report.explain.markup import seconds
 from mlc.passes.report.report import Plan
-from mlc.passes.report.timeline import kernel_numbers
 from mlc.pipeline import Options
 
 FORMING = FormKernelsPass.name

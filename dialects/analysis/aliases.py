@@ -17,8 +17,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, WhileOp, yield_of
-from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import CallOp
 
 DONATED = "mlc.donated"
@@ -37,9 +37,14 @@ def donations_of(function: FuncOp) -> dict[int, int]:
 
 def root_of(value: SSAValue) -> SSAValue:
     """The value whose memory reshapes and tiles look at."""
-    while isinstance(value.owner, ReshapeOp | TileOp):
-        value = value.owner.x
+    while (view := memory_view(value.owner)) is not None:
+        value = view.operands[0]
     return value
+
+
+def memory_view(op: Operation | Block) -> TensorOp | None:
+    """The op, where its result lies in memory where its first operand does."""
+    return op if isinstance(op, TensorOp) and op.SHARES_MEMORY else None
 
 
 class Aliases:
@@ -109,7 +114,7 @@ class Aliases:
                 live.pop(value, None)
             if isinstance(op, ControlOp):
                 self._control(op, live)
-            elif isinstance(op, ReshapeOp | TileOp):
+            elif memory_view(op) is not None:
                 continue  # its uses count as uses of what it looks at
             live.update(dict.fromkeys(map(root_of, op.operands)))
             if isinstance(op, KernelOp):
@@ -164,7 +169,7 @@ def values_from_outside(op: Operation) -> Iterator[SSAValue]:
             inside.update(inner.results)
     for block in _blocks(op):
         for inner in block.ops:
-            if isinstance(inner, ReshapeOp | TileOp):
+            if memory_view(inner) is not None:
                 continue
             for value in inner.operands:
                 if (root := root_of(value)) not in inside:

@@ -47,6 +47,7 @@ class ConstantOp(TensorOp, HasFolderInterface):
     """
 
     name = "mlc.constant"
+    IS_FREE: ClassVar[bool] = True
     NO_DERIVATIVE: ClassVar[str] = "no operand"
     T: ClassVar[VarConstraint[Attribute]] = VarConstraint("T", base(TensorType))
     value = prop_def(ParamAttrConstraint(DenseIntOrFPElementsAttr, (T, AnyAttr())))
@@ -69,6 +70,19 @@ class ConstantOp(TensorOp, HasFolderInterface):
 
     def fold(self) -> Sequence[SSAValue | Attribute]:
         return (self.value,)
+
+    @property
+    def only_moves(self) -> bool:
+        """Not where its elements differ, or there are none: then it is a buffer."""
+        return self.repeated_element() is not None
+
+    def repeated_element(self) -> bytes | None:
+        """The bytes of one element, where all have the same; the parser stores each of them."""
+        data, size = self.value.data.data, self.dtype.bytes
+        element = data[:size]
+        if not data or (len(data) > size and data != element * (len(data) // size)):
+            return None
+        return element
 
     def array(self) -> Array:
         """The value as an array of the result's shape."""
@@ -103,6 +117,7 @@ class IotaOp(TensorOp):
     """
 
     name = "mlc.iota"
+    IS_FREE: ClassVar[bool] = True
     NO_DERIVATIVE: ClassVar[str] = "no operand"
     KINDS: ClassVar[tuple[str, ...]] = NUMBERS
     SOURCE: ClassVar[str] = "StableHLO specification, iota"
@@ -139,6 +154,10 @@ class IotaOp(TensorOp):
         column = column.reshape([-1 if i == axis else 1 for i in range(len(shape))])
         return np.broadcast_to(column, shape)
 
+    @property
+    def only_moves(self) -> bool:
+        return True
+
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         return b.convert(b.position(at[self.axis.value.data]), I64, self.dtype)
 
@@ -159,6 +178,7 @@ class SizeOp(TensorOp):
     """
 
     name = "mlc.size"
+    IS_FREE: ClassVar[bool] = True
     NO_DERIVATIVE: ClassVar[str] = "no operand"
     KINDS: ClassVar[tuple[str, ...]] = ("int",)
     dims = prop_def(DimsAttr)
@@ -185,6 +205,10 @@ class SizeOp(TensorOp):
 
     def reference(self, *operands: Array) -> Array:
         raise NotImplementedError("size needs the symbols' values: evaluate `dim`")
+
+    @property
+    def only_moves(self) -> bool:
+        return True
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         return b.size(self.dim)

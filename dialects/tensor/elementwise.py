@@ -28,6 +28,12 @@ from mlc.dialects.tensor.op import (
 )
 from mlc.dialects.tensor.rounded import over, times
 
+CHEAP_WEIGHT = 4.0
+"""
+An elementwise op up to this weight (of additions) is computed again rather than kept: reading a
+value back takes about as long as four additions per element at the bandwidth of memory.
+"""
+
 STORAGE_REMEDY = "fp8 only stores numbers; compute with x.astype(np.float32)"
 
 
@@ -37,6 +43,10 @@ class Elementwise(TensorOp):
     FLOPS: ClassVar[int] = 1
     KINDS: ClassVar[tuple[str, ...]] = NUMBERS
     REMEDY: ClassVar[str] = "convert with x.astype(np.float64)"
+
+    @property
+    def is_cheap(self) -> bool:
+        return self.WEIGHT <= CHEAP_WEIGHT
 
     @classmethod
     def infer(

@@ -17,7 +17,7 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import bind, fresh, split
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, text_property
+from mlc.dialects.tensor.op import AGAIN, ONCE, Array, OpBuilder, Tensor, TensorOp, text_property
 
 
 @irdl_op_definition
@@ -50,6 +50,10 @@ class GatherOp(TensorOp):
         "$letters $source `[` $indices `]` attr-dict"
         " `:` type($source) `,` type($indices) `->` type($result)"
     )
+
+    def reads(self, operand: int) -> int:
+        words, result = split(self.letters.data)
+        return AGAIN if any(c not in words[operand] for c in result) else ONCE
 
     @classmethod
     def infer(

@@ -25,6 +25,9 @@ from mlc.dialects.tensor.element import ElementBuilder, Point
 
 Tensor = TensorType[Attribute]
 Array = NDArray[Any]
+SAME, ONCE, AGAIN = 0, 1, 2
+"""How a value is read: at the reader's own point; each element at most once; repeatedly."""
+
 WholeTemplate = Literal["scan", "gather", "sort", "copy", "library", "stream"]
 
 
@@ -68,6 +71,10 @@ class TensorOp(IRDLOperation):
     NO_DERIVATIVE: ClassVar[str] = ""
     CHECKS: ClassVar[bool] = False  # reports run-time errors by `ElementBuilder.check`
     SITE: ClassVar[str] = "index"  # which error that is
+    IS_FREE: ClassVar[bool] = False  # costs nothing where it is read: says what or where it is
+    MOVES: ClassVar[bool] = False  # its elements are operands' elements, at other points
+    # where its result and operand 0 both are in memory, they are the same memory
+    SHARES_MEMORY: ClassVar[bool] = False
 
     traits = traits_def(Pure())
 
@@ -173,6 +180,20 @@ class TensorOp(IRDLOperation):
         """The operands read at computed positions: these must lie in memory."""
         return ()
 
+    @property
+    def only_moves(self) -> bool:
+        """Whether it is an index map, or made of nothing: kernels hold a copy where they read."""
+        return self.MOVES
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether computing its result again costs no more than reading it."""
+        return self.IS_FREE
+
+    def reads(self, operand: int) -> int:
+        """How often elements of an operand are read: SAME, ONCE or AGAIN."""
+        return ONCE if self.only_moves else SAME
+
     def batch(
         self, b: OpBuilder, operands: Sequence[SSAValue], batched: Sequence[bool]
     ) -> SSAValue:
@@ -227,6 +248,11 @@ class Whole(TensorOp):
     """
 
     TEMPLATE: ClassVar[WholeTemplate]  # shape of its loop nest (D17)
+
+    @property
+    def runs_along(self) -> int | None:
+        """The one axis whose positions depend on one another; None: all do."""
+        return None
 
 
 def as_attribute(value: object) -> Attribute:

@@ -18,16 +18,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp, full
+from mlc.dialects.tensor.create import IotaOp, SizeOp, full
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.dialects.tensor.op import AGAIN, ONCE, SAME, Array, OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.dialects.tensor.shape import (
-    BroadcastOp,
-    JoinOp,
     ReshapeOp,
     SliceOp,
-    TransposeOp,
     broadcast_to,
 )
 
@@ -60,6 +57,8 @@ class PadOp(TensorOp):
     """
 
     name = "mlc.pad"
+    IS_FREE: ClassVar[bool] = True
+    MOVES: ClassVar[bool] = True
     SOURCE: ClassVar[str] = "StableHLO specification, pad without interior padding"
     x = operand_def(TensorType)
     value = operand_def(TensorType)
@@ -129,6 +128,9 @@ class PadOp(TensorOp):
     def jointly_linear(self) -> tuple[int, ...]:
         return (0, 1)
 
+    def reads(self, operand: int) -> int:
+        return super().reads(operand) if shape_of(self.operands[operand].type) else AGAIN
+
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         """To `x` go the elements that it gave; to the value goes the sum of the others."""
         from mlc.dialects.tensor.elementwise import SubOp
@@ -168,7 +170,6 @@ def _pad_with_many(
 
 def sliced_back(b: OpBuilder, op: SliceOp, part: SSAValue) -> SSAValue:
     """Zeros of the slice's operand with `part` where the slice was read."""
-    from mlc.dialects.tensor.create import IotaOp, SizeOp
     from mlc.dialects.tensor.elementwise import AddOp, MulOp
     from mlc.dialects.tensor.letters import ALPHABET
     from mlc.dialects.tensor.scatter import ScatterOp
@@ -269,6 +270,8 @@ class DynamicSliceOp(_Offset):
     """
 
     name = "mlc.dynamic_slice"
+    IS_FREE: ClassVar[bool] = True
+    MOVES: ClassVar[bool] = True
     x = operand_def(TensorType)
     offsets = var_operand_def(TensorType)
     result = result_def(TensorType)
@@ -300,6 +303,9 @@ class DynamicSliceOp(_Offset):
 
     def linear_operands(self) -> tuple[int, ...]:
         return (0,)
+
+    def reads(self, operand: int) -> int:
+        return super().reads(operand) if shape_of(self.operands[operand].type) else AGAIN
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         zeros = full(b, 0.0, self.dtype, shape_of(self.x.type))
@@ -339,7 +345,6 @@ def positions_of(
     """For offsets that differ along a new axis: the source's letters, the index tensors' letters
     and the positions (count, size of the part) on each axis."""
     from mlc.dialects.tensor.comparison import MaxOp, MinOp
-    from mlc.dialects.tensor.create import IotaOp, SizeOp
     from mlc.dialects.tensor.elementwise import AddOp
 
     count = shape_of(offsets[list(batched).index(True)].type)[0]
@@ -422,6 +427,11 @@ class DynamicUpdateOp(_Offset):
     def jointly_linear(self) -> tuple[int, ...]:
         return (0, 1)
 
+    def reads(self, operand: int) -> int:
+        if not shape_of(self.operands[operand].type):
+            return AGAIN
+        return ONCE if operand == 1 else SAME
+
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         part = tensor_of(self.update)
         if operand == 1:
@@ -448,10 +458,3 @@ class DynamicUpdateOp(_Offset):
 
 
 PLACING: tuple[type[TensorOp], ...] = (PadOp, DynamicSliceOp, DynamicUpdateOp)
-FREE = (
-    *(ConstantOp, IotaOp, SizeOp, BroadcastOp, ReshapeOp, SliceOp, TransposeOp),
-    *(PadOp, DynamicSliceOp, JoinOp),
-)
-"""Ops that cost nothing where they are read: they only say what or where an element is."""
-INDEX_MAPS = (PadOp, DynamicSliceOp, JoinOp)
-"""Those that only say where an element lies."""

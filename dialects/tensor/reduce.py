@@ -18,6 +18,7 @@ from mlc.dialects.tensor.element import ElementBuilder, Ix, Point, by_kind
 from mlc.dialects.tensor.letters import bind, fresh, split, split_one
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
 from mlc.dialects.tensor.op import (
+    AGAIN,
     Array,
     OpBuilder,
     Tensor,
@@ -215,6 +216,9 @@ class Product(Reduction):
         dtype = dtype_of(operands[0].element_type)
         if dtype.kind == "storage":
             raise DTypeError(f"{cls.name} is not defined for {dtype.name}: {remedy_for(dtype)}")
+
+    def reads(self, operand: int) -> int:
+        return AGAIN
 
     def combiner(self) -> Monoid:
         return MONOIDS["sum"]

@@ -130,6 +130,10 @@ class ScanOp(Whole):
     result = result_def(TensorType)
     assembly_format = "$monoid $direction $kind $axis $x attr-dict `:` type($x) `->` type($result)"
 
+    @property
+    def runs_along(self) -> int | None:
+        return self.axis.value.data
+
     @classmethod
     def infer(
         cls,

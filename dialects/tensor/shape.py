@@ -20,6 +20,7 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point
 from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split, split_one
 from mlc.dialects.tensor.op import (
+    AGAIN,
     Array,
     OpBuilder,
     Tensor,
@@ -36,6 +37,9 @@ _NOWHERE = Ix()  # a position that is multiplied by 0
 
 class IndexMapped(TensorOp):
     """The family of ops whose result element is one operand element at another point."""
+
+    IS_FREE: ClassVar[bool] = True
+    MOVES: ClassVar[bool] = True
 
     def operand_point(self, b: ElementBuilder, at: Point) -> Point:
         """Where in operand 0 the element of `at` lies."""
@@ -90,6 +94,9 @@ class BroadcastOp(IndexMapped):
     def operand_point(self, b: ElementBuilder, at: Point) -> Point:
         (source,), result = split(self.letters.data)
         return tuple(at[result.index(c)] for c in source)
+
+    def reads(self, operand: int) -> int:
+        return AGAIN
 
     def transpose(self, b: OpBuilder, cotangent: SSAValue, operand: int) -> SSAValue:
         from mlc.dialects.tensor.reduce import ReduceOp
@@ -199,6 +206,9 @@ class ReshapeOp(TensorOp):
     """
 
     name = "mlc.reshape"
+    IS_FREE: ClassVar[bool] = True
+    MOVES: ClassVar[bool] = True
+    SHARES_MEMORY: ClassVar[bool] = True
     x = operand_def(TensorType)
     result = result_def(TensorType)
     assembly_format = "$x attr-dict `:` type($x) `->` type($result)"
@@ -222,6 +232,10 @@ class ReshapeOp(TensorOp):
     def reference_at(self, x: Array, shape: tuple[int, ...]) -> Array:
         """The meaning for a concrete result shape."""
         return np.reshape(x, shape)
+
+    @property
+    def only_moves(self) -> bool:
+        return self.unit_axes_only()
 
     def unit_axes_only(self) -> bool:
         """Whether only axes of size 1 come or go, so that the op is an index map."""
@@ -448,6 +462,8 @@ class JoinOp(Concatenation):
     """
 
     name = "mlc.join"
+    IS_FREE: ClassVar[bool] = True
+    MOVES: ClassVar[bool] = True
 
     def element(self, b: ElementBuilder, at: Point) -> SSAValue:
         axis = self.axis.value.data

@@ -17,6 +17,7 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Point
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import (
+    AGAIN,
     Array,
     OpBuilder,
     Tensor,
@@ -41,6 +42,13 @@ class Sorting(Whole):
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 200.0
+
+    @property
+    def runs_along(self) -> int | None:
+        return len(self.shape) - 1
+
+    def reads(self, operand: int) -> int:
+        return AGAIN
 
     @classmethod
     def check(cls, x: Tensor, properties: dict[str, Attribute]) -> None:

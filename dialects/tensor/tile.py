@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -15,10 +16,8 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import INDEX
-from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.element import ElementBuilder, Point
-from mlc.dialects.tensor.op import Array, Tensor, TensorOp
-from mlc.dialects.tensor.placing import FREE
+from mlc.dialects.tensor.op import AGAIN, Array, Tensor, TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 
 
@@ -34,6 +33,8 @@ class TileOp(TensorOp):
     """
 
     name = "mlc.tile"
+    MOVES: ClassVar[bool] = True
+    SHARES_MEMORY: ClassVar[bool] = True
     axes = prop_def(DimsAttr)  # an axis of x for each position
     x = operand_def(TensorType)
     positions = var_operand_def(TensorType)
@@ -53,6 +54,13 @@ class TileOp(TensorOp):
     def looks_at_memory(self) -> bool:
         """Whether it is a part of a buffer, outside of kernels; else they compute it."""
         return not isinstance(self.parent_op(), KernelOp) and _is_in_memory(self.x)
+
+    @property
+    def only_moves(self) -> bool:
+        return not self.looks_at_memory
+
+    def reads(self, operand: int) -> int:
+        return super().reads(operand) if shape_of(self.operands[operand].type) else AGAIN
 
     @classmethod
     def infer(
@@ -133,16 +141,9 @@ class TileOp(TensorOp):
 
 
 def _is_in_memory(x: SSAValue) -> bool:
-    while isinstance(x.owner, ReshapeOp) and x.owner.unit_axes_only():
+    while isinstance(x.owner, ReshapeOp) and x.owner.only_moves:
         x = x.owner.x
-    owner = x.owner
-    if isinstance(owner, ReshapeOp):
-        return True
-    if isinstance(owner, TileOp):
-        return owner.looks_at_memory
-    if isinstance(owner, ConstantOp):
-        return not owner.value.is_splat()
-    return not isinstance(owner, FREE)
+    return not isinstance(x.owner, TensorOp) or not x.owner.only_moves
 
 
 def is_dense(whole: Shape, part: Shape) -> bool:

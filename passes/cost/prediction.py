@@ -10,6 +10,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from mlc.dialects.analysis.trips import sizes_at
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.reduce import ContractOp
@@ -21,7 +22,6 @@ from mlc.passes.cost.model import SHARED_S, Traffic, kernel_s, weighted_flops
 from mlc.passes.cost.traffic import traffic_of
 from mlc.passes.cost.walk import work_of
 from mlc.passes.cost.work import ATTO, LEVELS, Work, moved, seconds
-from mlc.passes.report.timeline import sizes_at
 
 
 def predicted_seconds(

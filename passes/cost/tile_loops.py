@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import is_unwritten, root_of
+from mlc.dialects.analysis.trips import running_kernels, trips_at
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.tiles import TilesOp, is_position
 from mlc.passes.cost.model import Counts, bytes_read, work_of
-from mlc.passes.report.timeline import running_kernels, trips_at
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp, Template

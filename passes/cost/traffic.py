@@ -16,9 +16,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.access import nest_of
-from mlc.dialects.analysis.aliases import Aliases
+from mlc.dialects.analysis.aliases import Aliases, memory_view
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import turned_inputs
+from mlc.dialects.analysis.trips import sizes_at
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
@@ -28,10 +29,8 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
-from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.passes.cost.model import Stream, Traffic, bytes_read, written_by
-from mlc.passes.report.timeline import sizes_at
 
 LINE_BYTES = 64
 WAITING_TOGETHER = 6  # of lines that one vector of elements asks for; measured
@@ -120,10 +119,10 @@ class _Touching:
         """Of a part that no kernel of the trip has touched, the bytes of all parts; else 0."""
         positions: list[SSAValue] = []
         root = value
-        while isinstance(root.owner, ReshapeOp | TileOp):
-            if isinstance(root.owner, TileOp):
-                positions += root.owner.positions
-            root = root.owner.x
+        while (view := memory_view(root.owner)) is not None:
+            if isinstance(view, TileOp):
+                positions += view.positions
+            root = view.operands[0]
         part = self.places.group(root), tuple(positions)
         owner = positions[0].owner if positions else None
         if part in self._parts or not isinstance(owner, Block):

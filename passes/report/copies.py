@@ -15,6 +15,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
 from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.analysis.trips import kernel_numbers, trips_at
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import Target
@@ -23,9 +25,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.passes.plan.fusion.legality import is_view
 from mlc.passes.remarks import place
-from mlc.passes.report.timeline import kernel_numbers, trips_at
 
 _DONE_TO: dict[str, str] = {
     "mlc.broadcast": "broadcast",

@@ -15,13 +15,22 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from mlc.dialects.analysis.aliases import memory_view
+from mlc.dialects.analysis.trips import (
+    kernel_numbers,
+    outermost_tiles,
+    phase_numbers,
+    running_kernels,
+    runs_of,
+    sizes_at,
+    trips_at,
+)
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import Target
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tile import TileOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile import compute as tile
 from mlc.dialects.tile.copy import CopyOp
@@ -35,21 +44,9 @@ from mlc.passes.cost.tile_loops import (
     tile_sizes_of,
     work_of_loop,
 )
-from mlc.passes.plan.fusion.legality import is_view
 from mlc.passes.remarks import place
 from mlc.passes.report.copies import Copy, copies_of
-from mlc.passes.report.timeline import (
-    Memory,
-    handed_to,
-    kernel_numbers,
-    outermost_tiles,
-    phase_numbers,
-    running_kernels,
-    runs_of,
-    sizes_at,
-    spell,
-    trips_at,
-)
+from mlc.passes.report.timeline import Memory, handed_to, spell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,7 +344,7 @@ def _readers(value: SSAValue) -> list[KernelOp]:
             user = use.operation
             if isinstance(user, KernelOp):
                 found[user] = None
-            elif isinstance(user, ReshapeOp | TileOp):
+            elif memory_view(user) is not None:
                 pending.append(user.results[0])
             else:
                 pending += handed_to(user, use.index)

@@ -11,11 +11,8 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Shape, tensor_type
 from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.create import ConstantOp, dense
-from mlc.dialects.tensor.op import Array, OpBuilder
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
-
-VIEWS = (BroadcastOp, TransposeOp, ReshapeOp, SliceOp)
-"""Ops that only move elements of operand 0."""
+from mlc.dialects.tensor.op import Array, OpBuilder, TensorOp
+from mlc.dialects.tensor.shape import BroadcastOp
 
 FEW = 4
 
@@ -32,26 +29,17 @@ def splat(value: SSAValue) -> Array | None:
     """
     owner = value.owner
     for _ in range(FEW):
-        if not isinstance(owner, VIEWS):
+        if not isinstance(owner, TensorOp) or not owner.MOVES or len(owner.operands) != 1:
             break
         owner = owner.operands[0].owner
     if not isinstance(owner, ConstantOp):
         return None
-    data = repeated_element(owner)
+    data = owner.repeated_element()
     if data is None:
         return None
     if owner.dtype.kind == "bool":
         return np.asarray(data != b"\0")
     return np.frombuffer(data, dtype=owner.dtype.numpy).reshape(())
-
-
-def repeated_element(constant: ConstantOp) -> bytes | None:
-    """The bytes of one element, where all have the same; the parser stores each of them."""
-    data, size = constant.value.data.data, constant.dtype.bytes
-    element = data[:size]
-    if not data or (len(data) > size and data != element * (len(data) // size)):
-        return None
-    return element
 
 
 def is_splat_of(value: SSAValue, number: float) -> bool:

@@ -15,7 +15,6 @@ from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp
 from mlc.dialects.tensor.control import IfOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.placing import FREE
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.hoist_invariants import DEAR
 
@@ -116,7 +115,7 @@ def _before_branches(op: IfOp) -> list[TensorOp]:
     for inner in moved:
         inner.detach()
         op.parent.insert_op_before(inner, op)
-        if not isinstance(inner, FREE):
+        if not inner.IS_FREE:
             remark(inner, "computed once, before the branches that both compute it (exact)")
     for inner, twin in pairs.items():
         if twin in wanted:
@@ -127,7 +126,7 @@ def _before_branches(op: IfOp) -> list[TensorOp]:
 
 def _is_dear(op: TensorOp) -> bool:
     """Whether the value is rather stored than computed where it is read."""
-    if isinstance(op, FREE):
+    if op.IS_FREE:
         return False
     return not isinstance(op, Elementwise) or op.WEIGHT * op.FLOPS >= DEAR
 

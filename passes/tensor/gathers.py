@@ -18,7 +18,6 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.passes.tensor.constants import splat, splat_constant
-from mlc.passes.tensor.derivative.residuals import is_cheap
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 GATHER_RULES = Rules()
@@ -50,7 +49,7 @@ def _make_up(value: SSAValue, made: list[TensorOp], depth: int = 0) -> bool:
     owner = value.owner
     if splat(value) is not None or isinstance(owner, IotaOp | BroadcastOp) or owner in made:
         return True
-    if not isinstance(owner, Elementwise) or owner.CHECKS or not is_cheap(owner):
+    if not isinstance(owner, Elementwise) or owner.CHECKS or not owner.is_cheap:
         return False
     if depth == MOST_OPS or not all(_make_up(x, made, depth + 1) for x in owner.operands):
         return False

@@ -17,7 +17,6 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.control import ControlOp, is_inside
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-from mlc.dialects.tensor.placing import FREE
 from mlc.passes.remarks import remark
 
 DEAR = 8.0
@@ -70,7 +69,7 @@ def _hoist(loop: ControlOp, body: Block) -> None:
 def _is_worth(op: TensorOp, invariant: set[SSAValue]) -> bool:
     """Whether others read the value, and to keep it costs no more than to compute it each time."""
     stays = any(_leaves(use.operation, invariant) for use in op.results[0].uses)
-    if isinstance(op, FREE) or not stays:
+    if op.IS_FREE or not stays:
         return False
     if not isinstance(op, Elementwise):
         return True
@@ -88,7 +87,8 @@ def _is_worth(op: TensorOp, invariant: set[SSAValue]) -> bool:
             if (
                 isinstance(x, OpResult)
                 and x in invariant
-                and isinstance(x.op, (Elementwise, *FREE))
+                and isinstance(x.op, TensorOp)
+                and (x.op.IS_FREE or isinstance(x.op, Elementwise))
             ):
                 pending.append(x.op)
             else:
@@ -105,7 +105,7 @@ def _leaves(reader: Operation, invariant: set[SSAValue]) -> bool:
         reader = pending.pop()
         if not isinstance(reader, TensorOp) or reader.results[0] not in invariant:
             return True
-        if isinstance(reader, FREE):
+        if reader.IS_FREE:
             pending += [use.operation for use in reader.results[0].uses]
     return False
 
@@ -127,7 +127,7 @@ def _move(op: TensorOp, loop: ControlOp, invariant: set[SSAValue]) -> None:
         invariant.discard(op.results[0])
         op.detach()
         loop.parent.insert_op_before(op, loop)
-        if not isinstance(op, FREE):
+        if not op.IS_FREE:
             flops = op.cost().flops
             remark(
                 op, f"computed once, before the loop (exact): {flops} operations less in each trip"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
@@ -23,7 +24,6 @@ from mlc.dialects.tensor.shape import BroadcastOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.tiling.stream import Shifted, Walks
-from mlc.passes.plan.tiling.tile_axes import AxisMaps
 from mlc.passes.plan.tiling.tile_groups import Group, Growth, starts_of
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.axes import source

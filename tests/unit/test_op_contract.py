@@ -13,7 +13,7 @@ from mlc.dialects.dtypes import BOOL, F32, F64, I64
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.elementwise import AddOp, ExpOp, SubOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, Whole, bytes_of
 from mlc.dialects.tensor.registry import OPS
 from tests.every_op.cases import Case
 from tests.every_op.elementwise import creation, elementwise
@@ -95,6 +95,14 @@ def test_a_sum_of_products_counts_both() -> None:
 def test_every_op_names_its_source_and_shows_its_text(op: type[TensorOp]) -> None:
     assert op.SOURCE
     assert op.__doc__
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_what_only_moves_computes_nothing(op: type[TensorOp]) -> None:
+    """What moves its operands' elements has no arithmetic, and alone shares memory with them."""
+    assert not op.MOVES or op.FLOPS == 0
+    assert op.MOVES or not op.SHARES_MEMORY
+    assert not op.IS_FREE or not issubclass(op, Whole)
 
 
 def test_an_op_that_lacks_a_fact_says_which() -> None:

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.axes import AxisMaps
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.tensor.op import TensorOp
-from mlc.passes.plan.fusion.legality import is_view
-from mlc.passes.plan.tiling.tile_axes import AxisMaps
 
 
 class BlockGraph:

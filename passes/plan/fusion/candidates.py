@@ -17,36 +17,28 @@ from typing import NamedTuple
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.views import (
+    STORED,
+    is_splat,
+    is_stored_constant,
+    is_trip_number,
+    is_view,
+    through_reshapes,
+)
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
-from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import AGAIN, SAME, TensorOp, Whole
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
-from mlc.dialects.tensor.sort import Sorting
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.sizes import elements_of, stored_bytes
 from mlc.passes.cost.work import Clock
 from mlc.passes.plan.fusion.entries import NEVER, Entry, Kind, Read, bits_of, may_share
-from mlc.passes.plan.fusion.legality import (
-    AGAIN,
-    ONCE,
-    SAME,
-    STORED,
-    Stage,
-    is_splat,
-    is_stored_constant,
-    is_trip_number,
-    is_view,
-    ops_of,
-    reads_of,
-    through_reshapes,
-)
+from mlc.passes.plan.fusion.legality import Stage, ops_of
 from mlc.passes.plan.fusion.points import HERE, Points
 from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.plan.memory.placed import is_own, is_placed, is_shared, is_written_there
@@ -186,16 +178,9 @@ class Table:
 
     def _how(self, op: TensorOp, k: int) -> int:
         """How the op reads an operand."""
-        if isinstance(op, Product | Sorting):
-            return AGAIN
         if op in self.ownership.in_place:
             return SAME if k == 1 else AGAIN
-        if isinstance(op, Reduction | Whole):
-            return SAME
-        if isinstance(op, GatherOp):
-            words, result = split(op.letters.data)
-            return AGAIN if any(c not in words[k] for c in result) else ONCE
-        return reads_of(op, k)
+        return op.reads(k)
 
     def _reads_old(self, op: TensorOp, x: SSAValue) -> bool:
         return bool(self._mask(x) & self._roots.get(root_of(op.operands[0]), 0))
@@ -229,7 +214,7 @@ class Table:
                 if k in stored:
                     self._store(entry, owner.operands[k])
                 else:
-                    again = max(way.again, reads_of(owner, k))
+                    again = max(way.again, owner.reads(k))
                     points = self.points.chained(way.points, self.points.read(owner, k))
                     onward = _Way(again, way.stage, way.elements, points, part)
                     pending.append((owner.operands[k], onward))

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import I32, I64, REALS, DType, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
@@ -24,7 +25,6 @@ from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.passes.cost.sizes import stored_bytes
-from mlc.passes.plan.fusion.legality import is_view
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.dce import DcePass
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 from xdsl.ir import Operation
 
-from mlc.passes.plan.fusion.legality import AGAIN, SAME, Rule, Stage, State
+from mlc.dialects.tensor.op import AGAIN, SAME
+from mlc.passes.plan.fusion.legality import Rule, Stage, State
 
 Kind = Literal["cell", "view", "reduction", "whole", "copy", "memory"]
 """What an entry opens: a point of a loop nest, a nest, or a reader that wants buffers."""

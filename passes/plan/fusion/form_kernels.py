@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.views import is_buffer, is_view, through_reshapes
 from mlc.dialects.plan import BufferAttr, KernelOp, Template
 from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.target.attribute import target_of
@@ -35,14 +36,7 @@ from mlc.passes.cost.model import kernel_cost
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.cost.work import ATTO
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
-from mlc.passes.plan.fusion.legality import (
-    State,
-    bound_views,
-    is_buffer,
-    is_view,
-    moves_only,
-    through_reshapes,
-)
+from mlc.passes.plan.fusion.legality import State, bound_views
 from mlc.passes.plan.fusion.planner import BUDGET_MS, Planner
 from mlc.passes.plan.memory.ownership import Ownership
 
@@ -367,6 +361,6 @@ def _template(ops: Sequence[TensorOp], kernel: Kernel) -> Template:
             return op.TEMPLATE
     if any(isinstance(op, GatherOp) for op in ops):
         return "gather"
-    if all(map(moves_only, ops)):
+    if all(op.only_moves for op in ops):
         return "copy"
     return "cell"

@@ -18,34 +18,24 @@ from typing import NamedTuple
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.views import (
+    is_splat,
+    is_stored_constant,
+    is_trip_number,
+    is_view,
+    through_reshapes,
+)
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
-from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import TensorOp, Whole, tensor_of
+from mlc.dialects.tensor.op import AGAIN, SAME, TensorOp, Whole, tensor_of
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
-from mlc.dialects.tensor.sort import Sorting
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
-from mlc.passes.plan.fusion.legality import (
-    AGAIN,
-    MAX_OPS,
-    MAX_OUTPUTS,
-    ONCE,
-    SAME,
-    Stage,
-    is_splat,
-    is_stored_constant,
-    is_trip_number,
-    is_view,
-    ops_of,
-    reads_of,
-    through_reshapes,
-)
+from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Stage, ops_of
 from mlc.passes.plan.fusion.planner import Planner
 from mlc.passes.plan.fusion.points import OWN, Points
 from mlc.passes.plan.memory.ownership import Ownership
@@ -132,7 +122,7 @@ class Grouping:
             and not (isinstance(owner, TransposeOp) and demand.stage == "operand")
         ):
             for k, x in enumerate(owner.operands):
-                self._need(x, demand._replace(reads=max(demand.reads, reads_of(owner, k))))
+                self._need(x, demand._replace(reads=max(demand.reads, owner.reads(k))))
         else:
             self.outer[value] = None
 
@@ -211,14 +201,13 @@ class Grouping:
             kernel = self._around(op, demands)
             if kernel is None:
                 kernel = self._new_kernel(op, index, is_whole=True)
-            reads = AGAIN if isinstance(op, Sorting) else SAME
             stored = op.stored_operands()
             for k, part in enumerate(op.operands):
                 if k in stored:
                     self._need(part, Demand(kernel.position))
                     continue
                 (point,) = self._points.alone(op, k, len(shape_of(part.type)))
-                self._need(part, Demand(kernel.position, kernel, "piece", reads, point))
+                self._need(part, Demand(kernel.position, kernel, "piece", op.reads(k), point))
         else:
             self._decide_pointwise(op, index, demands)
 
@@ -381,16 +370,12 @@ class Grouping:
         if demand.kernel is None:
             return
         stored = op.stored_operands()
-        words, result = split(op.letters.data) if isinstance(op, GatherOp) else ((), "")
         for k, x in enumerate(op.operands):
             if k in stored:
                 self._need(x, Demand(demand.kernel.position))
                 continue
-            if words:
-                again = AGAIN if any(c not in words[k] for c in result) else ONCE
-            else:
-                again = reads_of(op, k)
-            inner = demand._replace(position=demand.kernel.position, reads=max(demand.reads, again))
+            reads = max(demand.reads, op.reads(k))
+            inner = demand._replace(position=demand.kernel.position, reads=reads)
             for read in self._points.read(op, k):
                 self._need(x, inner._replace(point=self._points.behind(demand.point, read)))
 

@@ -18,7 +18,6 @@ from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
-from mlc.passes.plan.fusion.legality import moves_only
 
 OWN = 0
 """The kernel's own point, of whatever rank."""
@@ -57,7 +56,7 @@ class Points:
         must make it, so it counts as read at its first element.
         """
         is_fold = isinstance(op, Reduction)
-        if not is_fold and not isinstance(op, GatherOp) and not moves_only(op):
+        if not is_fold and not isinstance(op, GatherOp) and not op.only_moves:
             return HERE
         if (op, operand) not in self._read:
             loop = self._loop(op, -1) if is_fold else 0

@@ -18,6 +18,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -27,7 +28,6 @@ from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
 from mlc.passes.plan.fusion.form_kernels import ABOVE
-from mlc.passes.plan.fusion.legality import is_view
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report.report import Intermediate, Plan, plan_of

@@ -15,16 +15,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.views import is_stored_constant
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
-from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.placing import INDEX_MAPS, DynamicUpdateOp
-from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, is_position
-from mlc.passes.tensor.constants import repeated_element
-
-VIEWS = (BroadcastOp, TransposeOp, SliceOp, ReshapeOp, TileOp, *INDEX_MAPS)
-"""Ops that kernels repeat where they read: whoever reads their result reads their operand."""
 
 Handed = tuple[ControlOp, int]
 """A value that a region op hands on: result and carried value of that number."""
@@ -87,7 +83,7 @@ class Ownership:
         """Whether memory is one value's alone, as far as it came to it."""
         owner = value.owner
         if isinstance(owner, TensorOp):
-            return not isinstance(owner, ConstantOp) or repeated_element(owner) is not None
+            return not is_stored_constant(owner)
         if isinstance(owner, ControlOp):
             return self._exclusive[owner, owner.results.index(value)]
         handed = _argument(value)
@@ -239,11 +235,12 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
     pending, seen = [value], set[Operation]()
     while pending:
         for use in pending.pop().uses:
-            if not isinstance(use.operation, VIEWS):
-                yield use.operation
-            elif use.operation not in seen:
-                seen.add(use.operation)
-                pending.append(use.operation.results[0])
+            reader = use.operation
+            if not isinstance(reader, TensorOp) or not reader.MOVES:
+                yield reader
+            elif reader not in seen:
+                seen.add(reader)
+                pending.append(reader.results[0])
 
 
 def handing(value: SSAValue) -> Iterator[Operation]:

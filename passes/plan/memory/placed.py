@@ -6,11 +6,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import donations_of
+from mlc.dialects.analysis.views import is_stored_constant
 from mlc.dialects.tensor.control import YieldOp, is_inside
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
-from mlc.passes.plan.fusion.legality import is_stored_constant
 from mlc.passes.plan.memory.ownership import handing
 
 

@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.aliases import Aliases, donations_of, is_unwritten, root_of
+from mlc.dialects.analysis.aliases import Aliases, donations_of, is_unwritten, memory_view, root_of
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
-from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.plan.memory.sharing import may_write, may_write_tiles, share, share_tiles
-
-ALIGNMENT_BYTES = 64  # of every slot: a cache line, and the widest vector
 
 
 @dataclass(frozen=True)
@@ -291,7 +288,7 @@ class _Lives:
             used |= self._use(op.operands)
             if isinstance(op, ControlOp):
                 used |= self._control(op)
-            if not isinstance(op, ReshapeOp | TileOp):
+            if memory_view(op) is None:
                 used |= self._use(op.results)
         return used
 
@@ -384,14 +381,3 @@ def _largest(sizes: list[Dim]) -> list[Dim]:
     constants = [c for d in sizes if (c := d.constant) is not None]
     symbolic = [d for d in sizes if d.constant is None]
     return [*symbolic, *([Dim.const(max(constants))] if constants else [])]
-
-
-def arena_slots(function: Operation) -> list[tuple[Dim, ...]]:
-    """The slots of a planned function, as `mlc.arena` states them."""
-    from mlc.dialects.dims import DimsAttr
-
-    arena = function.attributes.get("mlc.arena")
-    if not isinstance(arena, DictionaryAttr):
-        return []
-    slots = [arena.data[str(k)] for k in range(len(arena.data))]
-    return [slot.data for slot in slots if isinstance(slot, DimsAttr)]

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of, values_from_outside
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, stored_bytes
 from mlc.passes.cost.work import ATTO, Clock, Work, level_of, moved
-from mlc.passes.plan.fusion.legality import is_view
 
 LEAST_STRETCH = 3
 """Readers closer than this run at about the same time: nothing is live in between."""

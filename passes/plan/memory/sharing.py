@@ -12,11 +12,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Access, nest_of
-from mlc.dialects.analysis.aliases import Aliases, root_of, values_from_outside
+from mlc.dialects.analysis.aliases import Aliases, memory_view, root_of, values_from_outside
 from mlc.dialects.dims import Dim
 from mlc.dialects.plan import KernelOp, integer
 from mlc.dialects.tensor.control import yield_of
-from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 
 
@@ -82,7 +82,7 @@ def may_write_tiles(loop: TilesOp, k: int, places: Aliases, group: SSAValue) -> 
     is_late = False
     for op in loop.body.block.ops:
         for inner in op.walk() if not isinstance(op, KernelOp) else (op,):
-            if isinstance(inner, ReshapeOp | TileOp) or isinstance(inner.parent_op(), KernelOp):
+            if memory_view(inner) is not None or isinstance(inner.parent_op(), KernelOp):
                 continue
             for x in inner.operands:
                 if places.group(x) is group and (is_late or not _is_of_tile(x, loop, k)):
@@ -110,10 +110,9 @@ def _maker(loop: TilesOp, k: int) -> KernelOp | None:
 
 def _is_of_tile(value: SSAValue, loop: TilesOp, k: int) -> bool:
     """Whether a view looks at no more than the part where the trip places its k-th result."""
-    view: ReshapeOp | TileOp | None = None
-    while isinstance(value.owner, ReshapeOp | TileOp):
-        view = value.owner
-        value = view.x
+    view: TensorOp | None = None
+    while (behind := memory_view(value.owner)) is not None:
+        view, value = behind, behind.operands[0]
     return (
         isinstance(view, TileOp)
         and view.x.type == loop.results[k].type

@@ -14,6 +14,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
+from mlc.dialects.analysis.axes import AxisMaps, operands_of
+from mlc.dialects.analysis.views import is_splat, is_view
 from mlc.dialects.dims import Dim
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
@@ -27,12 +29,10 @@ from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.grouping import Grouping
-from mlc.passes.plan.fusion.legality import is_splat, is_view
 from mlc.passes.plan.fusion.planner import Planner
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
 from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.plan.tiling.stream import COMBINE, Stream
-from mlc.passes.plan.tiling.tile_axes import AxisMaps, operands_of
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import Nest, whole_of
+from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.op import TensorOp
-from mlc.passes.report.timeline import trips_of
 
 GRAIN_SECONDS = 2.5e-5
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.numerics import is_strict
@@ -26,7 +27,6 @@ from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
-from mlc.passes.plan.fusion.legality import root
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat

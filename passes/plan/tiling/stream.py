@@ -18,6 +18,8 @@ from typing import cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
+from mlc.dialects.analysis.axes import AxisMaps
+from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
@@ -30,9 +32,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
-from mlc.passes.plan.fusion.legality import root
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk
-from mlc.passes.plan.tiling.tile_axes import AxisMaps
 from mlc.passes.plan.tiling.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.axes import AxisMaps
+from mlc.dialects.analysis.views import is_buffer
 from mlc.dialects.dims import Shape, product, shape_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -22,10 +24,8 @@ from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, Work, clock, level_of, moved, seconds
 from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
 from mlc.passes.plan.fusion.grouping import Grouping
-from mlc.passes.plan.fusion.legality import is_buffer
 from mlc.passes.plan.tiling.skipping import masked_walk
 from mlc.passes.plan.tiling.stream import Walks
-from mlc.passes.plan.tiling.tile_axes import AxisMaps
 from mlc.passes.plan.tiling.tile_groups import Group
 
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share

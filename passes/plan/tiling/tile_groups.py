@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects.analysis.axes import BLOCKED, AxisMaps
+from mlc.dialects.analysis.views import is_stored_constant, is_view
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.numerics import is_strict
@@ -21,8 +23,6 @@ from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
 from mlc.passes.cost.sizes import estimate
 from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet, all_readers
-from mlc.passes.plan.fusion.legality import is_stored_constant, is_view
-from mlc.passes.plan.tiling.tile_axes import BLOCKED, AxisMaps
 
 MIN_COLUMNS = 256  # of values that are not stored; fewer are whole in each tile
 OPS = 96  # per group; bounds the compile time of one loop

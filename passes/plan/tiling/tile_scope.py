@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.axes import BLOCKED, AxisMaps
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.comparison import ConvertOp
@@ -14,8 +16,6 @@ from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.dialects.tensor.tiles import TileOp
-from mlc.passes.plan.fusion.legality import is_view
-from mlc.passes.plan.tiling.tile_axes import BLOCKED, AxisMaps
 from mlc.passes.tensor.constants import splat
 
 Rows = tuple[int | None, ...]

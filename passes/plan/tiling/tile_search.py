@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation
 
+from mlc.dialects.analysis.axes import AxisMaps
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
@@ -15,7 +16,6 @@ from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.memory.large_values import Columns
-from mlc.passes.plan.tiling.tile_axes import AxisMaps
 from mlc.passes.plan.tiling.tile_costs import gain
 from mlc.passes.plan.tiling.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
 

@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.aliases import memory_view
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tile import TileOp
-from mlc.passes.plan.fusion.legality import is_view
 from mlc.passes.remarks import place
 from mlc.passes.report.timeline import spell
 
@@ -64,7 +64,7 @@ def computing(function: FuncOp) -> list[TensorOp]:
 
 def is_silent(op: Operation) -> bool:
     """Whether kernels look through an op, or it stands outside of them."""
-    return is_view(op) or isinstance(op, ReshapeOp | TileOp) or not op.operands
+    return is_view(op) or memory_view(op) is not None or not op.operands
 
 
 def number_ops(function: FuncOp) -> None:

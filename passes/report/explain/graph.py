@@ -9,22 +9,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from mlc.dialects.analysis.aliases import memory_view
+from mlc.dialects.analysis.trips import kernel_numbers, phase_numbers, sizes_at
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tile import TileOp
-from mlc.passes.plan.fusion.legality import is_view
 from mlc.passes.remarks import place
-from mlc.passes.report.timeline import (
-    argument_name,
-    kernel_numbers,
-    phase_numbers,
-    sizes_at,
-    spell,
-)
+from mlc.passes.report.timeline import argument_name, spell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +160,8 @@ class _Builder:
             first = len(owner.results) - len(owner.starts)
             if owner.starts and k >= first:
                 yield owner.starts[k - first], False
-        elif isinstance(owner, ReshapeOp | TileOp):
-            yield owner.x, False
+        elif (view := memory_view(owner)) is not None:
+            yield view.operands[0], False
         elif isinstance(owner, TensorOp) and is_view(owner):
             for y in owner.operands:
                 yield y, False

@@ -7,15 +7,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.tensor.control import ForOp
-from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
-from mlc.dialects.tensor.placing import FREE
-
-CHEAP_WEIGHT = 4.0
-"""
-An elementwise op up to this weight (of additions) is computed again rather than kept: reading a
-value back takes about as long as four additions per element at the bandwidth of memory.
-"""
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,7 @@ def residuals_of(body: Block, user: Block) -> Residuals:
         while waiting:
             x = waiting.pop()
             owner = x.owner
-            if not isinstance(owner, TensorOp) or not is_cheap(owner) or len(found) > 16:
+            if not isinstance(owner, TensorOp) or not owner.is_cheap or len(found) > 16:
                 return None
             found.append(x)
             waiting += [y for y in owner.operands if not available(y) and y not in found]
@@ -63,10 +55,3 @@ def residuals_of(body: Block, user: Block) -> Residuals:
     kept: list[SSAValue] = [x for x in (*body.args, *results) if x in stored]
     again = [op for op in body.ops if any(x in computed for x in op.results)]
     return Residuals(kept, again)
-
-
-def is_cheap(op: TensorOp) -> bool:
-    """Whether computing its result again costs no more than reading it."""
-    if isinstance(op, Elementwise):
-        return op.WEIGHT <= CHEAP_WEIGHT
-    return isinstance(op, FREE)

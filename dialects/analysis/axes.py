@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.analysis.access import Affine, Reads, reads_of
+from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, Whole, int_property
+from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.sort import Sorting
-from mlc.passes.plan.fusion.legality import is_view
 
 NARROW = 16  # columns of a factor up to which a contraction reads its other factor once
 MADE_UP = 64  # ops of a value that each tile computes anew
@@ -226,12 +224,7 @@ def _moves(op: TensorOp) -> Moves:
 
 def _of_whole(op: Whole) -> Moves:
     """Scans and sorts leave the axes alone along which they do not run."""
-    rank = len(op.shape)
-    busy = None
-    if isinstance(op, ScanOp):
-        busy = int_property(op.properties, "axis")
-    elif isinstance(op, Sorting):
-        busy = rank - 1
+    rank, busy = len(op.shape), op.runs_along
     return tuple(
         tuple(
             BLOCKED if busy is None or axis == busy or len(shape_of(x.type)) != rank else axis
