@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,16 @@ from unittest import mock
 
 import numpy as np
 
-import mlc.lowering.loops.contract
 import mlc.native
 from benchmarks.harness import Table, compiled, medians, report, settings, time_text
 from mlc import knobs
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.tile.words import Edge, Grain, Pack, Register, Via
 from mlc.executable import compile_module
 from mlc.levels import emit_units
-from mlc.passes.plan.tiling.schedule import choose_blocks, choose_register_tile
+from mlc.passes.plan.tiling.schedule import choose_register_tile
 from mlc.passes.tensor.merge_siblings import MergeSiblingsPass
 from mlc.pipeline import Options, run_pipeline
 from mlc.runtime.llvm import compile_object
@@ -55,21 +54,17 @@ def with_schedule(function: Callable[..., Any], change: Change, *arrays: Array) 
 def packed(target: CpuTarget, item: int, tile: tuple[int, int] | None = None) -> Change:
     """The schedule with packing and the given register tile (rows, vectors), or the chosen one."""
     rows, vectors = tile or choose_register_tile(target, item)
-    block_m, block_n, block_k = choose_blocks(target, item)
     columns = vectors * target.lanes(8 * item)
-    return lambda s: replace(
-        s,
-        tile_m=rows,
-        tile_n=columns,
-        block_m=max(rows, block_m // rows * rows),
-        block_n=max(columns, block_n // columns * columns),
-        block_k=block_k,
-    )
+    words = (
+        Pack("b", columns), Register(rows, columns), Via("fma"), Edge("m", "clamp"),
+        Edge("n", "mask"), Grain(1 << 30),
+    )  # fmt: skip
+    return lambda _: Schedule(words=words)
 
 
-def unpacked(s: Schedule) -> Schedule:
+def unpacked(_: Schedule) -> Schedule:
     """The schedule of a reduction: no tile, no packing."""
-    return replace(s, tile_m=0, tile_n=0, block_m=0, block_n=0, block_k=0)
+    return Schedule(lanes=host_target().lanes(32), vector_axis=1, unroll=8, grain=1 << 30)
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -97,18 +92,17 @@ def packing(rounds: int) -> Table:
     )
     change = packed(host_target(), 4)
     rng = np.random.default_rng(5)
-    with mock.patch.object(mlc.lowering.loops.contract, "SMALL_CONTRACTION", 0):
-        for m, k, n in SMALL:
-            a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
-            calls = {
-                "unpacked": partial(with_schedule(matmul, unpacked, a, b), a, b),
-                "packed": partial(with_schedule(matmul, change, a, b), a, b),
-                "NumPy": partial(matmul, a, b),
-            }
-            found = medians(calls, rounds)
-            ratio = f"{found['unpacked'] / found['packed']:.2f}"
-            cells = (found["unpacked"], found["packed"], ratio, found["NumPy"])
-            table.add(f"{m}, {k}, {n}", f"{m * k * n:,}", *cells)
+    for m, k, n in SMALL:
+        a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+        calls = {
+            "unpacked": partial(with_schedule(matmul, unpacked, a, b), a, b),
+            "packed": partial(with_schedule(matmul, change, a, b), a, b),
+            "NumPy": partial(matmul, a, b),
+        }
+        found = medians(calls, rounds)
+        ratio = f"{found['unpacked'] / found['packed']:.2f}"
+        cells = (found["unpacked"], found["packed"], ratio, found["NumPy"])
+        table.add(f"{m}, {k}, {n}", f"{m * k * n:,}", *cells)
     return table
 
 

@@ -70,11 +70,11 @@ class Schedule:
     vector_axis: int = -1  # axis of the iteration space; -1: none
     unroll: int = 1  # vectors per trip of the innermost loop
     grain: int = 0  # least elements of the iteration space per thread
-    tile_m: int = 0  # register tile, rows
-    tile_n: int = 0  # register tile, columns
-    block_m: int = 0  # rows of a packed lhs block (L2)
-    block_n: int = 0  # columns of a packed rhs block (L3)
-    block_k: int = 0  # summed extent of both blocks (L1)
+    tile_m: int = 0  # GPU: rows of a product that a thread has
+    tile_n: int = 0  # columns of it
+    block_m: int = 0  # rows that a block has
+    block_n: int = 0  # columns of it
+    block_k: int = 0  # summed elements that it stages at once, or rows down which threads add up
     threads: int = 0  # GPU: threads of a block, or that share one reduced row
     turn_axis: int = -1  # along which reads lie that are turned in tiles; -1: none
     turn_rows: int = 0  # of such a tile, along `turn_axis`
@@ -94,10 +94,8 @@ class Schedule:
     @property
     def packed(self) -> frozenset[str]:
         """The factors of a product that are copied into panels."""
-        if self.words:
-            words, _ = cases_of(self.words)
-            return frozenset(word.operand for word in words if isinstance(word, Pack))
-        return frozenset("b" if self.block_n else "")
+        words, _ = cases_of(self.words)
+        return frozenset(word.operand for word in words if isinstance(word, Pack))
 
     @property
     def shared(self) -> int:

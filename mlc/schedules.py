@@ -27,9 +27,8 @@ from mlc.frontend.call.spec import TensorSpec
 from mlc.levels import Levels
 from mlc.passes.report.explain.markup import amount, seconds
 from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
-from mlc.passes.tile.flat import flat_schedule, obstacle, words_of
 from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows
-from mlc.passes.tile.products import WordsOf
+from mlc.passes.tile.products import WordsOf, refusal
 from mlc.runtime.probe import host_target
 from mlc.why_not import measure
 
@@ -48,11 +47,11 @@ class Schedules:
     candidates: tuple[Candidate, ...]
     current: Words | None  # what the compiler takes now
     measured: tuple[tuple[Words, float], ...] = ()
-    cut: WordsOf | None = None  # the product, where it is cut by words
+    cut: WordsOf | None = None  # the product, where words can cut it
 
     def stopped(self, words: Words) -> str | None:
         """Why a schedule does not run."""
-        return obstacle(self.problem, words) if self.cut is None else self.cut.unapplied(words)
+        return "no words cut this product" if self.cut is None else self.cut.unapplied(words)
 
     def to_json(self) -> str:
         """For programs."""
@@ -139,13 +138,11 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
     kernel = _contraction(levels)
     schedule = None if kernel is None or kernel.schedule is None else kernel.schedule.data
     current: Words | None = None
-    by_words = schedule is not None and bool(schedule.words)
-    cut = WordsOf(kernel, target) if kernel is not None and by_words else None
-    if cut is not None and schedule is not None:
+    cut = WordsOf(kernel, target) if kernel is not None and refusal(kernel) is None else None
+    if cut is not None:
         found = tuple(replace(c, words=cut.applied(c.words)) for c in found)
+    if schedule is not None and schedule.words:
         current = tuple(word for word in schedule.words if not isinstance(word, Grain))
-    elif schedule is not None:
-        current = words_of(problem, schedule)
     if current is not None and all(c.words != current for c in found):
         route = "blocked" if "pack" in spell(current) else "panel"
         mine = Candidate(route, current, predict(problem, current, target))
@@ -194,17 +191,13 @@ def _multiplies(kernel: KernelOp) -> bool:
     return any(isinstance(op, Product) for op in kernel.block.ops)
 
 
-def with_words(levels: Levels, problem: Problem, words: Words) -> Callable[..., object]:
+def with_words(levels: Levels, words: Words) -> Callable[..., object]:
     """The program with this schedule, as code."""
     module = levels.at("plan")
     for op in module.walk():
         if isinstance(op, KernelOp) and _multiplies(op) and op.schedule is not None:
             grain = [word for word in op.schedule.data.words if isinstance(word, Grain)]
-            if grain:
-                schedule = Schedule(words=(*words, *grain))
-            else:
-                schedule = flat_schedule(problem, words, op.schedule.data)
-            op.properties["schedule"] = ScheduleAttr(schedule)
+            op.properties["schedule"] = ScheduleAttr(Schedule(words=(*words, *grain)))
     return compile_module(module, levels.signature, levels.options).builtin
 
 
@@ -219,7 +212,7 @@ def measured(
     functions: list[Callable[..., object]] = []
     for k, words in enumerate(runs):
         said("compiling", k / len(runs))
-        functions.append(with_words(levels, problem, words))
+        functions.append(with_words(levels, words))
     took = measure(functions, _inputs(problem), partial(said, "timing in turn"))
     said("", 0.0)
     return tuple(sorted(zip(runs, took, strict=True), key=lambda pair: pair[1]))

@@ -24,7 +24,7 @@ from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
-from mlc.dialects.tensor.reduce import ContractOp, Product, Reduction
+from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
 from mlc.passes.tile.rows import space_of
 
@@ -161,7 +161,7 @@ def _rows_fault(schedule: Schedule, nest: Nest | None) -> str | None:
 
 
 def _cpu_fault(schedule: Schedule, nest: Nest, target: CpuTarget) -> str | None:
-    return _order_fault(schedule, nest) or _tile_fault(schedule, nest)
+    return _order_fault(schedule, nest) or _tile_fault(schedule)
 
 
 def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
@@ -179,26 +179,14 @@ def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
     return None
 
 
-def _tile_fault(schedule: Schedule, nest: Nest) -> str | None:
-    """Register tiles are whole vectors, blocks whole tiles; what is read in place is one panel."""
-    op, rows, columns = nest.reduction, schedule.tile_m, schedule.tile_n
-    roles = contraction_roles(op) if isinstance(op, Product) else None
-    if not rows or roles is None or op is None:
+def _tile_fault(schedule: Schedule) -> str | None:
+    """Register tiles of CPUs are said by words."""
+    if not (schedule.tile_m or schedule.tile_n or schedule.block_m or schedule.block_n):
         return None
-    if not columns or columns % schedule.lanes or rows * columns // schedule.lanes > MOST_VECTORS:
-        return (
-            f"tile_m = {rows}, tile_n = {columns}; expected a multiple of {schedule.lanes} columns,"
-            f" {MOST_VECTORS} vectors at most"
-        )
-    if schedule.block_n and (schedule.block_n % columns or not schedule.block_k):
-        return (
-            f"block_n = {schedule.block_n}, block_k = {schedule.block_k}; expected a multiple of"
-            f" {columns} columns, and a depth"
-        )
-    n = product(op.sizes()[c] for c in roles.n).constant
-    if not schedule.block_n and (n is None or n > columns):
-        return f"tile_n = {columns} without block_n; expected the whole result in one tile's width"
-    return None
+    return (
+        f"tile_m = {schedule.tile_m}, tile_n = {schedule.tile_n} on a CPU; expected words such as"
+        " register(m 6, n 64)"
+    )
 
 
 def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:

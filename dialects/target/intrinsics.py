@@ -150,6 +150,12 @@ def _fused_complex(c: Array, a: Array, b: Array) -> Array:
     return np.stack((real, imag), axis=-1).view(c.dtype)[..., 0]
 
 
+def _rounded_complex(c: Array, a: Array, b: Array) -> Array:
+    """Each part of the product of two rounded ones, then rounded as the sum."""
+    (x, u), (y, v) = ((np.real(p), np.imag(p)) for p in (a, b))
+    return c + np.stack((x * y - u * v, x * v + u * y), axis=-1).view(c.dtype)[..., 0]
+
+
 def _wrapping(c: Array, a: Array, b: Array) -> Array:
     """Sums of integers modulo a power of two: in any order the same."""
     return c + a.astype(c.dtype) @ b.astype(c.dtype)
@@ -219,6 +225,8 @@ def _multiply_add_rows(arch: str, bits: int) -> Iterator[Intrinsic]:
         yield replace(row, roundings=4, unit=unit, starts_per_cycle=0.25, latency_cycles=8)
         row = _vectors("mul_add", multiplied, _rounded_twice, real, arch, bits)
         yield replace(row, roundings=2, unit=unit, starts_per_cycle=rate)
+        row = _vectors("mul_add", multiplied, _rounded_complex, complex_, arch, bits)
+        yield replace(row, roundings=4, unit=unit, starts_per_cycle=rate / 4, latency_cycles=8)
     for dtype in ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"):
         x86, arm, rate = _MULTIPLIED[dtype.replace("u", "i")]
         same, multiplied = " ".join([dtype] * 3), x86 if arch == X86 else arm

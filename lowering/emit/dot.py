@@ -75,6 +75,21 @@ def _neon(intrinsic: str, packed: str) -> Callable[[FunctionText, dot.DotOp], st
 def _fma(e: FunctionText, op: dot.DotOp) -> str:
     if not is_complex(op.acc.type):
         return _fused(e, op.acc.type, e[op.lhs], e[op.rhs], e[op.acc])
+    part, real, imag = _parts(e, op)
+    turned = e.put(f"fneg {part} {imag[0]}")
+    kind = f"v{lanes_of(op.acc.type) or 1}{suffix(complex_part(op.acc.type) or op.acc.type)}"
+
+    def fused(x: str, y: str, z: str) -> str:
+        return e.put(f"call {part} @llvm.fma.{kind}({part} {x}, {part} {y}, {part} {z})")
+
+    first = fused(turned, imag[1], fused(real[0], real[1], real[2]))
+    second = fused(imag[0], real[1], fused(real[0], imag[1], imag[2]))
+    lanes = lanes_of(op.acc.type) or 1
+    return shuffled(e, part, first, range(2 * lanes), second)
+
+
+def _parts(e: FunctionText, op: dot.DotOp) -> tuple[str, list[str], list[str]]:
+    """The type of a part, and real and imaginary parts of both factors and the sums."""
     lanes, whole = lanes_of(op.acc.type) or 1, e.type(op.acc.type)
     part = f"<{lanes} x {e.type(complex_part(op.acc.type) or op.acc.type)}>"
     operands = (op.lhs, op.rhs, op.acc)
@@ -82,15 +97,7 @@ def _fma(e: FunctionText, op: dot.DotOp) -> str:
         [shuffled(e, whole, e[x], range(first, first + lanes)) for x in operands]
         for first in (0, lanes)
     )
-    turned = e.put(f"fneg {part} {imag[0]}")
-    kind = f"v{lanes}{suffix(complex_part(op.acc.type) or op.acc.type)}"
-
-    def fused(x: str, y: str, z: str) -> str:
-        return e.put(f"call {part} @llvm.fma.{kind}({part} {x}, {part} {y}, {part} {z})")
-
-    first = fused(turned, imag[1], fused(real[0], real[1], real[2]))
-    second = fused(imag[0], real[1], fused(real[0], imag[1], imag[2]))
-    return shuffled(e, part, first, range(2 * lanes), second)
+    return part, real, imag
 
 
 def _fused(e: FunctionText, kind: Attribute, x: str, y: str, z: str) -> str:
@@ -102,6 +109,17 @@ def _fused(e: FunctionText, kind: Attribute, x: str, y: str, z: str) -> str:
 
 def _mul_add(e: FunctionText, op: dot.DotOp) -> str:
     spelled = e.type(op.acc.type)
+    if is_complex(op.acc.type):
+        part, real, imag = _parts(e, op)
+
+        def parts(name: str, x: str, y: str) -> str:
+            return e.put(f"{name} {part} {x}, {y}")
+
+        first, second = (parts("fmul", p[0], p[1]) for p in (real, imag))
+        crossed = parts("fmul", real[0], imag[1]), parts("fmul", imag[0], real[1])
+        found = parts("fsub", first, second), parts("fadd", *crossed)
+        sums = [parts("fadd", x, y) for x, y in zip(found, (real[2], imag[2]), strict=True)]
+        return shuffled(e, part, sums[0], range(2 * (lanes_of(op.acc.type) or 1)), sums[1])
     f = "f" if is_float(element_of(op.acc.type)) else ""
     product = e.put(f"{f}mul {spelled} {e[op.lhs]}, {e[op.rhs]}")
     return e.put(f"{f}add {spelled} {product}, {e[op.acc]}")

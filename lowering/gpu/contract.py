@@ -18,10 +18,10 @@ from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
+from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, memory_type
-from mlc.lowering.loops.contraction_nest import ContractionNest
 from mlc.lowering.loops.element import Position
 from mlc.lowering.loops.kernel import KernelScope
 

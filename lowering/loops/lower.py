@@ -47,7 +47,6 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_spread
 from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
-from mlc.lowering.loops.contract import lower_contraction
 from mlc.lowering.loops.control import Home, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
@@ -57,7 +56,6 @@ from mlc.lowering.loops.opaque.scan import lower_scan
 from mlc.lowering.loops.opaque.scatter import lower_scatter
 from mlc.lowering.loops.opaque.selection import lower_selection
 from mlc.lowering.loops.opaque.sort import lower_sort
-from mlc.lowering.loops.packing import contraction_of
 from mlc.lowering.loops.scratch import ALIGNMENT, scratch_of
 from mlc.lowering.loops.tiles import TilesLowering
 from mlc.lowering.loops.update import lower_update
@@ -471,8 +469,6 @@ def write_kernel(s: KernelScope) -> None:
         _WHOLE[type(whole)](s)
     elif s.nest.reduction is None:
         lower_cell(s)
-    elif contraction_of(s.kernel) is not None:
-        lower_contraction(s)
     else:
         lower_reduction(s)
 

@@ -14,7 +14,6 @@ from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
 from mlc.lowering.loops.opaque.library import library_scratch
 from mlc.lowering.loops.opaque.sort import sort_scratch, sorting_of
-from mlc.lowering.loops.packing import contraction_of, packs_of, scratch_bytes
 
 ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
@@ -25,13 +24,7 @@ def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
         return sort_scratch(op)
     if isinstance(whole_of(op), LibraryOp):
         return library_scratch(op)
-    if partials := partial_states(op):
-        return partials
-    contraction = contraction_of(op)
-    if contraction is None or op.schedule is None or not op.schedule.data.block_n:
-        return ()
-    dtype = contraction.summand()  # of no summands the block is empty, and there all the same
-    return (Scratch(memory_type(dtype), scratch_bytes(op) // dtype.bytes, packs_of(op)),)
+    return partial_states(op)
 
 
 def partial_states(op: KernelOp) -> tuple[Scratch, ...]:

@@ -137,7 +137,7 @@ class _Product:
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """x * y + z in the dtype of the sums, rounded as the row says."""
         via = self.op.via.data if self.op.via is not None else ""
-        if via == "mul_add" and self.kind.dtype.kind == "float":
+        if via == "mul_add" and self.kind.dtype.is_inexact:
             return e.apply(arith.AddfOp, e.apply(arith.MulfOp, x, y), z)
         if self.kind.dtype.is_inexact:
             return e.fma(x, y, z)

@@ -15,7 +15,6 @@ from math import ceil, log2, prod
 from xdsl.ir import Operation
 
 from mlc.dialects.analysis.access import Access, Nest, nest_of, whole_of
-from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import turned_inputs
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import dtype_of
@@ -27,7 +26,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
-from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, TILE_EFFICIENCY, op_cycles
+from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, op_cycles
 from mlc.passes.cost.work import cycle_s
 from mlc.passes.tile.products import WordsOf
 
@@ -57,9 +56,7 @@ SCAN_CYCLES = 1.0
 SCATTER_CYCLES = 2.2  # an update
 SCATTER_INDEX_CYCLES = 6.0  # of each index but one
 GATHERED_ROW_CYCLES = 20.0  # a row at a computed position
-TILE_START_CYCLES = 25.0
 PACK_CYCLES = 2.0  # a vector of the packed factor
-TILE_STORE_CYCLES = (12.0, 1.0)  # a vector of a tile, without and with mask registers
 TILE_EPILOGUE = 3.5  # an op on a tile's sums, to one on a long row
 
 
@@ -75,8 +72,6 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     if isinstance(nest.reduction, Product) and schedule.words:
         cycles = _by_words(kernel, schedule.words, sizes, target)
         return cycles + _around(kernel, nest.reduction, sizes, target)
-    if isinstance(nest.reduction, Product) and schedule.tile[0]:
-        return _tiled(kernel, nest.reduction, schedule, sizes, target)
     return _Rows(kernel, nest, schedule, extents, sizes, target).cycles()
 
 
@@ -230,45 +225,14 @@ def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: 
     return (found.core_s + found.pack_s) / cycle_s(target)
 
 
-def _around(
-    kernel: KernelOp, op: Product, sizes: Mapping[str, int], target: CpuTarget, lanes: int = 0
-) -> float:
+def _around(kernel: KernelOp, op: Product, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """What follows a product's sums, or makes its factors."""
-    lanes, cycles = lanes or target.lanes(8 * op.summand().bytes), 0.0
+    lanes, cycles = target.lanes(8 * op.summand().bytes), 0.0
     for inner in kernel.block.ops:
         if isinstance(inner, TensorOp) and inner is not op:
             count = product(inner.iteration()).evaluate(sizes)
             cycles += count / lanes * op_cycles(inner, lanes, target) * TILE_EPILOGUE
     return cycles
-
-
-def _tiled(
-    kernel: KernelOp,
-    op: Product,
-    schedule: Schedule,
-    sizes: Mapping[str, int],
-    target: CpuTarget,
-) -> float:
-    """A contraction by register tiles: the tiles' loops, packing, and what follows the sums."""
-    roles = contraction_roles(op)
-    assert roles is not None
-    known = {c: d.evaluate(sizes) for c, d in op.sizes().items()}
-    batch, m, n, k = (
-        prod(known[c] for c in word) for word in (roles.batch, roles.m, roles.n, roles.k)
-    )
-    item, (rows, columns) = op.summand().bytes, schedule.tile
-    lanes = schedule.lanes
-    native = max(1.0, lanes * item * 8 / target.vector_bits)
-    vectors = columns // lanes * native
-    tiles = ceil(m / rows) * ceil(n / columns)
-    fmas = rows * vectors / target.fma_ports
-    loads = (rows + vectors) / 2
-    stores = rows * vectors * TILE_STORE_CYCLES[target.num_mask_registers > 0]
-    step = max(fmas / TILE_EFFICIENCY, loads, 4.0)
-    cycles = batch * tiles * (k * step + TILE_START_CYCLES + stores)
-    if "b" in schedule.packed:
-        cycles += batch * ceil(n / columns) * k * vectors * PACK_CYCLES
-    return cycles + _around(kernel, op, sizes, target, lanes)
 
 
 def line_cycles(distance: int, target: CpuTarget) -> float:

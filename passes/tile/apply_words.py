@@ -73,9 +73,14 @@ def apply_words(kernel: KernelOp) -> None:
         _apply(kernel, general)
         return
     conditions = conditions_of(kernel, [case for case, _ in cases])
-    programs = [kernel.clone() for _ in range(len(cases) + 1)]
-    for program, own in zip(programs, [*(own for _, own in cases), general], strict=True):
+    programs: list[KernelOp] = []
+    for own in (*(own for _, own in cases), general):
+        programs.append(program := kernel.clone())
+        if (module := kernel.parent) is not None:  # which says what numerics are
+            module.insert_op_before(program, kernel)
         _apply(program, own)
+        if module is not None:
+            program.detach()
     join_cases(kernel, conditions, programs)
 
 

@@ -95,8 +95,6 @@ def refusal(kernel: KernelOp) -> str | None:
         return "nothing is there"
     if roles is None:
         return "it is no product of matrices"
-    if is_strict(kernel) and op.dtype.kind == "complex":
-        return "numerics are strict: no instruction multiplies complex numbers and rounds"
     try:
         _canonical(kernel)
     except MlcError as error:

@@ -25,9 +25,8 @@ from mlc.passes.tile.choose import (
     refused,
     register_tiles,
 )
-from mlc.passes.tile.flat import flat_schedule, obstacle, words_of
 from mlc.passes.tile.predict import Problem, predict, row_of
-from mlc.schedules import program_of, progress, why_not, with_words
+from mlc.schedules import program_of, progress, schedules_of, why_not, with_words
 from tests.plans import RUNNABLE, TARGETS
 
 PROBLEMS = {
@@ -261,51 +260,6 @@ def test_words_without_a_tile_are_refused() -> None:
         predict(Problem(m=8, n=8, k=8), (Register(4, 8), Via("amx_bf16")), cpu("avx2"))
 
 
-# what the loops of today follow
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_numbers_say_what_words_say(name: str) -> None:
-    problem = PROBLEMS[name]
-    runs = 0
-    for c in choose_schedule(problem, cpu("avx512")):
-        said = obstacle(problem, c.words)
-        if said is not None:
-            assert any(said.startswith(str(word)) for word in c.words)
-            with pytest.raises(ValueError, match="schedule"):
-                flat_schedule(problem, c.words, Schedule())
-            continue
-        runs += 1
-        numbers = flat_schedule(problem, c.words, Schedule(lanes=16))
-        ScheduleAttr(numbers).verify()
-        again = words_of(problem, numbers)
-        assert again is not None
-        assert tile_of(again) == tile_of(c.words)
-        assert flat_schedule(problem, again, Schedule(lanes=16)).block_k == numbers.block_k
-    assert runs or name in ("bytes", "bf16", "few rows")
-
-
-@pytest.mark.parametrize(
-    ("word", "why"),
-    [
-        (Pack("a", 6), "pack(a, panels 6): a is read where it lies"),
-        (Pack("b", 64, 2), "pack(b, panels 64, group 2): summed indices lie one by one in a panel"),
-        (Via("dot_i16"), "via(dot_i16): no pass applies it yet"),
-        (Split("k", 2), "split(k, 2): no pass applies it yet"),
-    ],
-)
-def test_a_word_that_no_loop_follows_is_named(word: Any, why: str) -> None:
-    end = (Register(6, 64),) if isinstance(word, Via) else (Register(6, 64), Via("fma"))
-    assert obstacle(Problem(m=64, n=64, k=64), (word, *end)) == why
-
-
-def test_blocks_stand_around_a_copy() -> None:
-    problem, end = Problem(m=64, n=128, k=64), (Register(6, 64), Via("fma"))
-    assert obstacle(problem, (Block("k", 32), *end)) is not None
-    assert obstacle(problem, (Block("k", 32), Pack("b", 64), *end)) is None
-    assert "n = 128" in str(obstacle(problem, end))
-
-
 def test_schedules_that_run_compute_the_product() -> None:
     problem = Problem(m=37, n=45, k=150)
     levels = program_of(problem, RUNNABLE, 1)
@@ -313,12 +267,13 @@ def test_schedules_that_run_compute_the_product() -> None:
     assert isinstance(target, CpuTarget)
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((37, 150), (150, 45)))
-    runs = [c for c in choose_schedule(problem, target) if obstacle(problem, c.words) is None]
-    assert {True, False} == {any(isinstance(w, Block) for w in c.words) for c in runs}
+    found = schedules_of(problem, target, levels)
+    runs = [c for c in found.candidates if found.stopped(c.words) is None]
+    assert {True, False} == {any(isinstance(w, Pack) for w in c.words) for c in runs}
     tried = {tile_of(c.words): c for c in runs}  # one of each tile
     for c in tried.values():
-        found: Any = with_words(levels, problem, c.words)(a, b)
-        np.testing.assert_allclose(found, a @ b, rtol=1e-4, atol=1e-4)
+        result: Any = with_words(levels, c.words)(a, b)
+        np.testing.assert_allclose(result, a @ b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("target", ["avx2", "avx512"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -94,6 +95,13 @@ def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
     text = _plan("rows", "avx2")
     assert old in text
     assert any(expected in message for message in _said(text.replace(old, new, 1)))
+
+
+def test_register_tiles_of_a_cpu_are_words() -> None:
+    text = planned(_product, spec(64, 64), spec(64, 64), target="avx2").text("plan")
+    edited = re.sub(r"mlc\.schedule<[^>]*>", "mlc.schedule<lanes = 8, tile_m = 4>", text, count=1)
+    assert edited != text
+    assert any("expected words such as register(m 6, n 64)" in said for said in _said(edited))
 
 
 @pytest.mark.parametrize(
@@ -192,5 +200,5 @@ def test_a_plan_of_another_machine_is_judged_for_the_one_it_is_for() -> None:
     """Of a GPU's plan no schedule is followed on a CPU that its templates cannot follow."""
     levels = planned(_product, spec(256, 256), spec(256, 256), target="avx2")
     edited = _plan("product", "cuda:sm_90a").replace("tile_n = 4", "tile_n = 6")
-    with pytest.raises(PlanError, match="a multiple of 4 columns"):
+    with pytest.raises(PlanError, match="expected words such as"):
         run_pipeline(parse_text(edited, "plan"), levels.options)

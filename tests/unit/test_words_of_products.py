@@ -165,7 +165,8 @@ def test_products_of_any_size(name: str, numerics: Any) -> None:
     random = np.random.default_rng(3)
     compiled: Any = mlc.compile(numerics=numerics, threads=2)(function)
     run = compiled.lower(*specs).compile()
-    for m, n, k in ((0, 3, 4), (3, 0, 4), (3, 4, 0), (1, 1, 1), (37, 70, 53), (130, 4200, 1500)):
+    none = ((0, 3, 4), (3, 0, 4), (3, 4, 0))
+    for m, n, k in (*none, (1, 1, 1), (37, 70, 53), (9, 70, 1500), (130, 4200, 1500)):
         sizes = {"M": m, "N": n, "K": k, "B": 2}
         arguments = [
             random.standard_normal([sizes.get(str(d), d) for d in shape]).astype(np.float32)

@@ -48,11 +48,6 @@ def element_s(weight: float, target: CpuTarget) -> float:
     return (8.0 * min(weight, 3.0) + 1.2 * max(weight - 3.0, 0.0)) / target.f32_flops_per_s
 
 
-def multiply_add_s(element_bytes: int, target: CpuTarget) -> float:
-    """Seconds of one multiplication of a tiled contraction, on one core: near the peak."""
-    return 2.0 * (element_bytes / 4) / target.f32_flops_per_s
-
-
 FLAT_VECTORS = 8
 """States of a reduction whose rows lie in vectors: an addition of four cycles, two in each."""
 
@@ -97,23 +92,6 @@ def choose_register_tile(
     return best
 
 
-@cache
-def choose_blocks(target: CpuTarget, element_bytes: int) -> tuple[int, int, int]:
-    """(block_m, block_n, block_k).
-
-    An rhs panel streams through L1, an lhs block stays in L2, the rhs block in L3. Source: Goto &
-    van de Geijn, ACM TOMS 34(3), 2008.
-    """
-    rows, vectors = choose_register_tile(target, element_bytes)
-    columns = vectors * target.lanes(8 * element_bytes)
-    depth = target.l1d_bytes // (columns * element_bytes) // 64 * 64
-    block_k = max(128, min(512, depth))
-    block_m = max(rows, min(256, target.l2_bytes // 4 // (block_k * element_bytes)) // rows * rows)
-    l3 = target.l3_bytes or 4 * target.l2_bytes
-    block_n = max(columns, min(4096, l3 // 4 // (block_k * element_bytes)) // columns * columns)
-    return block_m, block_n, block_k
-
-
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
@@ -142,30 +120,10 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
     if flat := _flat(nest, axis, lanes):
         return replace(schedule, flat=flat)
-    panel = _panel(nest, lanes, target) if isinstance(nest.reduction, Product) else None
-    repays = isinstance(nest.reduction, Product) and _repays_packing(nest.reduction, lanes)
-    words = words_of_product(kernel, target, share_s) if panel or repays else None
-    if words is not None:
-        return Schedule(words=words)
-    if isinstance(nest.reduction, Product) and (found := panel):
-        grain = int(share_s / multiply_add_s(nest.reduction.summand().bytes, target))
-        return replace(schedule, grain=grain, tile_m=found[0], tile_n=found[1] * lanes)
-    if isinstance(nest.reduction, Product) and repays:
-        item = nest.reduction.summand().bytes
-        rows, vectors = _tile(nest.reduction, lanes, target)
-        block_m, block_n, block_k = choose_blocks(target, item)
-        tile_n = vectors * lanes
-        return Schedule(
-            lanes=lanes,
-            vector_axis=axis,
-            unroll=unroll,
-            grain=int(share_s / multiply_add_s(item, target)),
-            tile_m=rows,
-            tile_n=tile_n,
-            block_m=block_m,
-            block_n=max(tile_n, block_n // tile_n * tile_n),
-            block_k=block_k,
-        )
+    if isinstance(nest.reduction, Product) and _repays_tiles(nest, lanes, target):
+        words = words_of_product(kernel, target, share_s)
+        if words is not None:
+            return Schedule(words=words)
     if rows := _rows_at_once(nest, schedule):
         return replace(schedule, rows=rows, unroll=AT_ONCE_VECTORS)
     return replace(schedule, rows=_streamed_rows(nest, schedule, target))
@@ -246,17 +204,17 @@ def _vector_axis(nest: Nest) -> int:
     return max(useful, key=lambda axis: (votes[axis], axis))
 
 
-def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
+def _is_panel(nest: Nest, lanes: int, target: CpuTarget) -> bool:
     """
-    (rows, vectors) of the register tile where the rhs is one panel that can be read where it lies:
-    as wide as the tile at most, with unit stride, and no larger than a quarter of L2.
+    Whether the rhs is one panel that can be read where it lies: of a register tile's width at most,
+    with unit stride, and no larger than a quarter of L2.
     """
     op = nest.reduction
     if not isinstance(op, ContractOp) or op.dtype.kind in ("bool", "complex"):
-        return None
+        return False
     roles, sizes = contraction_roles(op), op.sizes()
     if roles is None:
-        return None
+        return False
     words, result, _ = op.words()
     rhs = words[0 if roles.swapped else 1]
     columns = _together(roles.n, result, rhs)
@@ -265,16 +223,10 @@ def _panel(nest: Nest, lanes: int, target: CpuTarget) -> tuple[int, int] | None:
     m, n, k = (product(sizes[c] for c in word).constant for word in (roles.m, columns, roles.k))
     # a whole tile of rows, and several columns: with one, lanes run along the summed axis
     if m is None or n is None or k is None or min(m, k) < 4 or n < 2:
-        return None
-    item = op.summand().bytes
-    vectors = -(-n // lanes)
-    if contiguous_votes(nest)[nest.rank - 1] < 1 or vectors > 4:
-        return None
-    if n * k * item > target.l2_bytes // 4:
-        return None
-    rows, vectors = choose_register_tile(target, item, vectors)
-    # as many rows in each tile: of 16 rows 8 and 8, not 14 and 2
-    return (-(-m // -(-m // rows)), vectors) if n <= vectors * lanes else None
+        return False
+    if contiguous_votes(nest)[nest.rank - 1] < 1 or -(-n // lanes) > 4:
+        return False
+    return n * k * op.summand().bytes <= target.l2_bytes // 4
 
 
 def _together(letters: str, *accesses: str) -> str:
@@ -283,37 +235,12 @@ def _together(letters: str, *accesses: str) -> str:
     return next((word for word in ends if all(word in access for access in accesses)), "")
 
 
-def _tile(op: Product, lanes: int, target: CpuTarget) -> tuple[int, int]:
-    """(rows, vectors) of the register tile where the rhs is packed: no wider than the result."""
-    roles, sizes = contraction_roles(op), op.sizes()
-    assert roles is not None
-    words, result, _ = op.words()
-    rhs = words[0 if roles.swapped else 1]
-    columns = _together(roles.n, result, rhs)
-    m, n = (product(sizes[c] for c in word).constant for word in (roles.m, columns))
-    item = op.summand().bytes
-    if n is None:
-        rows, vectors = choose_register_tile(target, item)
-    else:
-        rows, vectors = _columns(-(-n // lanes), item, target)
-    return rows if not m else -(-m // -(-m // rows)), vectors
-
-
-TILE_COST = {4: 1.0, 3: 1.02, 2: 1.04}
-"""Time of a multiplication in a tile of so many vectors a row, to that of four. Measured:
-docs/measurements.md, Register tiles."""
-
-
-def _columns(vectors: int, element_bytes: int, target: CpuTarget) -> tuple[int, int]:
-    """The register tile, where the result's rows hold so many vectors: 3 and 3, not 4 and 2."""
-    if vectors <= 4 or vectors > 16:  # of many, an eighth at most is lost at the end
-        return choose_register_tile(target, element_bytes, min(vectors, 4))
-    tiles = [choose_register_tile(target, element_bytes, most) for most in TILE_COST]
-    return min(tiles, key=lambda tile: -(-vectors // tile[1]) * tile[1] * TILE_COST[tile[1]])
-
-
-def _repays_packing(op: Product, lanes: int) -> bool:
-    """Whether the tiled path is worth having: for a matrix product that is large, or may be."""
+def _repays_tiles(nest: Nest, lanes: int, target: CpuTarget) -> bool:
+    """Whether register tiles are worth having: for a product that is large, or may be."""
+    op = nest.reduction
+    assert isinstance(op, Product)
+    if _is_panel(nest, lanes, target):
+        return True
     sizes, roles = op.sizes(), contraction_roles(op)
     if roles is None or op.dtype.kind == "bool":
         return False

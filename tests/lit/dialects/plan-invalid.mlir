@@ -55,7 +55,7 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule has no word 'strip'; expected one of block, edge, epilogue,
+// CHECK: schedule has no word 'strip'; expected one of block, case, edge, epilogue,
 "test.op"() {s = #mlc.schedule<[strip(m, 4)]>} : () -> ()
 
 // -----

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.reduce import Product
-from mlc.dialects.tensor.shape import JoinOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position
 from mlc.lowering.loops.kernel import axes_of
-
-Part = tuple[SSAValue, Index, Index]
-"""A tensor, and the first and the last column, exclusive, that it holds."""
-
-
-DepthStep = Callable[[Index, dict[str, Position], Sequence[SSAValue]], Sequence[SSAValue]]
-"""(flattened position on the summed axes, position of each, sums) -> sums."""
-
-UNROLLED = 4
-"""Positions in a window that are steps of one trip.
-Measured: docs/measurements.md, Windows."""
 
 
 @dataclass
@@ -92,26 +78,9 @@ class ContractionNest:
         found[word[0]] = Position(rest, at.step if len(word) == 1 else 0)
         return found
 
-    def parts(self) -> list[Part]:
-        """Of an rhs that joins tensors along the columns, each with its columns; else none."""
-        join = self.op.operands[self.rhs].owner
-        if not isinstance(join, JoinOp) or self.words[self.rhs][join.axis.value.data] != self.n:
-            return []
-        starts = [self.b.dim(d) for d in join.piece_offsets()]
-        return list(zip(join.parts, starts, [*starts[1:], self.size.n], strict=True))
-
-    def operand(
-        self, e: Lanes, which: int, at: dict[str, Position], part: Part | None = None
-    ) -> SSAValue:
-        """An operand's element in the dtype of the sum, prologue included; by `part` if given."""
-        point, source = self.op.operand_point(e, which, at), self.op.operands[which]
-        if part is not None:
-            source, low, _ = part
-            axis = self.words[which].index(self.n)
-            place = at[self.n]
-            moved = Position(self.b.sub(place.base, low), place.step)
-            point = (*point[:axis], moved, *point[axis + 1 :])
-        value = e.fetch(source, point)
+    def operand(self, e: Lanes, which: int, at: dict[str, Position]) -> SSAValue:
+        """An operand's element in the dtype of the sum, prologue included."""
+        value = e.fetch(self.op.operands[which], self.op.operand_point(e, which, at))
         return e.convert(value, self.op.dtype, self.dtype)
 
     def multiply_add(self, e: Lanes, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
@@ -119,43 +88,3 @@ class ContractionNest:
         if self.dtype.is_inexact:
             return e.fma(x, y, z)
         return e.apply(arith.AddiOp, e.apply(arith.MuliOp, x, y), z)
-
-    def along_depth(
-        self, depth: tuple[Index, Index], step: DepthStep, sums: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """
-        `step` for every position on the summed axes: a loop for each that memory walks apart, but
-        for the last ones where these are few.
-        """
-        b, (p, inner) = self.b, depth
-        word = self.roles.k
-
-        def flat(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            return step(k, self.split(word, Position(b.add(p, k))), carried)
-
-        if self.joined(word):
-            return b.loop(0, inner, 1, flat, sums, {"mlc.no_unroll": UnitAttr()})
-
-        def nest(
-            at: dict[str, Position], before: Index, carried: Sequence[SSAValue]
-        ) -> Sequence[SSAValue]:
-            if len(at) == len(word):
-                return step(before, at, carried)
-            letter = word[len(at)]
-            size = self.letter_sizes[letter]
-
-            def trip(i: Index, *c: SSAValue) -> Sequence[SSAValue]:
-                return nest({**at, letter: Position(i)}, b.add(b.mul(before, size), i), c)
-
-            if at and isinstance(size, int) and self._are_few(word[len(at) :]):
-                for i in range(size):
-                    carried = trip(i, *carried)
-                return carried
-            return b.loop(0, size, 1, trip, carried, {"mlc.no_unroll": UnitAttr()})
-
-        return nest({}, 0, sums)
-
-    def _are_few(self, letters: str) -> bool:
-        """Whether positions on letters are steps of one trip."""
-        total = self.extent(letters)
-        return isinstance(total, int) and total <= UNROLLED
