@@ -90,6 +90,20 @@ class Block(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class Strip(Word):
+    """
+    Of a convolution: workers share batches and blocks of `rows` rows of positions. What a block
+    reads of its factor (`a` with channels last, `b` with channels first) is copied, row behind row,
+    so that its positions are one axis, of a multiple of `unit`, and windows are steps along it.
+    """
+
+    NAME = "strip"
+    operand: str = _one_of("a", "b")
+    rows: int = _named()
+    unit: int = _named(default=1)
+
+
+@dataclass(frozen=True, slots=True)
 class Split(Word):
     """
     `axis`, which is summed, in so many parts, each with sums of its own that are added as a fixed
@@ -302,7 +316,9 @@ def words_at(words: Words, sizes: Mapping[str, int]) -> Words:
 
 def is_shared(words: Words) -> bool:
     """Whether workers share what the kernel does."""
-    return any(isinstance(x, Split) or (isinstance(x, Block | Pack) and x.team) for x in words)
+    return any(
+        isinstance(x, Split | Strip) or (isinstance(x, Block | Pack) and x.team) for x in words
+    )
 
 
 def grain_of(words: Words) -> int | None:
@@ -312,15 +328,15 @@ def grain_of(words: Words) -> int | None:
 
 def shared_by(words: Words) -> int | None:
     """As `grain_of`; None where workers share nothing."""
-    teams = (x for x in words if isinstance(x, Split) or (isinstance(x, Block) and x.team))
+    teams = (x for x in words if isinstance(x, Split | Strip) or (isinstance(x, Block) and x.team))
     return None if next(teams, None) is None else grain_of(words)
 
 
 WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
-        Block, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case, Inline,
-        Vector, Unroll, Grain, Tile, Stages, Roles, Raster, Hold,
+        Block, Strip, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case,
+        Inline, Vector, Unroll, Grain, Tile, Stages, Roles, Raster, Hold,
     )
 }  # fmt: skip
 """Every word by its name."""

@@ -20,6 +20,7 @@ from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.element import Lanes
+from mlc.lowering.tiles.crossing import Piece, pieces_of
 from mlc.lowering.tiles.scope import Atoms, TileScope
 
 
@@ -222,16 +223,27 @@ def put(
     where: Sequence[Condition] = (),
 ) -> None:
     """Writes elements that are there, and for which conditions in the tile's letters hold."""
-    point = point_of(s, access, atoms, lanes)
-    guard = _limited(s, guard_of(s, access, point, lanes), where, atoms, lanes)
     buffer = s.memory[access.view]
     if isinstance(buffer, ElementsOp):
         raise MlcError("tiles to loops: what mlc_tile.elements computes is not written")
+    pieces = list(pieces_of(s, access.at, where, atoms, lanes))
+    for piece in pieces or [Piece(access.at, tuple(where), atoms)]:
+        part = replace(access, at=piece.at)
 
-    def write() -> None:
-        s.element_builder(lanes, guard.lanes).store(value, buffer, point)
+        def write(piece: Piece = piece, part: Access = part) -> None:
+            point = point_of(s, part, piece.atoms, lanes)
+            guard = guard_of(s, part, point, lanes)
+            guard = _limited(s, guard, piece.where, piece.atoms, lanes)
+            e = s.element_builder(lanes, guard.lanes)
+            mask = e.masked(piece.mask)
+            store = s.element_builder(lanes, mask).store
+            s.b.when(guard.whole, lambda: store(value, buffer, point))
 
-    s.b.when(guard.whole, write)
+        s.b.when(piece.there, write)
+
+
+_PREFIX = ("lt", 1, 0, None, None)
+"""A condition that holds for the first lanes."""
 
 
 def _limited(
@@ -245,6 +257,9 @@ def _limited(
         if all(x.step == 0 and x.lanes is None for x in (left, right)):
             whole = b.both(whole, b.compare(condition.relation, left.base, right.base))
             continue
-        found = e.compare(condition.relation, e.position(left), e.position(right), I64)
+        if (condition.relation, left.step, right.step, left.lanes, right.lanes) == _PREFIX:
+            found = b.mask(b.sub(right.base, left.base), lanes)
+        else:
+            found = e.compare(condition.relation, e.position(left), e.position(right), I64)
         mask = found if mask is None else e.apply(arith.AndIOp, mask, found)
     return Guard(whole, mask)

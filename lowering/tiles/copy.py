@@ -21,6 +21,11 @@ def _is_divided(dim: Dim, name: str) -> bool:
     return any(isinstance(x, FloorDiv) and name in x.numerator.symbols() for x in atoms)
 
 
+def _step(dim: Dim, name: str) -> int:
+    """Of a letter that stands alone in a subscript, how far it goes."""
+    return sum(n for monomial, n in dim.terms if monomial == (name,))
+
+
 class Copy:
     """One copy on its way down."""
 
@@ -47,8 +52,15 @@ class Copy:
             return 1
         if any(_is_divided(dim, f".{c}") for dim in self.source.at):
             return 1
+        steps = {_step(self.source.at[axis], f".{c}") for axis in self.source.open}
+        if steps - {0, 1}:
+            return 1  # vectors in steps, of which some elements may lie outside
+        return self.fitting(size.constant)
+
+    def fitting(self, size: int) -> int:
+        """Elements of vectors for so many."""
         lanes = self.s.widest
-        while size.constant % lanes:
+        while size % lanes:
             lanes //= 2
         return lanes
 
@@ -129,3 +141,34 @@ class Copy:
                 " steps where they may lie outside; expected another last letter"
             )
         put(s, self.target, atoms, lanes, fetch(s, source, atoms, lanes, self.fill))
+
+
+class Straight(Copy):
+    """A copy along what both sides lie along: the last vector ends where the row does."""
+
+    def fitting(self, size: int) -> int:
+        lanes = self.s.widest
+        while lanes > max(size, 1):
+            lanes //= 2
+        return lanes
+
+    def row(self, at: dict[str, Position], source: Access) -> None:
+        s, c, lanes = self.s, self.order[-1], self.lanes
+        size = s.least(self.op.extents[c].data, self.op.positions)
+        rest = size % lanes if isinstance(size, int) else 0
+        if not rest:
+            super().row(at, source)
+            return
+        assert isinstance(size, int)
+        whole = size - rest
+        starts = range(0, whole, lanes) if whole <= 8 * lanes else range(0)
+        for v in starts:
+            self.vector({**at, f".{c}": Position(v, 1)}, source, lanes)
+        if not starts:
+            s.b.loop(
+                0,
+                whole,
+                lanes,
+                lambda i: self.vector({**at, f".{c}": Position(i, 1)}, source, lanes),
+            )
+        self.vector({**at, f".{c}": Position(size - lanes, 1)}, source, lanes)

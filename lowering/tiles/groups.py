@@ -14,7 +14,7 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.tiles.access import Access, fetch, put
-from mlc.lowering.tiles.copy import Copy
+from mlc.lowering.tiles.copy import Copy, Straight
 from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.turned import Turned
 
@@ -25,7 +25,7 @@ GROUP = 64
 def lower_copy(s: TileScope, op: CopyOp) -> None:
     """The whole copy, or a worker's share of it."""
     kind = _kind(op)
-    copy = kind(s, op) if kind is not None else Turned.of(s, op) or Copy(s, op)
+    copy = kind(s, op) if kind is not None else Turned.of(s, op) or Straight(s, op)
     copy.run()
 
 

@@ -27,6 +27,9 @@ from mlc.lowering.tiles.fragment import Fragment
 from mlc.lowering.tiles.scope import TileScope
 
 _ONCE: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
+UNROLLED = 4
+"""Places in a window that are steps of one trip. Measured: docs/measurements.md, Windows."""
+MANY = 1 << 16  # places, where how many there are is no number
 GROUPED = ("dot_bf16", "dot_u8s8", "dot_i16", "madd_i16", "dot_s8")
 """The rows that are lowered here."""
 
@@ -54,9 +57,23 @@ def over_summed(
         def trip(i: Index, *sums: SSAValue) -> Sequence[SSAValue]:
             return nest(k + 1, {**at, f".{c}": Position(i)}, sums)
 
+        if k and isinstance(size, int) and _are_few(op, letters[k:]):
+            for i in range(size):
+                carried = trip(i, *carried)
+            return carried
+
         return s.b.loop(0, size, 1, trip, carried, _ONCE)
 
     return nest(0, {}, begin)
+
+
+def _are_few(op: DotOp, letters: Sequence[str]) -> bool:
+    """Whether places on letters are steps of one trip."""
+    total = 1
+    for c in letters:
+        (size, *more) = op.summed[c].data
+        total *= MANY if more or size.constant is None else size.constant
+    return total <= UNROLLED
 
 
 class _Grouped:

@@ -29,6 +29,8 @@ from mlc.dialects.tile.words import Words
 from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, op_cycles
 from mlc.passes.cost.work import cycle_s
 from mlc.passes.tile.products import WordsOf
+from mlc.passes.tile.strips import cycles_of_strips
+from mlc.passes.tile.windows import in_strips
 
 # Measured: docs/measurements.md, Cost model.
 ROW_CYCLES = 6.0  # starting the loop that carries the vector
@@ -221,6 +223,8 @@ class _Rows:
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """A contraction by the words that cut it, as whoever chose them has it: tiles and copies."""
+    if in_strips(words):
+        return cycles_of_strips(kernel, words, sizes, target)
     found = WordsOf(kernel, target).predicted(words, sizes)
     return (found.core_s + found.pack_s) / cycle_s(target)
 

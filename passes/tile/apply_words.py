@@ -24,6 +24,7 @@ from mlc.dialects.tile.words import (
     Pack,
     Prefetch,
     Register,
+    Strip,
     Sums,
     Tile,
     Via,
@@ -39,6 +40,7 @@ from mlc.passes.tile.hold import hold
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
+from mlc.passes.tile.strip import strip
 from mlc.passes.tile.sums import SUMS, sums
 
 SCHEDULE = "schedule"
@@ -46,6 +48,7 @@ SCHEDULE = "schedule"
 
 APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
     Block: block,
+    Strip: strip,
     Pack: pack,
     Register: register,
     Via: via,

@@ -29,7 +29,7 @@ from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.control import INDEX, ForOp, Loop
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp, MapOp
-from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter
+from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter, position
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.memory import AllocOp, StoreOp
@@ -277,7 +277,7 @@ class _Blocks:
         region = op.body.clone()
         if "g" in place.item and op.starts.data:
             batch = region.block.args[len(op.inputs)]
-            bind(batch, Dim.const(0), (), place.item["g"])
+            bind(batch, position(0), [place.item["g"]])
             region.block.erase_arg(batch)
         starts = [ExpressionsAttr((dim,)) for dim in at]
         made = MapOp.of(

@@ -29,23 +29,31 @@ from mlc.dialects.tile.words import Via, Words, shared_by
 from mlc.passes.tile.axes import Axes, apart, joined, source
 from mlc.passes.tile.elements import ElementRegion, Memory, Place
 from mlc.passes.tile.sums import OVER
+from mlc.passes.tile.windows import in_strips, windows_of
 
 
 def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Layout]) -> KernelOp:
     """The program of a contraction kernel whose arguments, then results, lie so."""
     op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
-    roles = contraction_roles(op) if op is not None else None
+    windows = windows_of(op) if in_strips(words) else None
+    if windows is not None:
+        roles = windows.roles
+    else:
+        roles = contraction_roles(op) if op is not None else None
     if op is None or roles is None:
         raise MlcError(f"plan to tiles: {name} has a schedule of words; expected a matrix product")
     if op.dtype.kind == "bool":
         raise MlcError(f"plan to tiles: {op.name} of bool; expected numbers, which are added up")
     via = next((x.row for x in words if isinstance(x, Via)), None)
     memory = Memory(kernel, layouts)
-    if any(len(word) > 1 for word in (roles.batch, roles.m, roles.n, roles.k)):
-        # once with an axis for each letter, to see by which letters memory is read
-        _Contraction(kernel, op, roles, apart(roles, op.sizes()), memory, via).write()
-    axes, groups = joined(roles, op.sizes(), memory.shapes, memory.whole, memory.seen)
-    memory = Memory(kernel, layouts, groups)
+    if windows is not None:
+        axes = windows.axes
+    else:
+        if any(len(word) > 1 for word in (roles.batch, roles.m, roles.n, roles.k)):
+            # once with an axis for each letter, to see by which letters memory is read
+            _Contraction(kernel, op, roles, apart(roles, op.sizes()), memory, via).write()
+        axes, groups = joined(roles, op.sizes(), memory.shapes, memory.whole, memory.seen)
+        memory = Memory(kernel, layouts, groups)
     _Contraction(kernel, op, roles, axes, memory, via).write()
     grain = shared_by(words)
     work = None if grain is None else product(op.sizes().values())

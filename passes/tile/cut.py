@@ -19,6 +19,8 @@ from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.control import INDEX, Deal, ForOp, IfOp, Loop
 from mlc.dialects.tile.element import MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import (
+    Condition,
+    ConditionsAttr,
     ExpressionsAttr,
     Positions,
     letter,
@@ -250,6 +252,15 @@ def _move_access(op: DotOp | LoadOp | StoreOp, by: Cut, place: SSAValue) -> None
         to = {f".{by.axis}": start if by.drop else start + letter(by.axis)}
         moved = tuple(renamed(dim, to) for dim in at.data)
         op.properties[name] = ExpressionsAttr(moved)
+    if isinstance(op, StoreOp) and op.where_ is not None and by.axis in letters_in(op.where_.dims):
+        start = position_in(op, place)
+        to = {f".{by.axis}": start + letter(by.axis)}
+        op.properties["where"] = ConditionsAttr(
+            tuple(
+                Condition(x.relation, renamed(x.left, to), renamed(x.right, to))
+                for x in op.where_.data
+            )
+        )
     if by.drop and not isinstance(op, DotOp) and op.axes is not None:
         op.properties["axes"] = type(op.axes)(op.axes.data.replace(by.axis, ""))
 
@@ -263,20 +274,19 @@ def _move_map(op: MapOp, number: int, by: Cut, place: SSAValue) -> None:
         starts[number] = ExpressionsAttr((begin + position_in(op, place),))
     else:
         argument = op.body.block.args[len(op.inputs) + number]
-        bind(argument, begin, op.positions, place)
+        named = Positions(op.positions)
+        bind(argument, begin + named.of(place), named.values)
         op.body.block.erase_arg(argument)
         del starts[number]
     op.properties["starts"] = ArrayAttr(starts)
 
 
-def bind(argument: SSAValue, begin: Dim, values: Sequence[SSAValue], place: SSAValue) -> None:
-    """Puts `begin + place` where a region names a coordinate that it will not have."""
+def bind(argument: SSAValue, at: Dim, values: Sequence[SSAValue]) -> None:
+    """Puts an expression where a region names a coordinate that it will not have."""
     block = argument.owner
     assert isinstance(block, Block)
     if any(not isinstance(use.operation, ReadOp | PositionOp) for use in argument.uses):
-        named = Positions()
-        at = ExpressionsAttr((named.of(argument),))
-        element = PositionOp.of(at, named.values)
+        element = PositionOp.of(ExpressionsAttr((position(0),)), [argument])
         first = block.first_op
         assert first is not None
         argument.replace_uses_with_if(
@@ -286,10 +296,9 @@ def bind(argument: SSAValue, begin: Dim, values: Sequence[SSAValue], place: SSAV
     for op in {use.operation: None for use in argument.uses}:
         assert isinstance(op, ReadOp | PositionOp)
         named = Positions()
-        start, at = (*named.moved((begin,), values), named.of(place))
+        (moved,) = named.moved((at,), values)
         atoms = {
-            f"%{k}": start + at if x is argument else named.of(x)
-            for k, x in enumerate(op.positions)
+            f"%{k}": moved if x is argument else named.of(x) for k, x in enumerate(op.positions)
         }
         dims = tuple(renamed(dim, atoms) for dim in op.at.data)
         op.properties["at"] = ExpressionsAttr(dims)

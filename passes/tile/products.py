@@ -222,8 +222,7 @@ class WordsOf:
     @cached_property
     def after(self) -> int:
         """Ops on each element of the sums."""
-        maps = (op for op in tile_of(self.dot) if isinstance(op, MapOp))
-        return sum(len(op.body.block.ops) for op in maps)
+        return after(self.dot)
 
     def unapplied(self, words: Words) -> str | None:
         """
@@ -290,6 +289,11 @@ class WordsOf:
         which = "ab".index(word.operand)
         have = view_of((self.dot.lhs, self.dot.rhs)[which]).dtype.name
         return replace(word, dtype="" if row.dtypes[which] == have else row.dtypes[which])
+
+
+def after(dot: DotOp) -> int:
+    """Ops on each element of the sums of a product."""
+    return sum(len(op.body.block.ops) for op in tile_of(dot) if isinstance(op, MapOp))
 
 
 def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:

@@ -36,6 +36,7 @@ from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import least_share_s, weight_of
 from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.tile.products import words_of_product
+from mlc.passes.tile.strips import words_of_strips
 
 
 def element_s(weight: float, target: CpuTarget) -> float:
@@ -120,8 +121,10 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
     if flat := _flat(nest, axis, lanes):
         return replace(schedule, flat=flat)
-    if isinstance(nest.reduction, Product) and _repays_tiles(nest, lanes, target):
-        words = words_of_product(kernel, target, share_s)
+    if isinstance(nest.reduction, Product):
+        words = words_of_strips(kernel, target, share_s)
+        if words is None and _repays_tiles(nest, lanes, target):
+            words = words_of_product(kernel, target, share_s)
         if words is not None:
             return Schedule(words=words)
     if rows := _rows_at_once(nest, schedule):

@@ -55,8 +55,8 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule has no word 'strip'; expected one of block, case, edge, epilogue,
-"test.op"() {s = #mlc.schedule<[strip(m, 4)]>} : () -> ()
+// CHECK: schedule has no word 'slab'; expected one of block, case, edge, epilogue,
+"test.op"() {s = #mlc.schedule<[slab(m, 4)]>} : () -> ()
 
 // -----
 

@@ -59,11 +59,11 @@ func.func @large(%x: tensor<256x256xf32>, %w: tensor<256x256xf32>) -> tensor<256
 
 // -----
 
-// A convolution of 16 filters: one vector holds a row of the tile, so there are more rows.
+// A convolution of 16 filters with channels last: a strip for each row of 8 positions.
 // CHECK-LABEL: @few_filters
-// CHECK: [block(m, 517, team), register(m 11, n 16), via(fma), edge(m, clamp)
+// CHECK: [pack(b, panels 16, team), strip(a, rows 1, unit 8), register(m 8, n 16), via(fma)
 // AVX2-LABEL: @few_filters
-// AVX2: [block(m, 516, team), register(m 6, n 16), via(fma), edge(m, clamp)
+// AVX2: [pack(b, panels 16, team), strip(a, rows 1, unit 4), register(m 4, n 16), via(fma)
 func.func @few_filters(%x: tensor<8x10x10x16xf32>, %w: tensor<3x3x16x16xf32>) -> tensor<8x8x8x16xf32> {
   %y = mlc.kernel "window" (%a = %x, %b = %w) : (tensor<8x10x10x16xf32>, tensor<3x3x16x16xf32>) -> (tensor<8x8x8x16xf32>) {
     %0 = mlc.conv "n(y+i)(x+j)c,ijcf->nyxf" %a, %b : tensor<8x10x10x16xf32>, tensor<3x3x16x16xf32> -> tensor<8x8x8x16xf32>
