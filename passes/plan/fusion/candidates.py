@@ -29,6 +29,7 @@ from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import AGAIN, SAME, TensorOp, Whole
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.reduce import Product, Reduction
@@ -169,6 +170,8 @@ class Table:
                 count = entry.inner if stage == "prologue" else self._fact(x).elements
             if k in stored or (in_place and (k == 0 or self._reads_old(op, x))):
                 self._store(entry, x)
+                if not in_place or k:
+                    entry.reads.append(self._stored(op, k))
             else:
                 points = self.points.read(op, k)
                 if entry.kind == "whole":
@@ -213,6 +216,7 @@ class Table:
             for k in reversed(range(len(owner.operands))):
                 if k in stored:
                     self._store(entry, owner.operands[k])
+                    yield self._stored(owner, k)
                 else:
                     again = max(way.again, owner.reads(k))
                     points = self.points.chained(way.points, self.points.read(owner, k))
@@ -242,6 +246,14 @@ class Table:
             stage=way.stage,
             count=way.elements,
         )
+
+    def _stored(self, op: TensorOp, k: int) -> Read:
+        """The read of what must be a buffer: of a gather's table what it picks."""
+        root = through_reshapes(op.operands[k], self.block)
+        held = self._fact(root).bytes
+        picks = isinstance(op, GatherOp) and k == 0
+        moved = min(held, self._fact(op.results[0]).bytes) if picks else held
+        return Read(None, self._stream(root, op if picks else None, moved, held), SAME, HERE)
 
     def _store(self, entry: Entry, x: SSAValue) -> None:
         """The operand must be a buffer when the entry is computed."""
