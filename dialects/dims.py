@@ -110,6 +110,8 @@ class Dim:
 
     def substitute(self, values: Mapping[str, Dim]) -> Dim:
         """The polynomial with symbols replaced by dims."""
+        if values.keys().isdisjoint(self.symbols()):
+            return self
         total = Dim.const(0)
         for monomial, coefficient in self.terms:
             product = Dim.const(coefficient)
@@ -122,8 +124,11 @@ class Dim:
         return total
 
     def __add__(self, other: int | Dim) -> Dim:
+        other = Dim.of(other)
+        if not self.terms or not other.terms:
+            return self if self.terms else other
         sums = dict(self.terms)
-        for monomial, coefficient in Dim.of(other).terms:
+        for monomial, coefficient in other.terms:
             sums[monomial] = sums.get(monomial, 0) + coefficient
         return _canonical(sums)
 
@@ -134,9 +139,15 @@ class Dim:
         return self + (-Dim.of(other))
 
     def __mul__(self, other: int | Dim) -> Dim:
+        other = Dim.of(other)
+        for x, y in ((self, other.constant), (other, self.constant)):
+            if y == 1:
+                return x
+            if y is not None:  # the order of terms stays
+                return Dim(tuple((m, c * y) for m, c in x.terms) if y else ())
         products: dict[Monomial, int] = {}
         for left, a in self.terms:
-            for right, b in Dim.of(other).terms:
+            for right, b in other.terms:
                 monomial = tuple(sorted(left + right, key=str))
                 products[monomial] = products.get(monomial, 0) + a * b
         return _canonical(products)
@@ -193,10 +204,15 @@ class Dim:
         return text
 
 
+def _place(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
+    """Highest degree first, then by name, the constant last."""
+    return -len(term[0]), tuple(map(str, term[0]))
+
+
 def _canonical(coefficients: Mapping[Monomial, int]) -> Dim:
     kept = [(monomial, c) for monomial, c in coefficients.items() if c]
-    # highest degree first, then by name, the constant last
-    kept.sort(key=lambda term: (-len(term[0]), tuple(str(atom) for atom in term[0])))
+    if len(kept) > 1:
+        kept.sort(key=_place)
     return Dim(tuple(kept))
 
 

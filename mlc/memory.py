@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -22,7 +23,8 @@ from mlc.passes.report.timeline import Memory, memory_of
 
 def memory_plan_of(loops: ModuleOp) -> MemoryPlan:
     """What the entry of a loops-level module asks for."""
-    for op in loops.walk():
+    entries = (f for f in loops.body.block.ops if "mlc.entry" in f.attributes)
+    for op in chain.from_iterable(entry.walk() for entry in entries):
         if isinstance(op, par.ReserveOp):
             steps: list[tuple[str, tuple[int, ...]]] = []
             _number(op.arena_bytes, steps, {})

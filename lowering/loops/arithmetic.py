@@ -34,6 +34,7 @@ class IndexBuilder:
         self.entry = entry
         self.symbols: dict[str, Index] = {}
         self._constants: dict[object, SSAValue] = {}
+        self._indices: dict[int, SSAValue] = {}  # of these, those of indices
         self._last_constant: Operation | None = None
         self._known: list[dict[object, Index]] = [{}]
 
@@ -81,9 +82,12 @@ class IndexBuilder:
 
     def index(self, value: Index) -> SSAValue:
         """An index as an SSA value."""
-        if isinstance(value, int):
-            return self.constant(IntegerAttr(value, INDEX), INDEX)
-        return value
+        if not isinstance(value, int):
+            return value
+        found = self._indices.get(value)
+        if found is None:
+            found = self._indices[value] = self.constant(IntegerAttr(value, INDEX), INDEX)
+        return found
 
     def _binary(self, op: type[Operation], x: Index, y: Index, flags: bool) -> Index:
         key = (op, x, y)

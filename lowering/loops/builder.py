@@ -31,6 +31,7 @@ from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.numerics import Numerics
 from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
+from mlc.lowering.loops.constants import numbers
 
 _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 """Pure, and yet not to be computed where it was not asked for."""
@@ -291,7 +292,7 @@ class LoopBuilder(IndexBuilder):
             vector.ExtractOp.create(
                 operands=[values],
                 result_types=[element],
-                properties={"static_position": DenseArrayBase.from_list(i64, [number])},
+                properties={"static_position": numbers((number,))},
             )
         )
 
@@ -309,7 +310,7 @@ class LoopBuilder(IndexBuilder):
             vector.InsertOp.create(
                 operands=[value, values],
                 result_types=[values.type],
-                properties={"static_position": DenseArrayBase.from_list(i64, [number])},
+                properties={"static_position": numbers((number,))},
             )
         )
 
@@ -327,7 +328,7 @@ class LoopBuilder(IndexBuilder):
             vector.ShuffleOp.create(
                 operands=[x, y],
                 result_types=[vector_type(element_of(x.type), len(lanes))],
-                properties={"mask": DenseArrayBase.from_list(i64, list(lanes))},
+                properties={"mask": numbers(tuple(lanes))},
             )
         )
 
@@ -359,20 +360,20 @@ class LoopBuilder(IndexBuilder):
         def split(values: Sequence[Index]) -> tuple[list[SSAValue], DenseArrayBase]:
             dynamic = [self.index(v) for v in values if not isinstance(v, int)]
             fixed = [v if isinstance(v, int) else DYNAMIC_INDEX for v in values]
-            return dynamic, DenseArrayBase.from_list(i64, fixed)
+            return dynamic, numbers(tuple(fixed))
 
         size_values, static_sizes = split(sizes)
         if isinstance(kind.layout, StridedLayoutAttr):
             stride_values = [self.index(v) for v in strides[: len(strides) - dense]]
             fixed = [DYNAMIC_INDEX] * len(stride_values) + [1] * dense
-            static_strides = DenseArrayBase.from_list(i64, fixed)
+            static_strides = numbers(tuple(fixed))
         else:
             stride_values, static_strides = split(strides)
         op = memref.ReinterpretCastOp.create(
             operands=[base, *size_values, *stride_values],
             result_types=[kind],
             properties={
-                "static_offsets": DenseArrayBase.from_list(i64, [0]),
+                "static_offsets": numbers((0,)),
                 "static_sizes": static_sizes,
                 "static_strides": static_strides,
                 "operandSegmentSizes": DenseArrayBase.from_list(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     IntegerType,
     VectorType,
+    i64,
 )
 
 from mlc.dialects.dtypes import DType
@@ -47,3 +49,9 @@ def _splat_cached(value: float, dtype: DType, lanes: int) -> DenseIntOrFPElement
         floats = cast(VectorType[AnyFloat], kind)
         return DenseIntOrFPElementsAttr.from_list(floats, [float(value)])
     return DenseIntOrFPElementsAttr.from_list(cast(VectorType[IntegerType], kind), [int(value)])
+
+
+@lru_cache(maxsize=4096)
+def numbers(values: tuple[int, ...]) -> DenseArrayBase:
+    """An array of 64-bit integers, as ops hold sizes, strides and lanes."""
+    return DenseArrayBase.from_list(i64, values)

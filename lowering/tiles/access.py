@@ -196,7 +196,9 @@ def _read(
     places: dict[SSAValue, Position],
 ) -> SSAValue:
     atoms = _atoms(s, e, op, bound, places)
-    access = Access.of(op.view, op.at.data, op.positions, {})
+    access = s.reads.get(op)
+    if access is None:
+        access = s.reads[op] = Access.of(op.view, op.at.data, op.positions, {})
     point = tuple(s.position(dim, atoms, e) for dim in access.at)
     guard = guard_of(s, access, point, e.lanes)
     where = bound[op.where] if op.where is not None else None

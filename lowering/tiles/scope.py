@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -12,7 +13,7 @@ from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.control import ForOp
-from mlc.dialects.tile.element import ElementsOp
+from mlc.dialects.tile.element import ElementsOp, ReadOp
 from mlc.dialects.tile.expression import ConditionsAttr
 from mlc.dialects.tile.types import FragType
 from mlc.lowering.loops.arithmetic import INDEX, Index
@@ -20,6 +21,9 @@ from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.fragment import Fragment
+
+if TYPE_CHECKING:
+    from mlc.lowering.tiles.access import Access
 
 Atoms = Mapping[str, Position]
 """Positions by the atom that an expression has for them."""
@@ -44,6 +48,7 @@ class TileScope:
     indices: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
     ends: dict[SSAValue, SSAValue | bool] = field(default_factory=dict[SSAValue, SSAValue | bool])
     fragments: dict[SSAValue, Fragment] = field(default_factory=dict[SSAValue, Fragment])
+    reads: dict[ReadOp, Access] = field(default_factory=dict[ReadOp, "Access"])
 
     def lanes_of(self, kind: FragType) -> int:
         """Elements of a vector of a tile's last axis."""

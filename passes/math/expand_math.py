@@ -130,8 +130,9 @@ def expand(
 ) -> None:
     """Replaces every op of `FUNCTIONS` in the function, in place."""
     chosen = {**CHOSEN[unit], **BY_NUMERICS[numerics]}
-    found = [op for op in function.walk() if type(op) in FUNCTIONS]
-    powers = [op for op in function.walk() if isinstance(op, functions.IntegerPowerOp)]
+    every = list(function.walk())
+    found = [op for op in every if type(op) in FUNCTIONS]
+    powers = [op for op in every if isinstance(op, functions.IntegerPowerOp)]
     if not found and not powers:
         return
     constants = Constants(function.body.block)
@@ -163,6 +164,6 @@ class ExpandMathPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands in every function, for the module's target."""
         unit, numerics = target_of(op).math_unit, numerics_of(op)
-        for function in op.walk():
+        for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
                 expand(function, unit, numerics)
