@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.dialects.func import FuncOp
 
 from mlc import knobs
 from mlc.artifact import FORMAT, Artifact, Request
@@ -21,6 +20,7 @@ from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.fingerprint import fingerprint
 from mlc.levels import Levels
 from mlc.memory import memory_plan_of
 from mlc.passes.cost.model import Counts
@@ -220,9 +220,10 @@ def compile_module(
         name += "_"
         function.properties["sym_name"] = StringAttr(name)
         source = None
-    program = Levels(str(module), name, signature, options, sizes or {}, fresh=source)
+    text = str(module) if source is None else None
+    program = Levels(text, name, signature, options, sizes or {}, fresh=source)
     slow = slow if slow is not None else _refuse(name, signature)
-    key, report = _key(program, function), Report()
+    key, report = _key(module, program), Report()
     # a dump shows the passes, so they have to run
     packed = object_cache().get(key) if knobs.current().dump is None else None
     loading = time.perf_counter()
@@ -240,18 +241,18 @@ def compile_module(
     return Executable(program, *loaded, from_cache=known, times_s=times)
 
 
-def _key(program: Levels, function: FuncOp) -> str:
+def _key(module: ModuleOp, program: Levels) -> str:
     """
     The first key of D20: traced program, options with every figure of the machine (they decide
     plans), entry, and the lines of ops that may fail.
     """
     lines = [
         str(op.location)
-        for op in function.walk()
+        for op in entry_function(module).walk()
         if isinstance(op, TensorOp) and (op.CHECKS or isinstance(op, ReduceOp))
     ]
-    parts = (program.traced, program.options.key(), repr(program.signature), "\n".join(lines))
-    return object_key(FORMAT, *(part.encode() for part in parts))
+    parts = (program.options.key(), repr(program.signature), "\n".join(lines))
+    return object_key(FORMAT, fingerprint(module), *(part.encode() for part in parts))
 
 
 def _loaded(artifact: Artifact, program: Levels, slow: Callable[..., object]) -> Loaded:

@@ -30,7 +30,7 @@ class Levels:
 
     def __init__(
         self,
-        traced: str,
+        traced: str | None,
         name: str,
         signature: EntrySignature,
         options: Options,
@@ -38,7 +38,8 @@ class Levels:
         *,
         fresh: ModuleOp | None = None,
     ) -> None:
-        self.traced = traced
+        assert traced is not None or fresh is not None
+        self._traced = traced  # None: as `fresh` is printed
         self.name = name
         self.signature = signature
         self.options = options
@@ -47,6 +48,13 @@ class Levels:
         self.planned: ModuleOp | None = None
         self.heard: tuple[Remark, ...] | None = None
         self.code: list[CodeUnit] | None = None
+
+    @property
+    def traced(self) -> str:
+        """The program before any pass, as text."""
+        if self._traced is None:
+            self._traced = str(self.fresh)
+        return self._traced
 
     def known_sizes(self, given: Mapping[str, int]) -> dict[str, int]:
         """Every symbol's value: given now, known from compiling, or assumed."""

@@ -86,7 +86,7 @@ def open_program(file: str, spec: str | None, given: Given) -> Opened:
     module, signature = read_module(path)
     options = options_of_module(module, given)
     name = entry_function(module).sym_name.data
-    return Opened(Levels(str(module), name, signature, options, {}, fresh=module))
+    return Opened(Levels(None, name, signature, options, {}, fresh=module))
 
 
 def shown(levels: Levels, level: str, unit: str | None) -> str:

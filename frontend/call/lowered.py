@@ -63,7 +63,7 @@ class Lowered:
         from mlc.levels import Levels
 
         module, options = self.module, options_of(self._settings, runs=False)
-        return Levels(str(module), self.name, self.signature, options, self.sizes, fresh=module)
+        return Levels(None, self.name, self.signature, options, self.sizes, fresh=module)
 
     @property
     def sizes(self) -> dict[str, int]:
