@@ -66,7 +66,7 @@ NO_LOOPS = ("mmla_bf16", "mmla_s8")
 
 
 def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
-    """The words for a contraction; None where it keeps numbers. `grain_s`: a worker's least."""
+    """The words for a contraction; None where none cut it. `grain_s`: a worker's least."""
     if refusal(kernel) is not None:
         return None
     found = WordsOf(kernel, target)
@@ -86,7 +86,7 @@ def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Wor
 
 
 def refusal(kernel: KernelOp) -> str | None:
-    """Why a contraction keeps numbers; None where words may cut it."""
+    """Why a contraction is a reduction like others; None where words may cut it."""
     op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
     if op is None:
         return "it is no contraction"

@@ -259,7 +259,7 @@ def test_products_in_tile_loops_have_the_bits_of_one_worker(rows: int) -> None:
         ([(64, 0), (0, 64)], {}, "nothing is there"),
     ],
 )
-def test_why_a_contraction_keeps_numbers(shapes: Any, options: dict[str, str], why: str) -> None:
+def test_why_no_words_cut_a_contraction(shapes: Any, options: dict[str, str], why: str) -> None:
     kernel = kernel_of(product, *(spec(*x) for x in shapes), target="avx512", **options)
     assert why in str(refusal(kernel))
     assert kernel.schedule is not None
