@@ -35,6 +35,7 @@ PASSES = {
     "mlc-compare-indices": "mlc.passes.plan.fusion.compare_indices:CompareIndicesPass",
     "mlc-form-streams": "mlc.passes.plan.tiling.form_streams:FormStreamsPass",
     "mlc-form-tiles": "mlc.passes.plan.tiling.form_tiles:FormTilesPass",
+    "mlc-choose-fusion": "mlc.passes.plan.fusion.choose_fusion:ChooseFusionPass",
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-donate-arguments": "mlc.passes.plan.memory.donate_arguments:DonateArgumentsPass",

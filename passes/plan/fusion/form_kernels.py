@@ -9,7 +9,6 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    IntegerAttr,
     LocationAttr,
     ModuleOp,
     StringAttr,
@@ -23,7 +22,6 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.views import is_buffer, is_view, through_reshapes
 from mlc.dialects.plan import BufferAttr, KernelOp, Template
 from mlc.dialects.program import SYMBOLS, symbols_of
-from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, Whole
@@ -31,23 +29,25 @@ from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
-from mlc.knobs import FUSIONS, Fusion
 from mlc.passes.cost.model import kernel_cost
-from mlc.passes.cost.sizes import stored_bytes
-from mlc.passes.cost.work import ATTO
+from mlc.passes.plan.fusion.choose_fusion import (
+    ChooseFusionPass,
+    is_chosen,
+    is_formed,
+    take_choices,
+)
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
-from mlc.passes.plan.fusion.legality import State, bound_views
-from mlc.passes.plan.fusion.planner import BUDGET_MS, Planner
+from mlc.passes.plan.fusion.planner import BUDGET_MS
 from mlc.passes.plan.memory.ownership import Ownership
-
-ABOVE = "mlc.inline_above"
-"""Module attribute: values of more bytes are computed where they are read, if that is legal."""
 
 
 @dataclass(frozen=True)
 class FormKernelsPass(ModulePass):
     """
     Puts every op that computes into an `mlc.kernel`; outside stay buffers and their views.
+
+    Which values are stored, `mlc.state` of their ops says; of a function without, it is decided as
+    `mlc-choose-fusion` does, by its options:
 
     `fusion`: "exact" searches for the plan that should take the least time; "all", "fnr" (fuse, no
     redundancy) and "greedy" are rules of thumb; "none" gives each op a kernel of its own.
@@ -66,72 +66,25 @@ class FormKernelsPass(ModulePass):
 
     def form(self, module: ModuleOp) -> float:
         """Applies the pass; the seconds of the plan by the cost that the search compares."""
-        fusion = _fusion(self.fusion)
-        target = target_of(module)
-        cost = 0
+        choosing = ChooseFusionPass(self.fusion, self.budget_ms, self.forced)
+        seconds = 0.0
         for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                planner = Planner(
-                    fusion=fusion,
-                    target=target,
-                    budget_ms=self.budget_ms,
-                    forced=_large_values(module, function) | forced_values(function, self.forced),
-                )
-                _form(function, planner)
-                cost += planner.cost
-        return cost / ATTO
+            if isinstance(function, FuncOp) and function.body.blocks and not is_formed(function):
+                if not is_chosen(function):
+                    seconds += choosing.choose(module, function)
+                _form(function)
+        return seconds
 
 
-def _fusion(name: str) -> Fusion:
-    for known in FUSIONS:
-        if name == known:
-            return known
-    expected = ", ".join(f'"{known}"' for known in FUSIONS)
-    raise ValueError(f'mlc-form-kernels: fusion="{name}"; expected one of {expected}')
-
-
-def _large_values(module: ModuleOp, function: FuncOp) -> dict[SSAValue, State]:
-    """The values that a module wants computed where they are read."""
-    limit = module.attributes.get(ABOVE)
-    if not isinstance(limit, IntegerAttr):
-        return {}
-    return {
-        op.results[0]: "inline"
-        for op in function.walk()
-        if isinstance(op, TensorOp) and stored_bytes(op.results[0].type) > limit.value.data
-    }
-
-
-def forced_values(function: FuncOp, forced: Sequence[str]) -> dict[SSAValue, State]:
-    """The values that are decided from outside. Raises ValueError."""
-    if not forced:
-        return {}
-    ops = list(function.walk())
-    words: dict[str, State] = {"store": "buffer", "inline": "inline"}
-    found: dict[SSAValue, State] = {}
-    for text in forced:
-        word, _, digits = text.partition(":")
-        number = int(digits) if digits.isdecimal() else len(ops)
-        if word not in words or number >= len(ops) or len(ops[number].results) != 1:
-            raise ValueError(
-                f'mlc-form-kernels: forced="{text}"; expected "store:N" or "inline:N", with the'
-                f" number below {len(ops)} of an op with a result"
-            )
-        found[ops[number].results[0]] = words[word]
-    return found
-
-
-def _form(function: FuncOp, planner: Planner) -> None:
+def _form(function: FuncOp) -> None:
     block = function.body.block
-    if any(isinstance(op, KernelOp) for op in function.walk()):
-        return  # they are formed, in tile loops too
     symbols = symbols_of(function)
     if symbols and SYMBOLS not in function.attributes:
         function.attributes[SYMBOLS] = ArrayAttr([StringAttr(name) for name in symbols])
-    bound_views(function)
     order = {op: index for index, op in enumerate(function.walk())}
     general = set[SSAValue](block.args[k] for k in general_arguments(function))
-    _Build(Grouping(block, Ownership(function), planner).run(), order, general, None).run()
+    grouping = Grouping(block, Ownership(function), take_choices(function)).run()
+    _Build(grouping, order, general, None).run()
 
 
 def general_arguments(function: FuncOp) -> list[int]:

@@ -11,7 +11,7 @@ only if all its other readers come after that kernel: so no cycle can arise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -35,8 +35,7 @@ from mlc.dialects.tensor.op import AGAIN, SAME, TensorOp, Whole, tensor_of
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
-from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Stage, ops_of
-from mlc.passes.plan.fusion.planner import Planner
+from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Chosen, Stage, ops_of
 from mlc.passes.plan.fusion.points import OWN, Points
 from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.plan.memory.placed import is_own, is_placed, is_shared, is_written_there
@@ -74,7 +73,7 @@ class Grouping:
 
     block: Block
     ownership: Ownership
-    planner: Planner = field(default_factory=Planner)
+    states: Mapping[SSAValue, Chosen]  # of values of this block and of those inside it
     kernels: list[Kernel] = field(default_factory=list[Kernel])
     home: dict[SSAValue, Kernel] = field(default_factory=dict[SSAValue, Kernel])
     inner: dict[Block, Grouping] = field(default_factory=dict[Block, "Grouping"])
@@ -92,8 +91,6 @@ class Grouping:
         self._demands: dict[SSAValue, list[Demand]] = {}
         self._points = Points()
         self._over: dict[Shape, list[Kernel]] = {}
-        self._states = self.planner.states(self.block, self.ownership)
-        self._is_apart = self.planner.fusion == "none"
         self._facts = _Facts(ops, self.ownership)
         self.overwritten: dict[SSAValue, int] = {}  # buffers, by the op that writes over them
         self._leave(ops[-1], len(ops))
@@ -172,7 +169,7 @@ class Grouping:
 
     def _control(self, op: ControlOp, index: int) -> None:
         for block in op.blocks:
-            inner = self.inner[block] = Grouping(block, self.ownership, self.planner).run()
+            inner = self.inner[block] = Grouping(block, self.ownership, self.states).run()
             self.overwritten.update(dict.fromkeys(inner.overwritten, index))
             for value in inner.outer:
                 self._need(value, Demand(index))
@@ -215,13 +212,16 @@ class Grouping:
         """The concatenation that alone reads a concatenation, as one of its pieces."""
         users = [use.operation for use in op.results[0].uses]
         kernel = demands[0].kernel
-        if kernel is None or self._is_apart or len(users) != 1:
+        if kernel is None or self._is_apart(op) or len(users) != 1:
             return None
         nested = all(isinstance(x, ConcatOp) for x in (op, users[0]))
         if not nested or kernel.ops >= MAX_OPS or self._is_late(op, kernel.position):
             return None
         kernel.ops += len(op.operands)
         return kernel
+
+    def _is_apart(self, op: TensorOp) -> bool:
+        return self.states.get(op.results[0]) == "apart"
 
     def _update_in_place(self, op: TensorOp, index: int) -> None:
         """A kernel over the update alone; what that is made of the old tensor is made before."""
@@ -278,8 +278,7 @@ class Grouping:
     def _epilogue(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """The pointwise kernel that alone reads the reduction, at the reduction's own points."""
         readers = {d.kernel for d in demands if d.kernel is not None}
-        stored = self.planner.forced.get(op.results[0]) == "buffer"
-        if len(readers) != 1 or self._is_apart or stored:
+        if len(readers) != 1 or self.states.get(op.results[0]) in ("buffer", "apart"):
             return None
         (kernel,) = readers
         taken = kernel.reduction is not None or kernel.is_whole or kernel.shape != op.shape
@@ -305,7 +304,7 @@ class Grouping:
     def _is_inlined(self, op: TensorOp, demands: list[Demand]) -> bool:
         """Whether the op is computed inside each kernel that reads it, and stored nowhere."""
         kernels = {d.kernel for d in demands}
-        if None in kernels or self._states.get(op.results[0]) != "inline":
+        if None in kernels or self.states.get(op.results[0]) != "inline":
             return False
         ops = ops_of(op)
         if any(k is not None and k.ops + ops > MAX_OPS for k in kernels):
@@ -318,7 +317,7 @@ class Grouping:
 
     def _joined(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:
         """An existing kernel over the same points that can write the value on its way."""
-        if self._is_apart:
+        if self._is_apart(op):
             return None
         over = self._over.get(op.shape, [])
         readers = {d.kernel for d in demands}

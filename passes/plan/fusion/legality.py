@@ -40,6 +40,13 @@ WHY: dict[str, str] = {
 
 State = Literal["inline", "buffer"]
 
+Chosen = Literal["inline", "buffer", "apart"]
+"""A state, or "apart": in a kernel of its own."""
+
+CHOSEN = "mlc.state"
+"""Attribute of an op, where it has been decided on: whether kernels that read its result compute it
+(`inline`), or one kernel writes it (`buffer`), which may be the op's own alone (`apart`)."""
+
 
 def bound_views(function: FuncOp) -> None:
     """Marks what is seen through too many views, so that no kernel repeats more of them."""

@@ -10,12 +10,13 @@ from xdsl.ir import Block, SSAValue
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.target import Target
 from mlc.dialects.target.known import named_target
-from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.control import ControlOp
+from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.knobs import Fusion
 from mlc.passes.cost.work import ATTO, clock
 from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import Entry
-from mlc.passes.plan.fusion.legality import WHY, State
+from mlc.passes.plan.fusion.legality import WHY, Chosen, State
 from mlc.passes.plan.fusion.partial import Partial
 from mlc.passes.plan.fusion.search import (
     HEURISTICS,
@@ -59,8 +60,6 @@ class Planner:
 
     def states(self, block: Block, ownership: Ownership) -> dict[SSAValue, State]:
         """What each computed value of the block becomes (not of the blocks inside it)."""
-        if self.fusion == "none":
-            return {}
         table = Table(block, ownership, clock(self.target))
         for entry in table.of.values():
             entry.forced = self.forced.get(entry.op.results[0])
@@ -73,6 +72,8 @@ class Planner:
         for part, found in zip(parts, plans, strict=True):
             for entry in part:
                 state = found.choices.get(entry.number)
+                if entry.kind == "reduction":  # what follows one joins it, unless asked not to
+                    state = entry.forced
                 if state is not None and entry.kind in ("cell", "reduction"):
                     states[entry.op.results[0]] = state
             if self.says and is_heard():
@@ -94,6 +95,20 @@ class Planner:
         self._left_ms -= search.counts.visited * step_ms
         self.counts.add(search.counts)
         return found
+
+
+def states_of(block: Block, ownership: Ownership, planner: Planner) -> dict[SSAValue, Chosen]:
+    """What each value of a block, and of the blocks inside it, becomes."""
+    found: dict[SSAValue, Chosen] = {}
+    if planner.fusion == "none":
+        values = (op.results[0] for op in block.walk() if isinstance(op, TensorOp))
+        return dict.fromkeys(values, "apart")
+    found.update(planner.states(block, ownership))
+    for op in reversed(list(block.ops)):  # the last ones first, as they are grouped
+        if isinstance(op, ControlOp):
+            for inner in op.blocks:
+                found.update(states_of(inner, ownership, planner))
+    return found
 
 
 def _settled(found: Found) -> Found:

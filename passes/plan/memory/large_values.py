@@ -26,8 +26,8 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
+from mlc.passes.plan.fusion.choose_fusion import ABOVE
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
-from mlc.passes.plan.fusion.form_kernels import ABOVE
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report.report import Intermediate, Plan, plan_of

@@ -29,7 +29,7 @@ from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.grouping import Grouping
-from mlc.passes.plan.fusion.planner import Planner
+from mlc.passes.plan.fusion.planner import Planner, states_of
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
 from mlc.passes.plan.memory.ownership import Ownership
 from mlc.passes.plan.tiling.stream import COMBINE, Stream
@@ -92,7 +92,9 @@ class FormTilesPass(ModulePass):
                 isinstance(inner, Reduction) for inner in function.walk()
             ):  # loops begin with one
                 block = function.body.block
-                grouping = Grouping(block, Ownership(function), planner).run()
+                ownership = Ownership(function)
+                states = states_of(block, ownership, planner)
+                grouping = Grouping(block, ownership, states).run()
                 wanted = Wanted(
                     columns=columns,
                     above=0.0 if DEAR in module.attributes else large_bytes(function, target),
