@@ -199,21 +199,42 @@ def _read(
     access = s.reads.get(op)
     if access is None:
         access = s.reads[op] = Access.of(op.view, op.at.data, op.positions, {})
+    where = bound[op.where] if op.where is not None else None
+    total: SSAValue | None = None
+    for piece in pieces_of(s, access.at, (), atoms, e.lanes):
+        narrow = s.element_builder(e.lanes, e.masked(piece.mask))
+        part = replace(access, at=piece.at)
+        found = _read_at(s, narrow, part, piece.atoms, where, there=piece.there)
+        assert piece.mask is not None
+        total = found if total is None else e.select(piece.mask, found, total)
+    return _read_at(s, e, access, atoms, where) if total is None else total
+
+
+def _read_at(
+    s: TileScope,
+    e: Lanes,
+    access: Access,
+    atoms: Atoms,
+    where: SSAValue | None,
+    *,
+    there: SSAValue | bool = True,
+) -> SSAValue:
+    """Elements of memory at subscripts, 0 where there are none."""
     point = tuple(s.position(dim, atoms, e) for dim in access.at)
     guard = guard_of(s, access, point, e.lanes)
-    where = bound[op.where] if op.where is not None else None
     narrow = e if guard.lanes is None else s.element_builder(e.lanes, e.masked(guard.lanes))
-    zero = s.b.element(0, view_of(op.view).dtype, e.lanes)
+    zero = s.b.element(0, view_of(access.view).dtype, e.lanes)
 
     def inside() -> SSAValue:
-        found = s.memory[op.view]
+        found = s.memory[access.view]
         if isinstance(found, ElementsOp):  # whose region binds values of its own
-            return _element(s, s.element_builder(e.lanes, narrow.mask), op.view, point)
+            return _element(s, s.element_builder(e.lanes, narrow.mask), access.view, point)
         return narrow.load(found, point, where)
 
-    if isinstance(guard.whole, bool):
-        return inside() if guard.whole else zero
-    return s.b.pick(guard.whole, inside, lambda: zero)
+    whole = s.b.both(there, guard.whole)
+    if isinstance(whole, bool):
+        return inside() if whole else zero
+    return s.b.pick(whole, inside, lambda: zero)
 
 
 def put(

@@ -37,8 +37,9 @@ def pieces_of(
 ) -> Iterator[Piece]:
     """The pieces of a vector; none where it does not cross rows so."""
     dims = [*at, *(x for c in where for x in (c.left, c.right))]
-    found = {atom for dim in dims for atom in _quotients(dim)}
-    if lanes == 1 or len(found) != 1:
+    moving = {name for name, place in atoms.items() if place.step or place.lanes is not None}
+    found = {x for dim in dims for x in _quotients(dim) if moving & x.numerator.symbols()}
+    if lanes == 1 or len(found) != 1 or any(atoms[name].lanes is not None for name in moving):
         return
     (row,) = found
     inside = s.position(row.numerator, atoms)
@@ -64,7 +65,7 @@ def pieces_of(
 def _quotients(dim: Dim) -> Iterator[FloorDiv]:
     for monomial, _ in dim.terms:
         for atom in monomial:
-            if isinstance(atom, FloorDiv) and any(s[0] == "." for s in atom.numerator.symbols()):
+            if isinstance(atom, FloorDiv):
                 yield atom
 
 
