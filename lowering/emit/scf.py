@@ -12,6 +12,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.tile.control import NO_UNROLL
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.types import EmitError
 
@@ -103,7 +104,7 @@ def _for(e: FunctionText, op: scf.ForOp) -> None:
 
 def _loop_metadata(e: FunctionText, op: Operation, *, has_vectors: bool) -> str:
     properties = ['!{!"llvm.loop.mustprogress"}']
-    if "mlc.no_unroll" in op.attributes:
+    if NO_UNROLL in op.attributes:
         properties.append('!{!"llvm.loop.unroll.disable"}')
     unroll = op.attributes.get("mlc.unroll")
     if unroll is not None:

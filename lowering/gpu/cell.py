@@ -14,6 +14,7 @@ from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tile.control import NO_UNROLL
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
@@ -65,7 +66,7 @@ def walk(
 
         def single(column: Index) -> None:
             end = b.min(inner, b.add(column, lanes))
-            b.loop(column, end, 1, partial(at, 1), attributes={"mlc.no_unroll": UnitAttr()})
+            b.loop(column, end, 1, partial(at, 1), attributes={NO_UNROLL: UnitAttr()})
 
         def vectors() -> None:
             for column in columns:

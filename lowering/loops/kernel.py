@@ -18,8 +18,6 @@ from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import Lanes
 
-PointOf = Callable[..., tuple[Position, ...]]
-
 
 @dataclass
 class KernelScope:

@@ -7,6 +7,7 @@ from functools import partial
 from xdsl.dialects.builtin import UnitAttr
 
 from mlc.dialects.analysis.transposed_reads import square_side
+from mlc.dialects.tile.control import NO_UNROLL
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.lowering.loops.arithmetic import Index
@@ -69,7 +70,7 @@ class Turned(Copy):
         def squares(column: Index) -> None:
             b.loop(0, whole, self.lanes, partial(self.square, at, source, column))
 
-        b.loop(0, width.constant, self.lanes, squares, (), {"mlc.no_unroll": UnitAttr()})
+        b.loop(0, width.constant, self.lanes, squares, (), {NO_UNROLL: UnitAttr()})
         b.loop(whole, depth, 1, line)
 
     def square(self, at: dict[str, Position], source: Access, column: Index, i: Index) -> None:

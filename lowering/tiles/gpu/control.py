@@ -17,7 +17,7 @@ from mlc.dialects.gpu_async import (
     WarpBarrierOp,
 )
 from mlc.dialects.tile.compute import ConvertOp, ExtractOp, ReduceOp
-from mlc.dialects.tile.control import ForOp
+from mlc.dialects.tile.control import NO_UNROLL, ForOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.fences import DrainOp, FenceOp
@@ -55,7 +55,7 @@ from mlc.lowering.tiles.scope import TileScope
 
 GROUP = 4
 """Warps of a group."""
-_ONCE: dict[str, Attribute] = {"mlc.no_unroll": UnitAttr()}
+_ONCE: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 
 
 def groups_of(op: RolesOp, number: int) -> int:
