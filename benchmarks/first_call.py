@@ -2,9 +2,10 @@
 The first call: seconds per stage with an empty cache, with a full one, and of the import.
 
 Every number is a median over fresh processes. `imports` are the parts of the compiler that `import
-mlc` leaves out, `trace` makes the tensor-level program, `passes` are those of the levels tensor and
-plan, `lowering` goes from the plan to LLVM IR text, `LLVM` to object code, `load` links it.
-`whole first call` is measured in processes of its own, with nothing taken apart.
+mlc` leaves out, `trace` makes the tensor-level program, `LLVM text` writes it down while threads
+make objects of what is written, `LLVM` is what these take beyond that, `load` links them; between
+stand the levels. `whole first call` is measured in processes of its own, with nothing taken apart.
+`Passes` says what each pass takes of the largest program.
 """
 
 from __future__ import annotations
@@ -42,10 +43,18 @@ def layers(x, w):
         x = np.tanh(x @ w)
     return x
 
+given = x, w
+if sys.argv[1] in ("mlp_step", "transformer_step"):
+    from benchmarks.zoo.model import Draw
+    from benchmarks.zoo.networks import _block, _perceptron, mlp_step, transformer_step
+    given = _perceptron(Draw(), 64) if sys.argv[1] == "mlp_step" else _block(Draw(), 256)
+    if sys.argv[1] == "transformer_step":
+        given = *given, given[1]
+
 compiled = mlc.compile(globals()[sys.argv[1]])
 start = time.perf_counter()
 if sys.argv[2] == "whole":
-    compiled(x, w)
+    compiled(*given)
     print(json.dumps({"whole": time.perf_counter() - start}))
 else:
     import mlc.executable, mlc.frontend.call.lowered, mlc.frontend.call.program, mlc.frontend.numpy
@@ -54,16 +63,20 @@ else:
         mlc.registry.load(name)
     imports = time.perf_counter() - start
     start = time.perf_counter()
-    low = compiled.lower(x, w)
+    low = compiled.lower(*given)
     trace = time.perf_counter() - start
     executable = low.compile()
-    executable(x, w)
-    s = {"tensor": 0, "plan": 0, "loops": 0, "emit": 0, "llvm": 0, **executable.times_s}
-    print(json.dumps({"imports": imports, "trace": trace, "passes": s["tensor"] + s["plan"],
-        "lowering": s["loops"] + s["emit"], "LLVM": s["llvm"], "load": s["load"]}))
+    executable(*low.arguments())
+    s = {"emit": 0, "llvm": 0, **executable.times_s}
+    levels = {name: s.get(name, 0) for name in ("tensor", "plan", "tiles", "loops")}
+    passes = {f"pass {name}": 0.0 for name, _ in executable.passes_s}
+    for name, seconds in executable.passes_s:
+        passes[f"pass {name}"] += seconds
+    print(json.dumps({"imports": imports, "trace": trace, **levels, "LLVM text": s["emit"],
+        "LLVM": s["llvm"], "load": s["load"], **passes}))
 """
-FUNCTIONS = ("elementwise", "matmul", "softmax", "layers")
-STAGES = ("imports", "trace", "passes", "lowering", "LLVM", "load")
+FUNCTIONS = ("elementwise", "matmul", "softmax", "layers", "mlp_step", "transformer_step")
+STAGES = ("imports", "trace", "tensor", "plan", "tiles", "loops", "LLVM text", "LLVM", "load")
 ROOT = Path(__file__).parent.parent
 
 
@@ -108,15 +121,21 @@ def main() -> None:
     table = Table(
         "First call in a fresh process", ["function", "cache", *STAGES, "whole first call"]
     )
+    passes = Table("Passes", ["pass", "seconds"])
     for function in FUNCTIONS[:2] if options.quick else FUNCTIONS:
-        for cache, found in zip(("empty", "full"), medians(function, rounds), strict=True):
+        cold, warm = medians(function, rounds)
+        if function == FUNCTIONS[-1]:
+            of_passes = [(n.removeprefix("pass "), v) for n, v in cold.items() if n[:5] == "pass "]
+            for name, seconds in of_passes:
+                passes.add(name, float(seconds))
+        for cache, found in (("empty", cold), ("full", warm)):
             table.add(function, cache, *(float(found[s]) for s in STAGES), float(found["whole"]))
     imports = Table("Import", ["statement", "seconds", "of NumPy's"])
     numpy_s = import_s("import numpy", rounds)
     for statement in ("import numpy", "import mlc", "import numpy, mlc"):
         seconds = import_s(statement, rounds)
         imports.add(statement, seconds, f"{seconds / numpy_s:.2f}")
-    report(options, table, imports)
+    report(options, table, passes, imports)
 
 
 if __name__ == "__main__":

@@ -78,12 +78,14 @@ class Executable:
         *,
         from_cache: bool,
         times_s: Mapping[str, float],
+        passes_s: Sequence[tuple[str, float]] = (),
     ) -> None:
         self.levels = program  # the program at every level, for reports
         self.entry = entry
         self.builtin = entry.builtin
         self.artifact = artifact
         self.times_s = dict(times_s)  # stage -> seconds
+        self.passes_s = tuple(passes_s)  # as they ran; none of what comes from a cache
         self.compilations = 0 if from_cache else 1
         self.cache_hits = 1 if from_cache else 0
 
@@ -238,7 +240,7 @@ def compile_module(
         loaded = artifact, _loaded(artifact, program, slow)
     end = time.perf_counter()
     times = {**report.stage_s(), "load": end - loading, "total": end - start}
-    return Executable(program, *loaded, from_cache=known, times_s=times)
+    return Executable(program, *loaded, from_cache=known, times_s=times, passes_s=report.passes)
 
 
 def _key(module: ModuleOp, program: Levels) -> str:
