@@ -357,7 +357,7 @@ def _trip(
             s.ends[index] = b.compare("ge", b.add(i, loop.step), end)
         if size is not None:
             even = (
-                op.deal is None
+                (op.deal is None or op.deal.data.unit is None)
                 and op.once is None
                 and all(
                     multiple(n, Positions(op.positions)) % loop.step == 0 for n in loop.extent.data

@@ -8,7 +8,7 @@ level above and not into the level itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, gcd, inf, log2, prod
@@ -162,23 +162,49 @@ def _nest_of_worker(
 ) -> tuple[Nest, int]:
     """The loops of the worker with the most to do, and how many work."""
     left = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
-    mine, steps, workers = dict(left), list[tuple[str, int]](), 1
+    mine, steps = dict(left), list[tuple[str, int]]()
+    shared: list[tuple[str, int, int]] = []  # what workers share: axis, its extent, and a trip's
     for word in words:
         if not isinstance(word, Block | Split):
             continue
         extent = left[word.axis]
         step = min(word.step, extent) if isinstance(word, Block) else ceil(extent / word.parts)
         if threads > 1 and (isinstance(word, Split) or word.team):
-            trips = ceil(extent / step)
-            workers = min(threads, trips)
-            mine[word.axis] = min(mine[word.axis], ceil(trips / workers) * step)
+            shared.append((word.axis, extent, step))
         steps.append((word.axis, step))
         left[word.axis] = step
+    workers = _deal(shared, mine, left, _one(words, Register), threads)
     tile = _one(words, Register)
     if left["g"] > 1:
         steps.insert(0, ("g", 1))
     steps += [("n", tile.n), ("m", tile.m), ("k", row.shape[2])]
     return Nest.of(mine, steps, problem.axes), workers
+
+
+def _deal(
+    shared: Sequence[tuple[str, int, int]],
+    mine: dict[str, int],
+    left: Mapping[str, int],
+    tile: Register,
+    threads: int,
+) -> int:
+    """
+    Makes extents those of the worker with the most, and says how many work: in shares of register
+    tiles of one axis, of columns where there are too few of rows, or in trips of all axes together.
+    """
+    if [axis for axis, _, _ in shared] == ["m"]:
+        axis, extent, step = "m", mine["m"], tile.m
+        if extent < 2 * step * threads:
+            axis, extent, step = "n", left["n"], tile.n
+        shared = [(axis, extent, step)]
+    trips = [ceil(extent / step) for _, extent, step in shared]
+    workers = min(threads, prod(trips))
+    share = ceil(prod(trips) / workers)
+    for (axis, extent, step), count in zip(reversed(shared), reversed(trips), strict=True):
+        part = min(share, count) * step if count > 1 else extent
+        mine[axis] = min(mine[axis], part * ceil(mine[axis] / extent))  # so often by loops around
+        share = ceil(share / count)
+    return workers
 
 
 class _Walk:
@@ -261,7 +287,8 @@ class _Walk:
             whole = self.nest.touched[operand][0] * self.item[operand]
             if operand == "c":
                 moved -= whole  # the first block writes
-            if self.footprints[0] <= capacity or self.copied(operand) <= capacity:
+            lies = self.footprints[0] <= capacity or self.copied(operand) <= capacity
+            if lies and (level == 2 or not self.of_others(operand)):
                 moved = 0  # it lies there already: from the call before, or from the copy
             found.append(moved * self.waste(operand))
         return found
@@ -273,6 +300,11 @@ class _Walk:
                 return self.nest.touched[operand][self.depth(k)] * self.item[operand]
         whole = self.nest.touched[operand][0] * self.item[operand]
         return whole if operand in self.packed else inf
+
+    def of_others(self, operand: str) -> bool:
+        """Whether what a worker reads was copied by others: it lies in their caches."""
+        teams = [w.team for w in self.words if isinstance(w, Pack) and w.operand == operand]
+        return self.workers > 1 and any(teams)
 
     def waste(self, operand: str) -> float:
         """Bytes of the lines that a register tile touches, to those it uses."""

@@ -49,6 +49,7 @@ from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.cases import sizes_of
 from mlc.passes.tile.choose import FEW_ROWS, choose_schedule
 from mlc.passes.tile.cut import dot_of, tile_of
+from mlc.passes.tile.grids import with_columns
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.panels import as_given
 from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
@@ -330,7 +331,7 @@ def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
             k for k, x in enumerate(found) if not isinstance(x, Block) and not _is_common(x)
         )
         found.insert(inner, Block("m", -(-problem.m // tile.m) * tile.m, team=True))
-    return tuple(found)
+    return with_columns(tuple(found), problem, target)
 
 
 def _is_common(word: Word) -> TypeGuard[Pack | Block]:

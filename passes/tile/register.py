@@ -28,9 +28,9 @@ def register(kernel: KernelOp, word: Register) -> None:
     rows = loop_of(dot, "m")
     columns: Deal | None = None
     if rows is not None and (dealt := rows[0].deal) is not None:
-        (extent,) = rows[0].loops[0].extent.data
+        (extent, *_) = rows[0].loops[0].extent.data
         step, enough = rows[0].loops[0].step, letter(WORKERS) * (2 * word.m)
-        if step % word.m == 0 and not rows[0].positions:
+        if step % word.m == 0 and not rows[0].positions and len(rows[0].loops) == 1:
             many, few = (
                 ConditionsAttr((Condition(relation, extent, enough),)) for relation in ("ge", "lt")
             )

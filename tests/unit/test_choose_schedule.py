@@ -92,7 +92,7 @@ def test_routes_by_size() -> None:
     assert best(PROBLEMS["square"], "avx512").route == "blocked"
     assert best(PROBLEMS["tall"], "avx512").route == "panel"
     assert best(Problem(m=4, n=512, k=512), "avx512").route == "skinny"
-    assert best(PROBLEMS["few rows"], "avx512").route == "blocked"  # b comes from level 3
+    assert best(PROBLEMS["few rows"], "avx512").route == "skinny"  # a team's copy lies with others
     assert best(PROBLEMS["batched"], "avx512").route in ("batched", "panel")
     assert best(PROBLEMS["transposed"], "avx512").route == "blocked"
 
@@ -216,13 +216,33 @@ def test_rows_a_power_of_two_apart_do_not_stay_in_level_1() -> None:
 
 
 def test_workers_share_blocks_evenly_or_wait() -> None:
+    """Rows alone are cut between register tiles, blocks of columns and rows are whole."""
     problem, machine = Problem(m=1024, n=512, k=512, threads=4), cpu("avx512")
+    end = (Register(8, 32), Via("fma"))
 
-    def with_rows(rows: int) -> float:
-        words = (Pack("b", 64, team=True), Block("m", rows, team=True), Register(8, 48), Via("fma"))
-        return predict(problem, words, machine).core_s
+    def took(*blocks: Block) -> float:
+        return predict(problem, (Pack("b", 32, team=True), *blocks, *end), machine).core_s
 
-    assert with_rows(256) < with_rows(384) < with_rows(1024)
+    rows = [took(Block("m", step, team=True)) for step in (256, 384, 1024)]
+    assert rows[0] == rows[1] == rows[2]
+
+    def grid(columns: int, rows: int) -> float:
+        return took(Block("n", columns, team=True), Block("m", rows, team=True))
+
+    assert grid(256, 512) == rows[0]
+    assert grid(256, 256) == rows[0]
+    assert grid(256, 384) > 1.4 * rows[0]  # of six blocks two workers have two
+    assert grid(512, 512) > 1.9 * rows[0]
+
+
+def test_what_others_have_packed_is_read_from_their_caches() -> None:
+    problem = Problem(m=1024, n=256, k=256, threads=4)
+    end = (Block("m", 252, team=True), Register(6, 64), Via("fma"))
+    own, common = (
+        predict(problem, (Pack("b", 64, team=team), *end), cpu("avx512")).bytes[2]
+        for team in (False, True)
+    )
+    assert common == own + 4 * 256 * 256
 
 
 def test_a_factor_packed_before_a_loop_costs_no_copy_in_it() -> None:

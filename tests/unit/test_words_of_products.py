@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.context import Context
+from xdsl.parser import Parser
 
 import mlc
 from mlc.dialects.dtypes import named_dtype
-from mlc.dialects.plan import KernelOp
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import (
@@ -18,14 +20,17 @@ from mlc.dialects.tile.words import (
     Case,
     Edge,
     Epilogue,
+    Grain,
     Pack,
     Via,
     Words,
     cases_of,
     is_shared,
+    parse_list,
     spell,
     words_at,
 )
+from mlc.executable import compile_module
 from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
 from tests.plans import HOSTED, TARGETS, planned, spec
@@ -287,3 +292,63 @@ def test_few_rows_give_equal_bits_for_any_team(target: str) -> None:
     found = [mlc.compile(product, target=target, threads=n)(a, b) for n in (1, 2, 3)]
     np.testing.assert_allclose(found[0], a @ b, rtol=1e-3, atol=1e-3)
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1024, 1024, 1024), (2048, 2048, 2048)])
+def test_many_cores_share_blocks_of_columns_and_rows(m: int, n: int, k: int) -> None:
+    """On 16 cores: no worker has 7 % more than its part, nor reads all that is packed."""
+    words = words_of(product, spec(m, k), spec(k, n), target="amx")
+    at = next(i for i, word in enumerate(words) if isinstance(word, Pack) and word.team)
+    columns, rows = words[at + 1 : at + 3]
+    assert isinstance(columns, Block)
+    assert isinstance(rows, Block)
+    assert (columns.axis, rows.axis) == ("n", "m")
+    assert columns.team
+    assert rows.team
+    assert columns.step < n
+    trips = -(-n // columns.step) * -(-m // rows.step)
+    share = -(-trips // 16) * columns.step * rows.step
+    assert share <= 1.07 * m * n / 16
+
+
+@pytest.mark.parametrize("target", HOSTED)
+def test_blocks_of_columns_and_rows_give_equal_bits_for_any_team(target: str) -> None:
+    rng = np.random.default_rng(6)
+    a = rng.standard_normal((250, 300), np.float32)
+    b = rng.standard_normal((300, 333), np.float32)
+    tile = "register(m 4, n 16)" if target == "avx2" else "register(m 6, n 64)"
+    panels = tile[-3:-1]
+    text = (
+        f"[block(k, 128), pack(b, panels {panels}, team), block(n, {2 * int(panels)}, team),"
+        f" block(m, 48, team), {tile}, via(fma), edge(m, clamp), edge(n, mask)]"
+    )
+    found = []
+    for threads in (1, 2, 3):
+        compiled: Any = mlc.compile(product, target=target, threads=threads)
+        levels = compiled.lower(spec(*a.shape), spec(*b.shape)).levels
+        module = levels.at("plan")
+        words = parse_list(Parser(Context(), text))
+        for kernel in (x for x in module.walk() if isinstance(x, KernelOp) and _multiplies(x)):
+            schedule = Schedule(words=(*words, Grain(1000)))
+            kernel.properties["schedule"] = ScheduleAttr(schedule)
+        found.append(compile_module(module, levels.signature, levels.options).builtin(a, b))
+    np.testing.assert_allclose(found[0], a @ b, rtol=1e-4, atol=1e-3)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512"])
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+def test_the_loop_of_a_product_spills_nothing(target: str, turned: str) -> None:
+    """Sums stay in registers for the whole loop over the summed axis."""
+
+    def f(a: Any, b: Any) -> Any:
+        return (a.T if turned == "a" else a) @ (b.T if turned == "b" else b)
+
+    levels = planned(f, spec(512, 512), spec(512, 512), target=target)
+    lines = levels.asm().splitlines()
+    sums = [k for k, line in enumerate(lines) if "vfmadd" in line]
+    start = max(k for k in range(sums[0]) if lines[k].startswith(".L"))
+    end = next(k for k in range(sums[0], len(lines)) if "\tj" in lines[k])
+    loop = [line for line in lines[start:end] if line.startswith("\t")]
+    assert sum("vfmadd" in line for line in loop) >= (24 if target == "avx512" else 8)
+    assert not [line for line in loop if "%rsp" in line and "mm" in line]

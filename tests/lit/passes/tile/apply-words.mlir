@@ -97,6 +97,19 @@ mlc_tile.kernel @widened(%x: !mlc_tile.view<48x256xbf16>, %w: !mlc_tile.view<256
   mlc_tile.store %s, %y[m, n] as "mn"
 }
 
+// Blocks of columns and of rows that workers share are one loop.
+// CHECK-LABEL: @grid(
+// CHECK:         mlc_tile.for %n in 512 step 128 as %n_left, %m in "M" step 48 as %m_left deal(team) {
+// CHECK-NEXT:      mlc_tile.for %n_1 in %n_left step 32 {
+// CHECK-NEXT:        mlc_tile.for %m_1 in %m_left step 12 {
+// CHECK-NEXT:          %s = mlc_tile.dot "mk,kn->mn" %x[%m + %m_1 + m, k], %packed_b[(%n + %n_1) floordiv 32, k, n] over (k 256) via fma clamp(m) : !mlc_tile.frag<12x32xf32>
+mlc_tile.kernel @grid(%x: !mlc_tile.view<"M"x256xf32>, %w: !mlc_tile.view<256x512xf32>) -> (%y: !mlc_tile.view<"M"x512xf32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, team), block(n, 128, team), block(m, 48, team), register(m 12, n 32), via(fma), edge(m, clamp)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xf32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
+// -----
+
 // register: rows inside columns; panels are found by number. Shares are cut between register tiles,
 // and where there are few rows workers share the columns. via, edge and prefetch mark the product.
 // CHECK-LABEL: @registers(
