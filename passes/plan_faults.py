@@ -26,6 +26,7 @@ from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
+from mlc.passes.plan.memory.sharing import is_replaced
 from mlc.passes.tile.rows import space_of
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
@@ -56,7 +57,9 @@ def plan_faults(function: FuncOp, target: Target) -> Iterator[Fault]:
             found = True
             yield op, message
     if not found:
-        yield from _overlaps(function)
+        places = Aliases(function)
+        yield from _writes_over(places)
+        yield from _overlaps(function, places)
 
 
 # points ------------------------------------------------------------------------------------------
@@ -347,9 +350,21 @@ def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
     return isinstance(update, DynamicUpdateOp) and update.x is op.block.args[number]
 
 
-def _overlaps(function: FuncOp) -> Iterator[Fault]:
+def _writes_over(places: Aliases) -> Iterator[Fault]:
+    """Of several slots a kernel takes none whose value is still read."""
+    for op in places.live:
+        for k, (number, buffer) in enumerate(zip(op.shared_inputs, op.buffers or (), strict=False)):
+            several = len(buffer.data[1]) > 1
+            if number >= 0 and several and not is_replaced(op, k, number, places):
+                yield (
+                    op,
+                    f"over = {list(op.shared_inputs)}: input {number} is read after the kernel, or"
+                    f" elsewhere than where result {k} is written; expected -1",
+                )
+
+
+def _overlaps(function: FuncOp, places: Aliases) -> Iterator[Fault]:
     """Kernels that write where something lies that is read then or later."""
-    places = Aliases(function)
     made: dict[SSAValue, set[tuple[str, int]]] = {x: set() for x in function.body.block.args}
     held: dict[SSAValue, set[tuple[str, int]]] = {}
     for op in function.walk():

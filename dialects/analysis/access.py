@@ -6,7 +6,7 @@ element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -20,6 +20,7 @@ from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.shape import ConcatOp
 
 ZERO = Dim.const(0)
 RESULTS = -1  # stands for the results among the numbers of arguments
@@ -302,6 +303,16 @@ def nest_of(kernel: KernelOp) -> Nest | None:
     for value in kernel.yielded.values:
         probe.fetch(value, axes[: nest.rank])
     return nest
+
+
+def reads_of_pieces(kernel: KernelOp, op: ConcatOp) -> Iterator[tuple[Shape, list[Access]]]:
+    """Where each piece of a kernel's concatenation begins, and what one element of it reads."""
+    for piece, start in op.pieces():
+        sizes = shape_of(piece.type)
+        nest = Nest(kernel, None, sizes, len(sizes))
+        axes = tuple(Affine(((axis, 1),)) for axis in range(len(sizes)))
+        _Probe(nest, None, per_result=False).fetch(piece, axes)
+        yield start, nest.accesses
 
 
 def contiguous_votes(nest: Nest, *, of_points: bool = False) -> dict[int, int]:

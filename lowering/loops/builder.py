@@ -160,6 +160,11 @@ class LoopBuilder(IndexBuilder):
                 self.block.add_op(op)
                 moved.update(op.results)
 
+    def lie_apart(self, x: SSAValue, y: SSAValue) -> SSAValue | bool:
+        """Whether two buffers begin at different addresses."""
+        op = memref.ExtractAlignedPointerAsIndexOp.get
+        return self.compare("ne", self.value(op(x)), self.value(op(y)))
+
     def when(
         self,
         condition: SSAValue | bool,

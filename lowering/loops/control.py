@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
-from mlc.dialects.analysis.aliases import Aliases
+from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.shares import WAIT, loads_of, loads_of_tiles
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
@@ -131,11 +131,13 @@ class ControlLowering(ABC):
         return Home(self._arena(offset, result.type), slot=slot)
 
     def _taken(self, op: KernelOp | CallOp, k: int) -> list[Index]:
-        """The slots of the result's group in which live values lie."""
+        """The slots of the result's group in which values lie that it may not be written over."""
         places = self.places
         group = places.group(op.outs[k])
         alive = places.live[op] if isinstance(op, KernelOp) else places.calls[op]
-        live = [x for x in alive if places.group(x) is group]
+        over = op.shared_inputs[k]
+        replaced = root_of(op.inputs[over]) if over >= 0 else None
+        live = [x for x in alive if places.group(x) is group and x is not replaced]
         written = [x for x in op.outs[:k] if places.group(x) is group]
         found = [self.homes[x].slot for x in (*live, *written)]
         return [slot for slot in dict.fromkeys(found) if slot != OUTSIDE]

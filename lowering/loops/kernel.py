@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
@@ -12,7 +13,7 @@ from mlc.dialects import par
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.plan import KernelOp, Schedule
-from mlc.dialects.tensor.shape import ConcatOp
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
@@ -246,18 +247,33 @@ def pointwise(s: KernelScope, axes: Axes) -> None:
 def lower_concat(s: KernelScope) -> None:
     """
     A concatenation, piece by piece: each operand's elements are written where they belong. Workers
-    have a share of each piece, so that the first one's are not the thin ones too.
+    have a share of each piece, so that the first one's are not the thin ones too. What a piece only
+    keeps of the input that lies where the result does stands there already.
     """
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
     pieces = list(op.pieces())
+    kept: set[SSAValue] = set()
+    apart: SSAValue | bool = True
+    if (over := s.kernel.shared_inputs[0]) >= 0:
+        old = s.kernel.block.args[over]
+        kept = {piece for piece, _ in pieces if _is_part_of(piece, old)}
+        apart = s.b.lie_apart(s.inputs[old].memref, s.outputs[0].memref)
 
     def all_pieces(thread: Index, threads: Index) -> None:
         for piece, start in pieces:
-            _write_share(s, piece, start, s.outputs[0], thread, threads)
+            write = partial(_write_share, s, piece, start, s.outputs[0], thread, threads)
+            s.b.when(apart if piece in kept else True, write)
 
     work = s.b.product([s.b.dim(dim) for dim in shape_of(op.results[0].type)])
     s.parallel(work, all_pieces)
+
+
+def _is_part_of(value: SSAValue, whole: SSAValue) -> bool:
+    """Whether a value is a part of a tensor, as it stands there."""
+    while isinstance(value.owner, SliceOp):
+        value = value.owner.x
+    return value is whole
 
 
 def write_piece(s: KernelScope, part: SSAValue, target: Buffer | None = None) -> None:

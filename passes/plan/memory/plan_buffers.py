@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -19,7 +19,14 @@ from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
-from mlc.passes.plan.memory.sharing import may_write, may_write_tiles, share, share_tiles
+from mlc.passes.plan.memory.sharing import (
+    is_replaced,
+    may_write,
+    may_write_tiles,
+    share,
+    share_tiles,
+    write_over,
+)
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,9 @@ class PlanBuffersPass(ModulePass):
     Sets `buffers` on kernels and tile loops, `mlc.arena` and `mlc.private` on functions.
 
     Values whose lives do not overlap share a slot (linear scan in order of birth). No kernel writes
-    over what it reads, unless it says so itself. Values that regions hand on share a few slots, one
-    more than are live where one of them is written. What a tile loop's trips hand from phase to
+    over what it reads, unless it says so itself: `over` is the input that nobody reads any more,
+    and the kernel only where it writes. Values that regions hand on share a few slots, one more
+    than are live where one of them is written. What a tile loop's trips hand from phase to
     phase has slots of its own, of which each thread has a set: their sizes are those of the largest
     tile. SOURCE: Poletto and Sarkar, "Linear Scan
     Register Allocation", TOPLAS 21(5).
@@ -100,8 +108,9 @@ def _counts(places: Aliases, results: Mapping[SSAValue, int]) -> dict[SSAValue, 
         if op.overwritten is not None:
             continue
         busy: dict[SSAValue, int] = {}
+        replaced = {root_of(op.inputs[n]) for n in _replaced(op, places, results)}
         for value in live:
-            if not _is_outside(value, results):
+            if value not in replaced and not _is_outside(value, results):
                 group = places.group(value)
                 busy[group] = busy.get(group, 0) + 1
         for value in op.outs:
@@ -110,6 +119,16 @@ def _counts(places: Aliases, results: Mapping[SSAValue, int]) -> dict[SSAValue, 
                 busy[group] = busy.get(group, 0) + 1
                 counts[group] = max(counts.get(group, 0), busy[group])
     return counts
+
+
+def _replaced(op: KernelOp, places: Aliases, results: Mapping[SSAValue, int]) -> Iterator[int]:
+    """The input that a kernel's only result may be written over, wherever it lies, and says so."""
+    if len(op.outs) == 1 and op.outs[0] not in results and op.template.data != "rows":
+        for number in range(len(op.inputs)):
+            if is_replaced(op, 0, number, places):
+                write_over(op, 0, number)
+                yield number
+                return
 
 
 def _carry_in_place(places: Aliases, counts: dict[SSAValue, int]) -> None:

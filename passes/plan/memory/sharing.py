@@ -11,12 +11,13 @@ from xdsl.dialects.builtin import ArrayAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from mlc.dialects.analysis.access import Access, nest_of
+from mlc.dialects.analysis.access import Access, nest_of, reads_of_pieces, whole_of
 from mlc.dialects.analysis.aliases import Aliases, memory_view, root_of, values_from_outside
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.plan import KernelOp, integer
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 
 
@@ -25,6 +26,14 @@ def reads_where_it_writes(kernel: KernelOp, number: int) -> bool:
     Whether a kernel reads an input only at the element of the results that it is about to write:
     never at another one, never while it sums, never twice.
     """
+    whole = whole_of(kernel)
+    if isinstance(whole, ConcatOp) and len(kernel.outs) == 1:
+        return all(
+            access.argument != number
+            or (access.shape == whole.shape and _is_moved_by(access, start))
+            for start, accesses in reads_of_pieces(kernel, whole)
+            for access in accesses
+        )
     nest = nest_of(kernel)
     if nest is None:
         return False
@@ -38,6 +47,14 @@ def _is_same_element(access: Access, shape: tuple[Dim, ...]) -> bool:
     return access.shape == shape and all(
         size == Dim.const(1) or position.is_axis == axis
         for axis, (position, size) in enumerate(zip(access.point, shape, strict=True))
+    )
+
+
+def _is_moved_by(access: Access, start: Shape) -> bool:
+    """Whether a piece of a concatenation that begins there reads where it is written."""
+    return len(access.point) == len(start) and all(
+        position.known and position.terms == ((axis, 1),) and position.offset == offset
+        for axis, (position, offset) in enumerate(zip(access.point, start, strict=True))
     )
 
 
@@ -60,6 +77,21 @@ def may_write(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> boo
     """Whether the k-th result may be written where values of the group lie."""
     return not is_needed_after(kernel, k, places, group) and all(
         reads_where_it_writes(kernel, number) for number in inputs_in(kernel, places, group)
+    )
+
+
+def is_replaced(kernel: KernelOp, k: int, number: int, places: Aliases) -> bool:
+    """
+    Whether the k-th result may be written over an input of its group while others of the group are
+    still read: nobody reads it after the kernel, and the kernel only where it writes.
+    """
+    out, root = kernel.outs[k], root_of(kernel.inputs[number])
+    return (
+        places.group(root) is places.group(out)
+        and root not in places.after[kernel]
+        and kernel.inputs[number].type == out.type
+        and [n for n, x in enumerate(kernel.inputs) if root_of(x) is root] == [number]
+        and reads_where_it_writes(kernel, number)
     )
 
 
@@ -126,6 +158,11 @@ def share(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> None:
     """States that the k-th result lies where inputs of the group do."""
     number = next(inputs_in(kernel, places, group), None)
     if number is not None:
-        shared = [*kernel.shared_inputs]
-        shared[k] = number
-        kernel.properties["over"] = ArrayAttr([integer(n) for n in shared])
+        write_over(kernel, k, number)
+
+
+def write_over(kernel: KernelOp, k: int, number: int) -> None:
+    """States that the k-th result may lie where an input does."""
+    shared = [*kernel.shared_inputs]
+    shared[k] = number
+    kernel.properties["over"] = ArrayAttr([integer(n) for n in shared])

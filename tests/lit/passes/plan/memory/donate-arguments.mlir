@@ -108,10 +108,10 @@ func.func @rows(%x: tensor<9xf32> {mlc.donated = 0 : i64}, %u: tensor<1xf32>, %n
   func.return %r : tensor<9xf32>
 }
 
-// The loop reads the old elements in every trip: its values lie elsewhere.
+// The loop reads the old elements in every trip: its values lie elsewhere, in one place.
 // CHECK-LABEL: @old_in_loop
 // CHECK:         mlc.for
-// CHECK:           buffers = [#mlc.buffer<arena 0, 1>]
+// CHECK:           over = [1 : i64], buffers = [#mlc.buffer<arena 0>]
 // CHECK:         mlc.kernel "copy"
 // CHECK:         buffers = [#mlc.buffer<out 0>]
 func.func @old_in_loop(%w: tensor<4xf32> {mlc.donated = 0 : i64}, %n: tensor<i64>) -> tensor<4xf32> {

@@ -83,11 +83,11 @@ func.func @two_slots(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
   func.return %r : tensor<4xf32>
 }
 
-// A line of three: only the new value is written, the others move up. Four slots, and never a copy.
+// A line of three: only the new value is written, over the oldest; the others move up. Never a copy.
 // CHECK-LABEL: @line
 // CHECK:         mlc.for
 // CHECK:           mlc.add
-// CHECK:           buffers = [#mlc.buffer<arena 0, 1, 2, 3>]
+// CHECK:           over = [1 : i64], buffers = [#mlc.buffer<arena 0, 1, 2>]
 // CHECK-NEXT:      mlc.yield
 func.func @line(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
   %p, %q, %r = mlc.for %i to %n iter(%a = %x, %b = %x, %c = %x) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
