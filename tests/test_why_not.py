@@ -143,7 +143,7 @@ def test_both_plans_are_measured() -> None:
         total: Any = np.tanh(x) + np.exp(x)  # the producer
         return total * 2.0 + total.sum()  # the consumer
 
-    x = np.ones((300, 200), np.float32)
+    x = np.ones((60, 50), np.float32)
     exe = mlc.compile(f).lower(x).compile()
     lines = line_of("# the producer"), line_of("# the consumer")
     answer = exe.why_not(*lines, measure=[x])
