@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc import native
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import ATTRIBUTE
@@ -23,6 +22,7 @@ from mlc.executable import compile_module
 from mlc.levels import Levels
 from mlc.pipeline import Options
 from mlc.programs import open_program, read_module
+from mlc.runtime import objects
 from mlc.runtime.interpret import interpret
 from mlc.runtime.objects import CompiledObject
 from mlc.runtime.probe import host_target
@@ -189,12 +189,12 @@ def test_code_for_tile_registers(
     host, case = host_target(), TILES[name]
     if host.arch != "x86_64":
         pytest.skip(f"{host.name} has no {case.instruction}")
-    made = native.object_of
+    made = objects.object_of
 
     def object_of(text: str, target: CpuTarget, **options: Any) -> CompiledObject:
         return made(in_software(text), target, **options)
 
-    monkeypatch.setattr(native, "object_of", object_of)
+    monkeypatch.setattr(objects, "object_of", object_of)
     path = tmp_path / "plan.mlir"
     path.write_text(case.text("amx"))
     module, signature = read_module(path)

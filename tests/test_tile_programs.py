@@ -165,7 +165,7 @@ def test_products_of_nothing(tmp_path: Path) -> None:
 
 REFUSED = {
     "block(q, 4), register(m 4, n 16)": "the product has no axis 'q'; expected one of m, n, k",
-    "split(k, 4)": r"split\(k, 4\) is not applied to tile programs; expected block, pack",
+    "split(k, 4)": r"split\(k, 4\) is not applied to tile programs; expected block, strip, pack",
     "pack(b, panels 16, team), block(g, 1)": "the product has no axis 'g'",
     "register(m 4, n 16), via(dot_bf16)": "dot_bf16",
     "edge(k, clamp)": "expected clamp, mask or pack of an axis of the result",

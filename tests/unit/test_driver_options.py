@@ -160,7 +160,7 @@ def test_a_module_says_its_own_options(program: str, run: Run, tmp_path: Path) -
     path.write_text(text)
     assert run("show", str(path), "--at", "plan") == text
     run("build", str(path), "-o", str(tmp_path / "plan.ptx"))
-    assert 'mlc.target<"neon">' in run("show", str(path), "--target", "neon")
+    assert 'mlc.target<"cuda:sm_80">' in run("show", str(path), "--target", "sm_80")
     assert "found sm_90a" in run("build", str(path), "--emit", "asm", status=1)
     said = run("show", str(path), "--spec", "f32[3]", status=2)
     assert "plan.mlir says the types of its arguments itself" in said

@@ -202,3 +202,19 @@ def test_a_plan_of_another_machine_is_judged_for_the_one_it_is_for() -> None:
     edited = _plan("product", "cuda:sm_90a").replace("tile_n = 4", "tile_n = 6")
     with pytest.raises(PlanError, match="expected words such as"):
         run_pipeline(parse_text(edited, "plan"), levels.options)
+
+
+@pytest.mark.parametrize("returned", ["%x", "%y, %y"])
+def test_results_without_memory_of_their_own(returned: str) -> None:
+    """A result that no kernel writes would be whatever its memory held before."""
+    kind = "tensor<4x64xf32>"
+    text = f"""func.func @f(%x: {kind}) -> ({", ".join([kind] * len(returned.split(",")))}) {{
+      %y = mlc.kernel "cell" (%a = %x) : ({kind}) -> ({kind}) {{
+        %0 = mlc.neg %a : {kind}
+        mlc.yield %0 : {kind}
+      }}
+      func.return {returned} : {", ".join([kind] * len(returned.split(",")))}
+    }}"""
+    options = planned(_columns, spec(4, 64), target="avx2").options
+    with pytest.raises(PlanError, match=r"result [01] is not made by a kernel of its own"):
+        run_pipeline(parse_text(text, "plan"), options)

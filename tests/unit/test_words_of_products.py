@@ -149,11 +149,23 @@ def test_rows_by_name_and_strict_sums_have_words(target: str, numerics: str) -> 
     assert Via("mul_add" if numerics == "strict" else "fma") in words
 
 
-ANY_SIZE = {
+def transposed(a: Any, b: Any) -> Any:
+    return a @ b.T
+
+
+def both_transposed(a: Any, b: Any) -> Any:
+    return (b @ a).T
+
+
+def with_code_after(a: Any, b: Any) -> Any:
+    return np.maximum(a @ b, 0.5) * 2 + 1
+
+
+ANY_SIZE: dict[str, tuple[Callable[[Any, Any], Any], tuple[str, str]]] = {
     "product": (product, ("MK", "KN")),
-    "transposed": (lambda a, b: a @ b.T, ("MK", "NK")),
-    "both transposed": (lambda a, b: (b @ a).T, ("KN", "MK")),
-    "with code after": (lambda a, b: np.maximum(a @ b, 0.5) * 2 + 1, ("MK", "KN")),
+    "transposed": (transposed, ("MK", "NK")),
+    "both transposed": (both_transposed, ("KN", "MK")),
+    "with code after": (with_code_after, ("MK", "KN")),
     "batches": (product, ("3MK", "3KN")),
     "any batches": (product, ("BMK", "BKN")),
 }
@@ -174,8 +186,10 @@ def test_products_of_any_size(name: str, numerics: Any) -> None:
     for m, n, k in (*none, (1, 1, 1), (37, 70, 53), (9, 70, 1500), (130, 4200, 1500)):
         sizes = {"M": m, "N": n, "K": k, "B": 2}
         arguments = [
-            random.standard_normal([sizes.get(str(d), d) for d in shape]).astype(np.float32)
-            for shape in shapes
+            random.standard_normal([sizes[d] if d in sizes else int(d) for d in word]).astype(
+                np.float32
+            )
+            for word in letters
         ]
         if n > 1000 and ("batches" in name or numerics == "strict"):
             continue
@@ -249,7 +263,7 @@ def test_products_in_tile_loops_have_words_of_one_worker(target: str) -> None:
 def test_products_in_tile_loops_have_the_bits_of_one_worker(rows: int) -> None:
     random = np.random.default_rng(4)
     q, k, v = (random.standard_normal((2, rows, 64)).astype(np.float32) for _ in range(3))
-    found = []
+    found: list[Any] = []
     for threads in (1, 2, 3):
         compiled: Any = mlc.compile(threads=threads)(_attention)
         found.append(compiled(q, k, v))
@@ -322,7 +336,7 @@ def test_blocks_of_columns_and_rows_give_equal_bits_for_any_team(target: str) ->
         f"[block(k, 128), pack(b, panels {panels}, team), block(n, {2 * int(panels)}, team),"
         f" block(m, 48, team), {tile}, via(fma), edge(m, clamp), edge(n, mask)]"
     )
-    found = []
+    found: list[Any] = []
     for threads in (1, 2, 3):
         compiled: Any = mlc.compile(product, target=target, threads=threads)
         levels = compiled.lower(spec(*a.shape), spec(*b.shape)).levels

@@ -55,7 +55,7 @@ def _plan(function: FuncOp) -> None:
     places = Aliases(function)
     last = function.body.block.last_op
     assert last is not None
-    results = {root_of(x): k for k, x in reversed(list(enumerate(last.operands)))}
+    results = _results(function, last)
     loops = [op for op in function.walk() if isinstance(op, TilesOp)]
     for loop in loops:
         for start, result in zip(loop.starts, loop.results[loop.first_carried :], strict=True):
@@ -80,6 +80,26 @@ def _plan(function: FuncOp) -> None:
     for loop in loops:
         states = loop.carried if loop.spreads else ()
         loop.attributes["buffers"] = ArrayAttr([lives.place(x) for x in (*loop.own, *states)])
+
+
+def _results(function: FuncOp, last: Operation) -> dict[SSAValue, int]:
+    """
+    What is returned, with its number: each has memory that one kernel or tile loop writes, or is a
+    donated argument as it came.
+    """
+    arguments = function.body.block.args
+    found: dict[SSAValue, int] = {}
+    came = {(arguments[x], k) for x, k in donations_of(function).items()}
+    for k, value in enumerate(last.operands):
+        root = root_of(value)
+        made = isinstance(root.owner, KernelOp | TilesOp) or (root, k) in came
+        if not made or root in found:
+            raise PlanError(
+                f"mlc-plan-buffers: result {k} is not made by a kernel of its own:"
+                " run mlc-form-kernels first, or say a kernel that copies it"
+            )
+        found[root] = k
+    return found
 
 
 def _placed(function: FuncOp) -> dict[SSAValue, int]:

@@ -94,7 +94,22 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     # a loop cuts tiles from memory: what kernels compute where they read it is written for it
     apart = sum(estimate(bytes_of(value.type)) for value in inline)
     copied = moved(apart, level_of(2 * apart, target))
-    return (before - seconds(after + Work(read=copied, write=copied), target)) / ATTO
+    after += Work(core=_idle_lanes(group, target), read=copied, write=copied)
+    return (before - seconds(after, target)) / ATTO
+
+
+def _idle_lanes(group: Group, target: CpuTarget) -> int:
+    """Attoseconds that vectors along the last axis of results take more, where tiles cut it."""
+    found = 0
+    for op in group.ops:
+        last = len(op.shape) - 1
+        for axis, extent, step in zip(group.axes[op], group.rows, group.steps, strict=False):
+            if axis == last:
+                lanes = target.lanes(8 * op.dtype.bytes)
+                used, left = (min(n, lanes) for n in (estimate(extent), step))
+                full = work_of_op(type(op), op.dtype, elements_of(op.iteration()), target).core
+                found += full * lanes * (used - left) // (used * left)
+    return found
 
 
 def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
