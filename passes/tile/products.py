@@ -6,7 +6,7 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TypeGuard
@@ -257,7 +257,7 @@ class WordsOf:
         if _cuts(words, "k") and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
             found.insert(first, Sums("scratch"))
-        if "n" in self.open and not _cuts(words, "n"):
+        if "n" in self.open:
             found = self._with_columns(found)
         for axis, how in (("m", "clamp"), ("n", "mask")):
             if axis in self.open and not any(isinstance(x, Edge) and x.axis == axis for x in found):
@@ -270,7 +270,8 @@ class WordsOf:
 
     def _with_columns(self, words: list[Word]) -> list[Word]:
         """A copy of columns has a size that is known: of so many of them at a time."""
-        if not any(isinstance(word, Pack) and word.operand == "b" for word in words):
+        copy = next((k for k, x in enumerate(words) if isinstance(x, Pack) and x.operand == "b"), 0)
+        if not isinstance(words[copy], Pack) or _cuts(words[:copy], "n"):
             return words
         tile = next(word.n for word in words if isinstance(word, Register))
         batches = isinstance(words[0], Block) and words[0].axis == "g"
@@ -305,7 +306,7 @@ def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:
     return axis in letters_in([dim]) and axis not in letters_in([rest])
 
 
-def _cuts(words: Words, axis: str) -> bool:
+def _cuts(words: Sequence[Word], axis: str) -> bool:
     """Whether there is a loop over blocks of an axis."""
     return any(isinstance(word, Block) and word.axis == axis for word in words)
 
