@@ -1,0 +1,13 @@
+// Conversions are of vectors with the lanes of the wider side's kernel.
+// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+
+// CHECK-LABEL: func.func @cell_
+// CHECK:         scf.for
+// CHECK:           %[[X:.*]] = vector.load %{{.*}} : memref<100xf32>, vector<8xf32>
+// CHECK-NEXT:      %[[Y:.*]] = mlc_vec.cast fptosi %[[X]] : vector<8xf32> to vector<8xi8>
+// CHECK-NEXT:      vector.store %[[Y]], %{{.*}} : memref<100xi8>, vector<8xi8>
+// CHECK:         vector.maskedstore %{{.*}} : memref<100xi8>, vector<8xi1>, vector<8xi8>
+func.func @bytes(%x: tensor<100xf32>) -> tensor<100xi8> {
+  %0 = mlc.convert %x : tensor<100xf32> -> tensor<100xi8>
+  func.return %0 : tensor<100xi8>
+}

@@ -1,0 +1,16 @@
+// Places of extremes: the extreme first, in vectors, then the first place that has it.
+// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+
+// CHECK-LABEL: func.func @row_
+// CHECK:         %{{.*}}, %{{.*}} = scf.for %{{.*}} iter_args
+// CHECK-COUNT-2:   arith.maximumf %{{.*}} fastmath<nsz> : vector<8xf32>
+// CHECK:         %[[MOST:.*]] = arith.maximumf %{{.*}} fastmath<nsz> : f32
+// CHECK-NEXT:    %[[ORDERED:.*]] = arith.cmpf oeq, %[[MOST]], %[[MOST]] : f32
+// CHECK-NEXT:    scf.if %[[ORDERED]] -> (i64) {
+// CHECK-NEXT:      scf.while
+// CHECK-COUNT-4:     mlc_vec.cmpf oeq, %{{.*}} : vector<8xf32>
+// CHECK:             vector.reduction <or>
+func.func @place(%x: tensor<8x1000xf32>) -> tensor<8xi64> {
+  %0 = mlc.reduce "argmax" "ab->a" %x : tensor<8x1000xf32> -> tensor<8xi64>
+  func.return %0 : tensor<8xi64>
+}
