@@ -128,7 +128,10 @@ LOOPS = (
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
 )
-FORMED = Step("mlc-form-kernels", "which ops share a loop nest", options=("fusion",))
+FUSION = (
+    Step("mlc-choose-fusion", "all that may be stored or not is there", options=("fusion",)),
+    Step("mlc-form-kernels", "what is stored says which ops share a loop nest"),
+)
 KERNELS = (
     Step("mlc-donate-arguments", "which kernels may write over arguments, or else copies"),
     Step("mlc-schedule", "how each nest is cut, for the module's target"),
@@ -175,7 +178,7 @@ BACKENDS = (
                         "what is stored between kernels is known",
                         options=("fusion",),
                     ),
-                    FORMED,
+                    *FUSION,
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),
@@ -229,7 +232,7 @@ BACKENDS = (
                 "plan",
                 (
                     Step("mlc-form-streams", "masks and scalings stand where they end up"),
-                    FORMED,
+                    *FUSION,
                     Step(
                         "mlc-merge-rows",
                         "kernels are known, and nothing was said of their memory yet",

@@ -22,7 +22,7 @@ from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.levels import Levels
-from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.remarks import Remark, listening, place
 from mlc.passes.report.explain.edges import (
     NUMBER,
@@ -43,7 +43,7 @@ from mlc.passes.report.explain.markup import seconds
 from mlc.passes.report.report import Plan
 from mlc.pipeline import Options
 
-FORMING = FormKernelsPass.name
+CHOOSING = ChooseFusionPass.name
 SAMPLE_S = 2e-4  # of one measurement: many times what reading the clock takes
 LEAST_ROUNDS = 5
 MEASURING_S = 0.5  # of all measurements of a plan; the least of them counts
@@ -206,7 +206,7 @@ class _Trial:
         self.module = levels.at("tensor")
         self.steps = backend_of(levels.options.target).stage("plan").steps
         self.names = [step.name for step in self.steps]
-        self._apply(self.module, 0, self.names.index(FORMING))
+        self._apply(self.module, 0, self.names.index(CHOOSING))
         number_ops(_function(self.module))
         self._made: dict[tuple[str, ...], _Made] = {}
 
@@ -220,9 +220,9 @@ class _Trial:
         if forced not in self._made:
             module = self.module.clone()
             with listening() as heard:
-                forming = FormKernelsPass(self.levels.options.fusion, forced=forced)
-                searched_s = forming.form(module)
-                self._apply(module, self.names.index(FORMING) + 1, len(self.steps))
+                choosing = ChooseFusionPass(self.levels.options.fusion, forced=forced)
+                searched_s = choosing.choose_all(module)
+                self._apply(module, self.names.index(CHOOSING) + 1, len(self.steps))
             self._made[forced] = _Made(
                 module,
                 self.levels.report_of(module, self.sizes),

@@ -24,7 +24,7 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes import wellformed
-from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
+from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.passes.tensor.dce import DcePass
@@ -221,8 +221,8 @@ def check(batch: Batch, way: Way) -> str:
     for stage in (backend.stage("tensor"), plan):
         for step in stage.steps:
             chosen = registry.load(step.name)()
-            if isinstance(chosen, FormKernelsPass) and not way.fused:
-                chosen = FormKernelsPass(fusion="none")
+            if isinstance(chosen, ChooseFusionPass) and not way.fused:
+                chosen = ChooseFusionPass(fusion="none")
             if isinstance(chosen, FormTilesPass) and way.tile:
                 chosen = FormTilesPass(tile=way.tile)
             if way.parallel and isinstance(chosen, PlaceBarriersPass):

@@ -37,7 +37,12 @@ class ChooseFusionPass(ModulePass):
     they are read, "buffer" ones are written, "apart" ones by a kernel of their own. A value that
     has to be stored is stored, whatever its attribute says.
 
-    Options: as of `mlc-form-kernels`.
+    A function that says some state already keeps what it says.
+
+    `fusion`: "exact" searches for the plan that should take the least time; "all", "fnr" (fuse, no
+    redundancy) and "greedy" are rules of thumb; "none" gives each op a kernel of its own.
+    `budget_ms`: how long the search may take. `forced`: "store:N" or "inline:N" decides the value
+    of the function's N-th op, as its walk counts.
     """
 
     name = "mlc-choose-fusion"
@@ -47,9 +52,21 @@ class ChooseFusionPass(ModulePass):
     forced: tuple[str, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and not is_formed(function):
-                self.choose(op, function)
+        self.choose_all(op)
+
+    def choose_all(self, module: ModuleOp) -> float:
+        """
+        Of functions that neither have kernels nor say a state; the seconds of their plans by the
+        cost that the search compares.
+        """
+        return sum(
+            self.choose(module, function)
+            for function in module.body.block.ops
+            if isinstance(function, FuncOp)
+            and function.body.blocks
+            and not is_formed(function)
+            and not is_chosen(function)
+        )
 
     def choose(self, module: ModuleOp, function: FuncOp) -> float:
         """States what becomes of the function's values; the seconds of that plan."""

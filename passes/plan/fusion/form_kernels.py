@@ -32,7 +32,6 @@ from mlc.dialects.tensor.window import Windowed
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.plan.fusion.choose_fusion import (
     ChooseFusionPass,
-    is_chosen,
     is_formed,
     take_choices,
 )
@@ -46,13 +45,8 @@ class FormKernelsPass(ModulePass):
     """
     Puts every op that computes into an `mlc.kernel`; outside stay buffers and their views.
 
-    Which values are stored, `mlc.state` of their ops says; of a function without, it is decided as
-    `mlc-choose-fusion` does, by its options:
-
-    `fusion`: "exact" searches for the plan that should take the least time; "all", "fnr" (fuse, no
-    redundancy) and "greedy" are rules of thumb; "none" gives each op a kernel of its own.
-    `budget_ms`: how long the search may take. `forced`: "store:N" or "inline:N" decides the value
-    of the function's N-th op, as its walk counts.
+    Which values are stored, `mlc.state` of their ops says; of a function without,
+    `mlc-choose-fusion` is asked first, whose options these are.
     """
 
     name = "mlc-form-kernels"
@@ -66,12 +60,9 @@ class FormKernelsPass(ModulePass):
 
     def form(self, module: ModuleOp) -> float:
         """Applies the pass; the seconds of the plan by the cost that the search compares."""
-        choosing = ChooseFusionPass(self.fusion, self.budget_ms, self.forced)
-        seconds = 0.0
+        seconds = ChooseFusionPass(self.fusion, self.budget_ms, self.forced).choose_all(module)
         for function in module.body.block.ops:
             if isinstance(function, FuncOp) and function.body.blocks and not is_formed(function):
-                if not is_chosen(function):
-                    seconds += choosing.choose(module, function)
                 _form(function)
         return seconds
 
