@@ -218,3 +218,22 @@ def test_results_without_memory_of_their_own(returned: str) -> None:
     options = planned(_columns, spec(4, 64), target="avx2").options
     with pytest.raises(PlanError, match=r"result [01] is not made by a kernel of its own"):
         run_pipeline(parse_text(text, "plan"), options)
+
+
+@pytest.mark.parametrize("handed", ["%a, %b", "%b, %a", "%b, %b"])
+def test_regions_hand_on_what_a_result_may_not_lie_in(handed: str) -> None:
+    """A loop of no trip would return the argument, which lies elsewhere."""
+    kind = "tensor<4xf32>"
+    text = f"""func.func @f(%x: {kind}, %n: tensor<i64>) -> ({kind}, {kind}) {{
+      %y = mlc.kernel "cell" (%z = %x) : ({kind}) -> ({kind}) {{
+        %0 = mlc.neg %z : {kind}
+        mlc.yield %0 : {kind}
+      }}
+      %r, %q = mlc.for %i to %n iter(%a = %x, %b = %y) -> ({kind}, {kind}) {{
+        mlc.yield {handed} : {kind}, {kind}
+      }}
+      func.return %r, %q : {kind}, {kind}
+    }}"""
+    options = planned(_columns, spec(4, 64), target="avx2").options
+    with pytest.raises(PlanError, match=r"result [01] is not made by a kernel of its own"):
+        run_pipeline(parse_text(text, "plan"), options)

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.aliases import Aliases, donations_of, is_unwritten, memory_view, root_of
@@ -55,7 +55,7 @@ def _plan(function: FuncOp) -> None:
     places = Aliases(function)
     last = function.body.block.last_op
     assert last is not None
-    results = _results(function, last)
+    results = _results(function, places, last)
     loops = [op for op in function.walk() if isinstance(op, TilesOp)]
     for loop in loops:
         for start, result in zip(loop.starts, loop.results[loop.first_carried :], strict=True):
@@ -82,24 +82,36 @@ def _plan(function: FuncOp) -> None:
         loop.attributes["buffers"] = ArrayAttr([lives.place(x) for x in (*loop.own, *states)])
 
 
-def _results(function: FuncOp, last: Operation) -> dict[SSAValue, int]:
+def _results(function: FuncOp, places: Aliases, last: Operation) -> dict[SSAValue, int]:
     """
-    What is returned, with its number: each has memory that one kernel or tile loop writes, or is a
-    donated argument as it came.
+    What is returned, with its number: each lies in memory of its own, which kernels write, or in
+    that of the argument donated to it.
     """
-    arguments = function.body.block.args
+    donated = donations_of(function)
+    given: dict[SSAValue, int | None] = {
+        x: donated.get(k) for k, x in enumerate(function.body.block.args)
+    }
+    elsewhere: dict[SSAValue, set[int | None]] = {}  # by group: whose memory no kernel makes
+    for x in places.values():
+        if root_of(x) is x and (x in given or not _is_written(x)):
+            elsewhere.setdefault(places.group(x), set()).add(given.get(x))
     found: dict[SSAValue, int] = {}
-    came = {(arguments[x], k) for x, k in donations_of(function).items()}
+    taken: set[SSAValue] = set()
     for k, value in enumerate(last.operands):
-        root = root_of(value)
-        made = isinstance(root.owner, KernelOp | TilesOp) or (root, k) in came
-        if not made or root in found:
+        group = places.group(value)
+        if group in taken or elsewhere.get(group, set()) - {k}:
             raise PlanError(
                 f"mlc-plan-buffers: result {k} is not made by a kernel of its own:"
                 " run mlc-form-kernels first, or say a kernel that copies it"
             )
-        found[root] = k
+        taken.add(group)
+        found[root_of(value)] = k
     return found
+
+
+def _is_written(value: SSAValue) -> bool:
+    """Whether a kernel makes a value, or a region hands it on."""
+    return isinstance(value, BlockArgument) or isinstance(value.owner, KernelOp | ControlOp)
 
 
 def _placed(function: FuncOp) -> dict[SSAValue, int]:
