@@ -290,7 +290,7 @@ class _Walk:
             lies = self.footprints[0] <= capacity or self.copied(operand) <= capacity
             if lies and (level == 2 or not self.of_others(operand)):
                 moved = 0  # it lies there already: from the call before, or from the copy
-            found.append(moved * self.waste(operand))
+            found.append(moved * self.waste(operand) * (self.again(operand) if level == 0 else 1.0))
         return found
 
     def copied(self, operand: str) -> float:
@@ -319,9 +319,28 @@ class _Walk:
         """The part of level 1 that rows so far apart can fill: a power of two hits few sets."""
         if operand != "b" or "b" in self.packed or self.problem.b_unit != "n":
             return 1.0
-        way = self.target.l1d_bytes // self.target.l1d_ways
-        places = way // gcd(self.problem.n * self.item["b"], way)
-        return min(1.0, places * self.tile.n * self.item["b"] / way)
+        places = self.places(self.problem.n * self.item["b"])
+        return min(1.0, places * self.tile.n * self.item["b"] / self.way())
+
+    def again(self, operand: str) -> float:
+        """
+        How often level 1 takes a line of the rows of a that a register tile walks along: once, or
+        at each step, where more of them hit one set than it holds beside a line of b.
+        """
+        if operand != "a" or "a" in self.packed or self.problem.a_unit != "k":
+            return 1.0
+        rows = ceil(self.tile.m / self.places(self.problem.k * self.item["a"]))
+        if rows < self.target.l1d_ways:
+            return 1.0
+        return self.target.cache_line_bytes / (self.row.shape[2] * self.item["a"])
+
+    def places(self, apart: int) -> int:
+        """Where rows so many bytes apart begin in a way of level 1."""
+        return self.way() // gcd(apart, self.way())
+
+    def way(self) -> int:
+        """Bytes of a way of level 1."""
+        return self.target.l1d_bytes // self.target.l1d_ways
 
     def reads(self) -> tuple[tuple[int, int, int], float]:
         """Bytes that levels 2, 3 and memory give, and the seconds of that."""
