@@ -25,8 +25,8 @@ from benchmarks.harness import Settings, Table, report, settings, time_text
 from benchmarks.zoo import SIZES, ZOO, Size
 from mlc.dialects.target import CpuTarget
 from mlc.executable import compile_module
+from mlc.options import Options
 from mlc.passes.report.report import KernelReport, plan_of
-from mlc.pipeline import Options
 from mlc.profile import Profiler
 from mlc.runtime import probe
 

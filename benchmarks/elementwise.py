@@ -20,8 +20,9 @@ import numpy as np
 import mlc
 from benchmarks.harness import Table, compare, compiled, report, settings
 from mlc.dialects.target import named_target
+from mlc.options import Options
 from mlc.passes.report.report import plan_of, total
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 
 SIZES = (10**4, 10**6, 10**7)
 PLANS: dict[str, Literal["none", "exact"]] = {"unfused": "none", "fused": "exact"}

@@ -28,9 +28,10 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tile.words import Edge, Grain, Pack, Register, Via
 from mlc.executable import compile_module
 from mlc.levels import emit_units
+from mlc.options import Options
 from mlc.passes.plan.tiling.schedule import choose_register_tile
 from mlc.passes.tensor.merge_siblings import MergeSiblingsPass
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 from mlc.runtime.llvm import compile_object
 from mlc.runtime.objects import object_of
 from mlc.runtime.probe import host_target

@@ -14,6 +14,9 @@ from mlc.dialects.errors import MlcError
 SYMBOLS = "mlc.symbols"
 """Function attribute: the names of its symbols, in the order of a call's sizes."""
 
+DONATED = "mlc.donated"
+"""Argument attribute: the number of the result that takes the place of the argument."""
+
 ALIGNMENT_BYTES = 64  # of every slot of the arena: a cache line, and the widest vector
 
 

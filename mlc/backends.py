@@ -14,16 +14,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlc import registry
 from mlc.artifact import Artifact, Built, CodeUnit, Request
-from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
-from mlc.lowering.loops.function import Scratch
-from mlc.lowering.loops.scratch import scratch_of
-from mlc.native import build_cpu, emit_cpu, load_cpu
-from mlc.runtime.llvm import compile_object, emit_assembly
+from mlc.loading import load_cpu
 from mlc.runtime.support import support
 
 if TYPE_CHECKING:
+    from mlc.dialects.plan import KernelOp
+    from mlc.lowering.loops.function import Scratch
     from mlc.runtime.cuda import LoadedProgram
     from mlc.runtime.entry import LoadedEntry
 
@@ -83,6 +81,8 @@ class Backend:
 
 def _scratch_of_kernel(kernel: KernelOp) -> tuple[Scratch, ...]:
     if kernel.schedule is None or not kernel.schedule.data.words:
+        from mlc.lowering.loops.scratch import scratch_of
+
         return scratch_of(kernel)
     from mlc.lowering.tiles.kernel import scratch_of as scratch_of_tiles
     from mlc.passes.tile.plan_to_tiles import program_of
@@ -92,6 +92,13 @@ def _scratch_of_kernel(kernel: KernelOp) -> tuple[Scratch, ...]:
 
 def _as_it_is(llvm: str, _: Target) -> bytes:
     return llvm.encode()
+
+
+def native():
+    """What makes code for CPUs: imported where no cache has it."""
+    from mlc import native
+
+    return native
 
 
 def device():
@@ -203,15 +210,15 @@ BACKENDS = (
             ),
         ),
         scratch=_scratch_of_kernel,
-        emit=emit_cpu,
-        assembly=emit_assembly,
-        build=build_cpu,
+        emit=lambda loops, target: native().emit_cpu(loops, target),
+        assembly=lambda llvm, target: native().emit_assembly(llvm, target),
+        build=lambda loops, request, target: native().build_cpu(loops, request, target),
         load=load_cpu,
         reserved=lambda: support().symbols,
         files={
-            "obj": compile_object,
+            "obj": lambda llvm, target: native().compile_object(llvm, target),
             "ll": _as_it_is,
-            "asm": lambda llvm, target: emit_assembly(llvm, target).encode(),
+            "asm": lambda llvm, target: native().emit_assembly(llvm, target).encode(),
         },
     ),
     Backend(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from xdsl.dialects.builtin import (
@@ -13,7 +14,7 @@ from xdsl.dialects.builtin import (
 )
 
 from mlc import knobs
-from mlc.artifact import FORMAT, Artifact, Request
+from mlc.artifact import FORMAT, Artifact
 from mlc.backends import Level, backend_of
 from mlc.collector import collector_off
 from mlc.dialects.program import entry_function
@@ -21,18 +22,16 @@ from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.fingerprint import fingerprint
-from mlc.levels import Levels
-from mlc.memory import memory_plan_of
-from mlc.passes.cost.model import Counts
-from mlc.passes.report.report import Plan, by_source_line, total
-from mlc.passes.report.timeline import Memory
-from mlc.pipeline import Dump, Options, Report, level_of, run_pipeline
+from mlc.options import Options
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.jit import LoadError
-from mlc.sites import sites_of
 
 if TYPE_CHECKING:
     from mlc.backends import Loaded
+    from mlc.levels import Levels
+    from mlc.passes.cost.model import Counts
+    from mlc.passes.report.report import Plan
+    from mlc.passes.report.timeline import Memory
     from mlc.profile import Profile
     from mlc.why_not import Calls, Edge, WhyNot
 
@@ -72,7 +71,8 @@ class Executable:
 
     def __init__(
         self,
-        program: Levels,
+        levels: Callable[[], Levels],
+        options: Options,
         artifact: Artifact,
         entry: Loaded,
         *,
@@ -80,7 +80,8 @@ class Executable:
         times_s: Mapping[str, float],
         passes_s: Sequence[tuple[str, float]] = (),
     ) -> None:
-        self.levels = program  # the program at every level, for reports
+        self._levels = levels
+        self.options = options  # what it was compiled with
         self.entry = entry
         self.builtin = entry.builtin
         self.artifact = artifact
@@ -93,15 +94,15 @@ class Executable:
         """Calls the compiled function; `builtin` does the same with one Python frame less."""
         return self.builtin(*args, **kwargs)
 
-    @property
-    def options(self) -> Options:
-        """What it was compiled with."""
-        return self.levels.options
+    @cached_property
+    def levels(self) -> Levels:
+        """The program at every level, for reports."""
+        return self._levels()
 
     @property
     def signature(self) -> EntrySignature:
         """What it takes."""
-        return self.levels.signature
+        return self.artifact.signature
 
     def set_slow(self, slow: Callable[..., object]) -> None:
         """What takes the arguments that this code does not."""
@@ -121,6 +122,8 @@ class Executable:
 
     def cost(self, **sizes: int) -> Cost:
         """The whole call's cost, for these values of the symbols."""
+        from mlc.passes.report.report import by_source_line, total
+
         plan, known = self.plan(**sizes), self.levels.known_sizes(sizes)
         return Cost(
             work=total(plan),
@@ -223,27 +226,45 @@ def compile_module(
         function.properties["sym_name"] = StringAttr(name)
         source = None
     text = str(module) if source is None else None
-    program = Levels(text, name, signature, options, sizes or {}, fresh=source)
+
+    def levels(fresh: ModuleOp | None) -> Levels:
+        from mlc.levels import Levels
+
+        return Levels(text, name, signature, options, sizes or {}, fresh=fresh)
+
     slow = slow if slow is not None else _refuse(name, signature)
-    key, report = _key(module, program), Report()
+    key = _key(module, signature, options)
     # a dump shows the passes, so they have to run
     packed = object_cache().get(key) if knobs.current().dump is None else None
     loading = time.perf_counter()
-    loaded = None if packed is None else _loaded_from_cache(packed, program, slow)
-    known = loaded is not None
-    if known and source is None:
-        program.fresh = module
-    if loaded is None:
-        artifact = _artifact(module, program, report, fresh=packed is not None)
-        object_cache().put(key, artifact.pack())
-        loading = time.perf_counter()
-        loaded = artifact, _loaded(artifact, program, slow)
+    loaded = None if packed is None else _loaded_from_cache(packed, options, slow)
+    if loaded is not None:
+        end = time.perf_counter()
+        times = {"load": end - loading, "total": end - start}
+        unread = partial(levels, module if source is None else source)
+        return Executable(unread, options, *loaded, from_cache=True, times_s=times)
+    from mlc.building import build
+    from mlc.pipeline import Report
+
+    program, report = levels(source), Report()
+    artifact = build(module, program, report, fresh=packed is not None)
+    object_cache().put(key, artifact.pack())
+    loading = time.perf_counter()
+    entry = backend.load(artifact, options.target, slow, options.threads)
     end = time.perf_counter()
     times = {**report.stage_s(), "load": end - loading, "total": end - start}
-    return Executable(program, *loaded, from_cache=known, times_s=times, passes_s=report.passes)
+    return Executable(
+        lambda: program,
+        options,
+        artifact,
+        entry,
+        from_cache=False,
+        times_s=times,
+        passes_s=report.passes,
+    )
 
 
-def _key(module: ModuleOp, program: Levels) -> str:
+def _key(module: ModuleOp, signature: EntrySignature, options: Options) -> str:
     """
     The first key of D20: traced program, options with every figure of the machine (they decide
     plans), entry, and the lines of ops that may fail.
@@ -253,61 +274,20 @@ def _key(module: ModuleOp, program: Levels) -> str:
         for op in entry_function(module).walk()
         if isinstance(op, TensorOp) and (op.CHECKS or isinstance(op, ReduceOp))
     ]
-    parts = (program.options.key(), repr(program.signature), "\n".join(lines))
+    parts = (options.key(), repr(signature), "\n".join(lines))
     return object_key(FORMAT, fingerprint(module), *(part.encode() for part in parts))
 
 
-def _loaded(artifact: Artifact, program: Levels, slow: Callable[..., object]) -> Loaded:
-    target, threads = program.options.target, program.options.threads
-    return backend_of(target).load(artifact, target, slow, threads)
-
-
 def _loaded_from_cache(
-    packed: bytes, program: Levels, slow: Callable[..., object]
+    packed: bytes, options: Options, slow: Callable[..., object]
 ) -> tuple[Artifact, Loaded] | None:
     """An artifact and its entry; None where it cannot be read or loaded: it counts as none."""
     try:
         artifact = Artifact.unpack(packed)
-        return artifact, _loaded(artifact, program, slow)
+        target = options.target
+        return artifact, backend_of(target).load(artifact, target, slow, options.threads)
     except LoadError:
         return None
-
-
-def _artifact(module: ModuleOp, program: Levels, report: Report, *, fresh: bool) -> Artifact:
-    """A program compiled; `fresh`: not even objects come from the cache."""
-    dump = Dump.for_function(program.name)
-    target = program.options.target
-    backend = backend_of(target)
-    loops = _lowered(module, program, report, dump)
-    request = Request(name=program.name, signature=program.signature, planned=module, fresh=fresh)
-    built = backend.build(loops, request, target)
-    program.code = list(built.units)
-    report.passes += [("emit", built.emit_s), ("llvm", built.llvm_s)]
-    if dump is not None:
-        for unit, seconds in zip(built.units, built.compile_s, strict=False):
-            dump.write_text(unit.name, "ll", unit.text, seconds)
-        assembly = "\n".join(backend.assembly(unit.text, target) for unit in built.units)
-        dump.write_text(program.name, "s", assembly, 0.0)
-    return Artifact(
-        name=program.name,
-        isa=target.isa(),
-        signature=program.signature,
-        sites=tuple(sites_of(loops)),
-        kernels=built.kernels,
-        host=built.host,
-        memory=memory_plan_of(loops),
-    )
-
-
-def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | None) -> ModuleOp:
-    """The module at the loops level; the plan is kept."""
-    options = program.options
-    if level_of(module) == "loops":
-        if dump is not None:
-            dump.write("trace", module, 0.0)
-        return module
-    program.planned = run_pipeline(module, options, until="plan", report=report, dump=dump)
-    return run_pipeline(program.planned, options, done="plan", report=report, dump=dump)
 
 
 def _refuse(name: str, signature: EntrySignature) -> Callable[..., object]:

@@ -14,10 +14,11 @@ from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import Target
 from mlc.lowering.emit import joined
 from mlc.memory import memory_of_plan
+from mlc.options import Options
 from mlc.passes.remarks import Remark, listening
 from mlc.passes.report.report import Plan, plan_of
 from mlc.passes.report.timeline import Memory
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 
 if TYPE_CHECKING:
     from mlc.passes.report.explain.explanation import Explanation

@@ -1,15 +1,15 @@
-"""What the row of CPUs does below the loops level: LLVM IR, objects, an entry that Python calls."""
+"""What the row of CPUs does below the loops level: LLVM IR, objects, assembly."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlc.artifact import Artifact, Built, Code, CodeUnit, Request
+from mlc.artifact import Built, Code, CodeUnit, Request
 from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import KernelOp
@@ -20,9 +20,10 @@ from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.passes.cost.model import predicted_ns
-from mlc.runtime.entry import LoadedEntry, load_entry
+from mlc.runtime.llvm import compile_object, emit_assembly
 from mlc.runtime.objects import object_of, objects_of
-from mlc.sites import raiser
+
+__all__ = ["build_cpu", "compile_object", "emit_assembly", "emit_cpu"]
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 
@@ -66,21 +67,6 @@ def build_cpu(loops: ModuleOp, request: Request, target: CpuTarget) -> Built:
         emit_s=emitted - start,
         llvm_s=time.perf_counter() - emitted,
         compile_s=(*(o.compile_s for o in objects), last.compile_s),
-    )
-
-
-def load_cpu(
-    artifact: Artifact, target: CpuTarget, slow: Callable[..., object], threads: int | None
-) -> LoadedEntry:
-    """The entry; LoadError where its objects cannot be linked."""
-    assert isinstance(artifact.host, tuple)
-    return load_entry(
-        [code.image for code in (*artifact.kernels, *artifact.host)],
-        artifact.name,
-        artifact.signature,
-        slow=slow,
-        on_error=raiser(artifact.sites),
-        thread_count=threads,
     )
 
 

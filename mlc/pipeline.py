@@ -17,37 +17,14 @@ from mlc.backends import BACKENDS, LEVELS, Level, Stage, Step, backend_of
 from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.errors import CompilerBug, PlanError
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
-from mlc.dialects.numerics import Numerics
-from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.memory import memory_of_plan
+from mlc.options import Options
 from mlc.passes import wellformed
 from mlc.passes.plan.memory.rematerialise import rematerialise
 from mlc.passes.plan.tiling.form_tiles import LIMIT
 from mlc.passes.tile.plan_to_tiles import has_words
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a compilation is asked for, beside the program."""
-
-    target: Target
-    threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
-    numerics: Numerics = "standard"
-    fusion: knobs.Fusion = "exact"
-    peak_bytes: int | None = None  # limit of what a call allocates; it depends on the threads
-
-    def key(self) -> str:
-        """The options that change the code."""
-        key = f"{self.numerics}|{self.fusion}|{self.target!r}"
-        return key if self.peak_bytes is None else f"{key}|{self.peak_bytes}|{self.thread_count()}"
-
-    def thread_count(self) -> int:
-        """The threads of a parallel region, as far as they are known now."""
-        from mlc.runtime.threads import get_threads
-
-        return self.threads or get_threads()
 
 
 @dataclass

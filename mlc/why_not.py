@@ -22,6 +22,7 @@ from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.levels import Levels
+from mlc.options import Options
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.remarks import Remark, listening, place
 from mlc.passes.report.explain.edges import (
@@ -41,7 +42,6 @@ from mlc.passes.report.explain.edges import (
 )
 from mlc.passes.report.explain.markup import seconds
 from mlc.passes.report.report import Plan
-from mlc.pipeline import Options
 
 CHOOSING = ChooseFusionPass.name
 SAMPLE_S = 2e-4  # of one measurement: many times what reading the clock takes

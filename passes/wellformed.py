@@ -12,11 +12,10 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from mlc.dialects.analysis.aliases import DONATED
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.program import SYMBOLS, symbols_of
+from mlc.dialects.program import DONATED, SYMBOLS, symbols_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_fault

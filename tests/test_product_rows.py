@@ -20,7 +20,7 @@ from mlc.dialects.target.intrinsics import rows_of
 from mlc.dialects.target.known import CPUS
 from mlc.executable import compile_module
 from mlc.levels import Levels
-from mlc.pipeline import Options
+from mlc.options import Options
 from mlc.programs import open_program, read_module
 from mlc.runtime import objects
 from mlc.runtime.interpret import interpret

@@ -15,7 +15,7 @@ from xdsl.dialects import func
 import mlc
 from mlc.dialects.errors import MlcError
 from mlc.executable import Executable, compile_module
-from mlc.pipeline import Options
+from mlc.options import Options
 from mlc.profile import profiled_loops
 from mlc.programs import options_of_module, read_module
 from tests.plans import RUNNABLE, planned

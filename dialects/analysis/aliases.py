@@ -16,13 +16,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.control import ControlOp, WhileOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import CallOp
-
-DONATED = "mlc.donated"
-"""Argument attribute: the number of the result that takes the place of the argument."""
 
 
 def donations_of(function: FuncOp) -> dict[int, int]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from mlc.dialects.target import CpuTarget, GpuTarget
     from mlc.frontend.call.compile import Settings
     from mlc.levels import Levels
+    from mlc.options import Options
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
     from mlc.passes.tensor.multilinear import Multilinearity
-    from mlc.pipeline import Options
 
 Level = Literal["trace", "tensor", "plan", "loops", "code"]
 
@@ -120,8 +120,8 @@ class Lowered:
         together: ``x + y`` is multilinear in ``("x", "y")``, not in ``"x", "y"``. Names are those
         of parameters, or of leaves such as ``w[0]``. ValueError where an argument is unknown.
         """
+        from mlc.dialects.program import entry_function
         from mlc.passes.tensor.multilinear import multilinearity
-        from mlc.runtime.interpret import entry_function
 
         names = [self.call.leaves[k].name for k in self._program.inputs]
         hidden = [f"captured array {k}" for k in range(len(self._program.hidden))]
@@ -157,7 +157,7 @@ def is_gpu(settings: Settings) -> bool:
 def options_of(settings: Settings, *, runs: bool = True) -> Options:
     """The pipeline's options. `runs`: whether "cuda" must be a GPU of this process."""
     from mlc import knobs
-    from mlc.pipeline import Options
+    from mlc.options import Options
 
     return Options(
         target=_target_of(settings, runs),
@@ -172,12 +172,16 @@ def _target_of(settings: Settings, runs: bool) -> CpuTarget | GpuTarget:
     """The machine that the function names, else the environment, else this one."""
     from mlc import knobs
     from mlc.dialects.target.known import named_target
-    from mlc.runtime.cuda import described_gpu, gpu_target
     from mlc.runtime.probe import host_target
+
+    def cuda() -> GpuTarget:
+        from mlc.runtime.cuda import described_gpu, gpu_target
+
+        return gpu_target() if runs else described_gpu()
 
     name = settings.target or knobs.current().target or "host"
     try:
-        return named_target(name, host=host_target, cuda=gpu_target if runs else described_gpu)
+        return named_target(name, host=host_target, cuda=cuda)
     except ValueError as error:
         if settings.target is not None:
             raise

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import F64, I64
+from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
@@ -31,7 +32,6 @@ from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
-from mlc.runtime.interpret import entry_function
 
 MISS = object()
 """What an entry gives, and a route, when the program does not serve the arguments."""

@@ -19,10 +19,10 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from mlc.dialects.analysis.aliases import DONATED
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
+from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated

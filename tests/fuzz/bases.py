@@ -90,7 +90,7 @@ def _zoo() -> Iterator[Base]:
     from mlc.dialects.target.known import named_target
     from mlc.frontend.call.compile import Compiled
     from mlc.levels import Levels
-    from mlc.pipeline import Options
+    from mlc.options import Options
 
     for name in MODELS:
         model = ZOO[name]

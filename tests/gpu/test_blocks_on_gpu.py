@@ -12,7 +12,7 @@ import pytest
 import mlc
 from mlc.dialects.dtypes import BF16, named_dtype
 from mlc.executable import compile_module
-from mlc.pipeline import Options
+from mlc.options import Options
 from mlc.programs import read_module
 from mlc.runtime.cuda import gpu_target
 from tests.block_programs import Product

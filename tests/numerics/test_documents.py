@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 import mlc
 from mlc.backends import BACKENDS
 from mlc.dialects.target import named_target
+from mlc.options import Options
 from mlc.passes.report.report import Plan, plan_of
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 
 Array = NDArray[Any]
 

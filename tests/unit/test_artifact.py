@@ -18,7 +18,7 @@ from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.target import Target, named_target
 from mlc.executable import Executable, compile_module
 from mlc.memory import memory_plan_of
-from mlc.pipeline import Options
+from mlc.options import Options
 from mlc.programs import signature_of
 from mlc.runtime.cache import object_cache
 from mlc.runtime.cuda import GpuError, program
@@ -185,7 +185,7 @@ def test_no_lowering_for_the_memory_of_what_is_compiled(monkeypatch: pytest.Monk
 
 def test_a_gpu_program_is_planned_once(gpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     first = rows(H200)
-    monkeypatch.setattr(executable, "run_pipeline", fails)
+    monkeypatch.setattr("mlc.building.run_pipeline", fails)
     monkeypatch.setattr("mlc.device.emit_gpu", fails)
     object_cache()._memory.clear()  # pyright: ignore[reportPrivateUsage]
     again = rows(H200)

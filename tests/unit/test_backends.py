@@ -13,12 +13,13 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget, named_target
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.lowering.emit import math as emit_math
+from mlc.options import Options
 from mlc.passes.cost.ops import POINTS
 from mlc.passes.cost.prediction import FORMULAS
 from mlc.passes.cost.work import clock
 from mlc.passes.math.expand_math import FUNCTIONS
 from mlc.passes.plan.tiling.schedule import CHOICES
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 from mlc.text import parse_text
 
 SCALED = """

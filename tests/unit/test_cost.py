@@ -12,11 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, named_target
+from mlc.options import Options
 from mlc.passes.cost.cycles import kernel_cycles
 from mlc.passes.cost.model import Stream, Traffic, first_access_s, kernel_s, stream_rate
 from mlc.passes.cost.prediction import predicted_seconds
 from mlc.passes.cost.traffic import traffic_of
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 
 
 def machine() -> CpuTarget:

@@ -17,7 +17,8 @@ import pytest
 
 import mlc
 from mlc.frontend.trace.containers import flatten
-from mlc.pipeline import Options, run_pipeline
+from mlc.options import Options
+from mlc.pipeline import run_pipeline
 from mlc.programs import signature_of
 from mlc.runtime.interpret import entry_function
 from mlc.runtime.probe import host_target

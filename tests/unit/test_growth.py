@@ -19,9 +19,10 @@ from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.options import Options
 from mlc.passes.plan.fusion.search import Search, parts_of
 from mlc.passes.tensor.derivative.emit import trips_of
-from mlc.pipeline import Options, run_pipeline
+from mlc.pipeline import run_pipeline
 from mlc.text import parse_text
 from tests.plans import planned, spec
 from tests.unit.test_plan_search import layers, starts_of, table_of

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import mlc
 
@@ -10,3 +14,27 @@ import mlc
 def test_import_statement_gives_the_module_of_the_attribute() -> None:
     for name in ("nn", "numpy", "optim", "random"):
         assert importlib.import_module(f"mlc.{name}") is getattr(mlc, name)
+
+
+CALLED_ONCE = """
+import sys
+import numpy as np
+import mlc
+
+f = mlc.compile(lambda a, b: np.maximum(a @ b, 0).sum(axis=1))
+f(np.ones((5, 7), np.float32), np.ones((7, 9), np.float32))
+assert f.stats().cache_hits == int(sys.argv[1])
+levels = ("mlc.passes.", "mlc.lowering.", "mlc.dialects.tile.", "mlc.runtime.cuda.")
+print(*(name for name in sys.modules if name.startswith(levels)))
+"""
+
+
+def test_what_a_cache_has_takes_no_compiler(tmp_path: Path) -> None:
+    """The first process compiles; the next one traces, loads and calls."""
+    (tmp_path / "once.py").write_text(CALLED_ONCE)
+    environment = {**os.environ, "MLC_CACHE_DIR": str(tmp_path / "cache")}
+    environment.pop("MLC_DUMP", None)
+    for hits in ("0", "1"):
+        command = [sys.executable, str(tmp_path / "once.py"), hits]
+        said = subprocess.check_output(command, text=True, env=environment)
+        assert bool(said.split()) == (hits == "0"), said

@@ -1,0 +1,30 @@
+"""What a compilation is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlc import knobs
+from mlc.dialects.numerics import Numerics
+from mlc.dialects.target import Target
+from mlc.runtime.threads import get_threads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a compilation is asked for, beside the program."""
+
+    target: Target
+    threads: int | None = None  # of this function; None follows mlc.set_threads. Not in the key.
+    numerics: Numerics = "standard"
+    fusion: knobs.Fusion = "exact"
+    peak_bytes: int | None = None  # limit of what a call allocates; it depends on the threads
+
+    def key(self) -> str:
+        """The options that change the code."""
+        key = f"{self.numerics}|{self.fusion}|{self.target!r}"
+        return key if self.peak_bytes is None else f"{key}|{self.peak_bytes}|{self.thread_count()}"
+
+    def thread_count(self) -> int:
+        """The threads of a parallel region, as far as they are known now."""
+        return self.threads or get_threads()
