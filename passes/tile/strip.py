@@ -12,6 +12,8 @@ strip(b, rows 14, unit 48)
 ```
 
 Between the rows stand what windows reach beyond them; those positions are computed and not stored.
+So are those behind the last row, which are zeros: sums of what memory held before may be subnormal,
+which processors take a hundred times as long for.
 With strides, elements that windows of one place read are side by side: `s[k, P, Q, …]` are those
 whose rows and columns leave P and Q behind when divided by the strides.
 """
@@ -22,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, f64
 from xdsl.ir import Block, Region
 from xdsl.rewriter import Rewriter
 
@@ -43,7 +45,7 @@ from mlc.dialects.tile.expression import (
     renamed,
 )
 from mlc.dialects.tile.kernel import KernelOp
-from mlc.dialects.tile.memory import AllocOp, LoadOp, StoreOp
+from mlc.dialects.tile.memory import AllocOp, FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.types import FragType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Strip
@@ -221,6 +223,9 @@ class _Strip:
         assert first is not None
         assert block is not None
         self.kernel.block.insert_op_before(alloc, first)
+        if left is not None or self.length > (self.rows + down.reach) * self.pitch:
+            # what no copy writes is multiplied, too: numbers that cost nothing
+            self.kernel.block.insert_op_before(FillOp.of(alloc.result, FloatAttr(0.0, f64)), first)
         block.insert_op_before(copy, dot)
         place = letter(self.axis) + down.place * self.pitch + along.place
         rest = [x.rest for _, x in parts]

@@ -4,6 +4,7 @@
 
 // Channels first: positions are columns. What follows the product sees rows and places in them.
 // CHECK:         %strip = mlc_tile.alloc worker : !mlc_tile.view<16x398xf32>
+// CHECK-NEXT:    mlc_tile.fill %strip = 0.0
 // CHECK:         mlc_tile.for %g in 2, %y_1 in 28 step 10 as %y_left deal(team) {
 // CHECK-NEXT:      mlc_tile.copy %x[%g, k, %y_1 + Y, X] -> %strip "kYX -> k(YX)" over (Y %y_left + 2, X 30, k 16)
 // CHECK-NEXT:      mlc_tile.for %n in 336 step 48 {
