@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, FloorDiv
@@ -18,7 +18,7 @@ from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.target.intrinsics import Intrinsic, row_named
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.copy import CopyOp
-from mlc.dialects.tile.kernel import CallOp, KernelOp, called
+from mlc.dialects.tile.kernel import CallOp, CaseOp, KernelOp, called
 from mlc.dialects.tile.memory import AllocOp
 from mlc.dialects.tile.types import FragType, ViewType, frag_of, view_of
 from mlc.passes.tile.choose import fits_registers
@@ -91,8 +91,8 @@ def _place(op: Operation) -> str:
 
 
 def _machine_faults(kernel: KernelOp, target: CpuTarget) -> Iterator[Fault]:
-    scratch = {"team": 0, "worker": 0}
     room = {"team": target.l3_bytes or target.l2_bytes, "worker": target.l2_bytes}
+    taken: dict[tuple[str, Region | None], int] = {}
     for op in kernel.walk():
         if isinstance(op, DotOp) and op.via is not None:
             if message := _row_fault(op, op.via.data, target):
@@ -102,13 +102,29 @@ def _machine_faults(kernel: KernelOp, target: CpuTarget) -> Iterator[Fault]:
             sizes = [dim.constant for dim in kind.shape]
             if any(size is None for size in sizes):
                 continue
-            scratch[scope] += math.prod(size or 0 for size in sizes) * kind.dtype.bytes
-            if scratch[scope] > room[scope]:
+            where = scope, _case_of(op)
+            size = math.prod(size or 0 for size in sizes) * kind.dtype.bytes
+            taken[where] = taken.get(where, 0) + size
+            # of the cases of a program one runs
+            cases = (n for (of, case), n in taken.items() if of == scope and case is not None)
+            most = taken.get((scope, None), 0) + max(cases, default=0)
+            if most > room[scope]:
                 yield (
                     op,
-                    f"{scratch[scope]:,} bytes of scratch of a {scope}; {target.name} has"
+                    f"{most:,} bytes of scratch of a {scope}; {target.name} has"
                     f" {room[scope]:,} in the cache for them",
                 )
+
+
+def _case_of(alloc: AllocOp) -> Region | None:
+    """The one case that uses scratch; None where it is used outside of cases, or by several."""
+    found: set[Region | None] = set()
+    for use in alloc.result.uses:
+        op: Operation | None = use.operation
+        while op is not None and not isinstance(op.parent_op(), CaseOp):
+            op = op.parent_op()
+        found.add(None if op is None else op.parent_region())
+    return found.pop() if len(found) == 1 else None
 
 
 def _row_fault(op: DotOp, via: str, target: CpuTarget) -> str | None:

@@ -215,6 +215,24 @@ def test_products_of_any_size_and_dtype(dtype: str) -> None:
         )
 
 
+def of_columns(a: Any, b: Any) -> Any:
+    return a.swapaxes(-1, -2) @ b
+
+
+@pytest.mark.parametrize(
+    ("target", "f", "a", "b"),
+    [
+        ("avx512", product, (3, "M", 1500), (3, 1500, 2000)),
+        ("avx512", product, ("B", "M", 1500), ("B", 1500, 2000)),
+        ("avx2", of_columns, (3, "K", "M"), (3, "K", 400)),
+    ],
+)
+def test_cases_share_the_room_for_copies(target: str, f: Any, a: Any, b: Any) -> None:
+    """One case runs: each may fill the cache, and every chosen list makes a valid program."""
+    levels = planned(f, spec(*a), spec(*b), target=target)
+    assert "mlc_tile.case" in str(levels.at("tiles"))
+
+
 def test_few_rows_have_a_schedule_of_their_own() -> None:
     """They are read where they lie, where how many there are is known when the program runs."""
     words = words_of(product, spec("M", 1000), spec(1000, 1000), target="avx2")
