@@ -291,6 +291,44 @@ def cross_entropy(x: Any, y: Any) -> Any:
 LABELLED = spec(4096, 1000), spec(4096, dtype="i64")
 
 
+def layer_of_rows(x: Any, w: Any, bias: Any, rest: Any) -> Any:
+    """A product with a bias, an activation and what is added to it."""
+    return np.tanh(x @ w + bias) + rest
+
+
+@pytest.mark.parametrize("lead", [(1,), (2,), (1, 1), (1, 3)])
+def test_what_follows_a_product_is_its_epilogue_for_any_batch(
+    lead: tuple[int, ...], cpu: str
+) -> None:
+    shapes: Shapes = ((*lead, 64, 96), (96, 128), (128,), (*lead, 64, 128))
+    assert levels_of(layer_of_rows, shapes, cpu).report({}).kernel_count == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((1, 5, 6), (6, 7)),
+        ((5, 6), (1, 6, 7)),
+        ((1, 1, 6), (6, 7)),
+        ((1, 5, 6), (6,)),
+        ((6,), (1, 6, 7)),
+        ((1, 3, 5, 6), (3, 6, 7)),
+        ((3, 5, 6), (1, 3, 6, 7)),
+        ((1, 1, 5, 6), (3, 6, 7)),
+        ((1, 5, 6), (1, 1, 6, 7)),
+    ],
+)
+def test_products_of_one_matrix_with_its_gradients(left: tuple[int, ...], right: Any) -> None:
+    x, y = randoms((left, right), np.float64)
+    np.testing.assert_allclose(mlc.compile(np.matmul)(x, y), x @ y, rtol=1e-12)
+    got: Any = mlc.compile(gradients(np.matmul, 2))(x, y)
+    for k in range(2):
+        ways: list[Any] = [np.zeros(left), np.zeros(right)]
+        ways[k] = RNG.standard_normal(ways[k].shape)
+        slope = 2 * ((x @ y) * (ways[0] @ y + x @ ways[1])).sum()
+        np.testing.assert_allclose((got[k] * ways[k]).sum(), slope, rtol=1e-10, atol=1e-10)
+
+
 def test_cross_entropy_is_one_kernel(cpu: str) -> None:
     plan = planned(cross_entropy, *LABELLED, target=cpu).report({})
     assert plan.kernel_count == 1

@@ -70,8 +70,9 @@ def matmul(x1: Operand, x2: Operand, /) -> Tracer:
     m, k, n = ALPHABET[len(lead) : len(lead) + 3]
     core_x = (m if x.ndim > 1 else "") + k
     core_y = k + (n if y.ndim > 1 else "")
-    left, word_x = _thin(x, lead, batch, core_x)
-    right, word_y = _thin(y, lead, batch, core_y)
+    shared = batch[len(lead) - min(len(lead_x), len(lead_y)) :]
+    left, word_x = _thin(x, lead, batch, core_x, shared)
+    right, word_y = _thin(y, lead, batch, core_y, shared)
     word = batch + (m if x.ndim > 1 else "") + (n if y.ndim > 1 else "")
     ones = [c for c in batch if c not in word_x and c not in word_y]
     kept = "".join(c for c in word if c not in ones)
@@ -82,11 +83,15 @@ def matmul(x1: Operand, x2: Operand, /) -> Tracer:
     return result(reshaped(made.value, tuple(sizes[c] for c in word)))
 
 
-def _thin(x: Tracer, lead: Shape, batch: str, core: str) -> tuple[Tracer, str]:
-    """The operand without leading axes of size 1, and its letters: it repeats along the others."""
+def _thin(x: Tracer, lead: Shape, batch: str, core: str, shared: str) -> tuple[Tracer, str]:
+    """
+    The operand without shared leading axes of size 1, along which it repeats, and its letters. An
+    axis that the other operand has not is one of rows, also of size 1: no reshape keeps what is
+    computed of the product out of its kernel.
+    """
     own = x.dims[: x.ndim - len(core)]
     letters = batch[len(lead) - len(own) :]
-    kept = [k for k, dim in enumerate(own) if dim != ONE]
+    kept = [k for k, dim in enumerate(own) if dim != ONE or letters[k] not in shared]
     word = "".join(letters[k] for k in kept) + core
     dims = (*(own[k] for k in kept), *x.dims[len(own) :])
     return (x if len(kept) == len(own) else result(reshaped(x.value, dims))), word

@@ -143,6 +143,25 @@ def contract_of_any_view(op: ContractOp, b: Rewrite) -> SSAValue | None:
     return None if folded is None else folded.build(op, b)
 
 
+@RULES.on(ContractOp, numerics="standard")
+def contract_without_unit_axes(op: ContractOp, b: Rewrite) -> SSAValue | None:
+    """
+    contract "amk,akn->mn" x, y  ->  contract "mk,kn->mn" (reshape x), (reshape y), where a is 1:
+    the depth that blocks cut is one axis
+    """
+    words, result, summed = op.words()
+    sizes = op.sizes()
+    ones = {c for c in summed if sizes[c] == ONE and all(c in word for word in words)}
+    if not ones or ones.issuperset(summed):
+        return None
+    kept, operands = list[str](), list[SSAValue]()
+    for word, x in zip(words, op.operands, strict=True):
+        kept.append("".join(c for c in word if c not in ones))
+        dims = tuple(sizes[c] for c in kept[-1])
+        operands.append(b(ReshapeOp, x, declared=tensor_type(tensor_of(x).element_type, dims)))
+    return b(ContractOp, *operands, letters=f"{','.join(kept)}->{result}")
+
+
 @RULES.on(TransposeOp)
 def transpose_of_contract(op: TransposeOp, b: Rewrite) -> SSAValue | None:
     """transpose(contract(x, y))  ->  contract(x, y) in the other order, if nobody else reads it"""

@@ -85,6 +85,19 @@ func.func @not_reductions(%row: tensor<3xf32>, %x: tensor<2x3xf32>) -> (tensor<3
   func.return %1, %3 : tensor<3xf32>, tensor<f32>
 }
 
+// An axis of size 1 that is summed with others is none, so that blocks cut the one that is left.
+// CHECK-LABEL: @unit_depth
+// CHECK-NEXT:    %[[X:.*]] = mlc.reshape %{{.*}} : tensor<1x5x3xf32> -> tensor<5x3xf32>
+// CHECK-NEXT:    %[[Y:.*]] = mlc.reshape %{{.*}} : tensor<1x5x4xf32> -> tensor<5x4xf32>
+// CHECK-NEXT:    mlc.contract "bc,bd->cd" %[[X]], %[[Y]] : tensor<5x3xf32>, tensor<5x4xf32> -> tensor<3x4xf32>
+// CHECK-NEXT:    mlc.contract "mk,kn->mn" %{{.*}}, %{{.*}} : tensor<5x1xf32>, tensor<1x4xf32> -> tensor<5x4xf32>
+// CHECK-NEXT:    func.return
+func.func @unit_depth(%x: tensor<1x5x3xf32>, %y: tensor<1x5x4xf32>, %column: tensor<5x1xf32>, %row: tensor<1x4xf32>) -> (tensor<3x4xf32>, tensor<5x4xf32>) {
+  %0 = mlc.contract "abc,abd->cd" %x, %y : tensor<1x5x3xf32>, tensor<1x5x4xf32> -> tensor<3x4xf32>
+  %1 = mlc.contract "mk,kn->mn" %column, %row : tensor<5x1xf32>, tensor<1x4xf32> -> tensor<5x4xf32>
+  func.return %0, %1 : tensor<3x4xf32>, tensor<5x4xf32>
+}
+
 // A gather reads the table in its own order.
 // CHECK-LABEL: @gather
 // CHECK-NEXT:    mlc.gather "n0,b->bn" %{{.*}}[%{{.*}}] : tensor<4x9xf32>, tensor<5xi64> -> tensor<5x4xf32>
