@@ -84,8 +84,8 @@ def _plan(function: FuncOp) -> None:
 
 def _results(function: FuncOp, places: Aliases, last: Operation) -> dict[SSAValue, int]:
     """
-    What is returned, with its number: each lies in memory of its own, which kernels write, or in
-    that of the argument donated to it.
+    What is returned, with its number: each is written by a kernel, handed on by a region of what
+    kernels write, or an argument that is donated to it.
     """
     donated = donations_of(function)
     given: dict[SSAValue, int | None] = {
@@ -98,14 +98,16 @@ def _results(function: FuncOp, places: Aliases, last: Operation) -> dict[SSAValu
     found: dict[SSAValue, int] = {}
     taken: set[SSAValue] = set()
     for k, value in enumerate(last.operands):
-        group = places.group(value)
-        if group in taken or elsewhere.get(group, set()) - {k}:
+        root, group = root_of(value), places.group(value)
+        made = isinstance(root.owner, KernelOp)
+        one = root if made else group  # what regions hand on may be another value of the group
+        if one in taken or (not made and elsewhere.get(group, set()) - {k}):
             raise PlanError(
                 f"mlc-plan-buffers: result {k} is not made by a kernel of its own:"
                 " run mlc-form-kernels first, or say a kernel that copies it"
             )
-        taken.add(group)
-        found[root_of(value)] = k
+        taken.add(one)
+        found[root] = k
     return found
 
 
