@@ -199,8 +199,8 @@ class _Search:
 def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     """The passes of a target's plan, which a test compares with the pipeline's."""
     if target.launches_grids:
-        form, *rest = kernel_passes(fusion)
-        return (FormStreamsPass(), form, MergeRowsPass(fusion), *rest)
+        choose, form, *rest = kernel_passes(fusion)
+        return (FormStreamsPass(), choose, form, MergeRowsPass(fusion), *rest)
     return (
         *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
         *kernel_passes(fusion),
