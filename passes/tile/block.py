@@ -12,17 +12,14 @@ Blocks of two axes of the result that workers share are one loop: `block(n, 512,
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xdsl.ir import Operation
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tile.control import Deal, ForOp
-from mlc.dialects.tile.expression import ExpressionsAttr, Positions
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block
-from mlc.passes.tile.cut import Cut, axes_of, cut, dot_of, loop_of, size_of, tile_of
+from mlc.passes.tile.cut import Cut, axes_of, cut, dot_of, join, loop_of, size_of, tile_of
 from mlc.passes.tile.sums import wait
 
 
@@ -41,7 +38,7 @@ def block(kernel: KernelOp, word: Block) -> None:
             dot, Cut(word.axis, word.step, None if joins else deal, drop, sized=word.team)
         )
         if isinstance(around, ForOp) and joins:
-            _join(around, loop, word)
+            join(around, loop, word)
         return
     first, *_ = dot.summed
     if is_strict(kernel) and word.axis != first:
@@ -61,33 +58,3 @@ def block(kernel: KernelOp, word: Block) -> None:
 def _first(loop: ForOp) -> Operation | None:
     """The first op of a loop's region."""
     return loop.body.block.first_op
-
-
-def _join(outer: ForOp, inner: ForOp, word: Block) -> None:
-    """Makes one loop of a dealt one and of the loop that is all of its region."""
-    if outer.deal is None or outer.deal.data.unit is not None or outer.inits:
-        raise MlcError(f"tiles: {word}: workers share trips of the loop around it already")
-    axes = len(outer.loops)
-    given = outer.body.block.args
-    if any(use.operation is inner for x in given for use in x.uses):
-        raise MlcError(f"tiles: {word}: how far it goes depends on the loop around it")
-    named = Positions(outer.positions)
-    extents = [ExpressionsAttr(named.moved(x.extent.data, inner.positions)) for x in inner.loops]
-    loops = [
-        *outer.loops,
-        *(replace(x, extent=at) for x, at in zip(inner.loops, extents, strict=True)),
-    ]
-    body = inner.detach_region(0)
-    block = body.block
-    for k, x in enumerate(given):
-        at = k if k < axes else axes + len(inner.loops) + k - axes
-        moved = block.insert_arg(x.type, at)
-        moved.name_hint = x.name_hint
-        x.replace_all_uses_with(moved)
-    joined = ForOp.of(loops, body, named.values, deal=outer.deal.data)
-    joined.location = outer.location
-    parent = outer.parent
-    assert parent is not None
-    parent.insert_op_before(joined, outer)
-    outer.detach()
-    outer.erase()

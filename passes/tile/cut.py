@@ -6,7 +6,7 @@ product and all that follows it in its block are one tile; a cut puts them into 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -34,6 +34,7 @@ from mlc.dialects.tile.memory import LoadOp, StoreOp
 from mlc.dialects.tile.over import OverAttr
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, frag_of
+from mlc.dialects.tile.words import Word
 
 _ACCESSES = ("lhs_at", "rhs_at", "at")
 
@@ -176,6 +177,37 @@ def cut(dot: DotOp, by: Cut) -> tuple[ForOp, DotOp]:
         _set_depth(dot, by.axis, block.args[1] if sized else Dim.const(by.step))
     new = move(dot, ops, by, place)
     return loop, new
+
+
+def join(outer: ForOp, inner: ForOp, word: Word) -> ForOp:
+    """Makes one loop of a dealt one and of the loop that is all of its region."""
+    if outer.deal is None or outer.deal.data.unit is not None or outer.inits:
+        raise MlcError(f"tiles: {word}: workers share trips of the loop around it already")
+    axes = len(outer.loops)
+    given = outer.body.block.args
+    if any(use.operation is inner for x in given for use in x.uses):
+        raise MlcError(f"tiles: {word}: how far it goes depends on the loop around it")
+    named = Positions(outer.positions)
+    extents = [ExpressionsAttr(named.moved(x.extent.data, inner.positions)) for x in inner.loops]
+    loops = [
+        *outer.loops,
+        *(replace(x, extent=at) for x, at in zip(inner.loops, extents, strict=True)),
+    ]
+    body = inner.detach_region(0)
+    block = body.block
+    for k, x in enumerate(given):
+        at = k if k < axes else axes + len(inner.loops) + k - axes
+        moved = block.insert_arg(x.type, at)
+        moved.name_hint = x.name_hint
+        x.replace_all_uses_with(moved)
+    joined = ForOp.of(loops, body, named.values, deal=outer.deal.data)
+    joined.location = outer.location
+    parent = outer.parent
+    assert parent is not None
+    parent.insert_op_before(joined, outer)
+    outer.detach()
+    outer.erase()
+    return joined
 
 
 def _set_depth(dot: DotOp, axis: str, size: SSAValue | Dim) -> None:

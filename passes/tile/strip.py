@@ -20,18 +20,17 @@ whose rows and columns leave P and Q behind when divided by the strides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, f64
-from xdsl.ir import Block, Region
+from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
 
 from mlc.dialects.dims import Dim, DimsAttr
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.compute import DotOp
-from mlc.dialects.tile.control import INDEX, Deal, ForOp
+from mlc.dialects.tile.control import Deal, ForOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.expression import (
@@ -49,7 +48,7 @@ from mlc.dialects.tile.memory import AllocOp, FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.types import FragType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Strip
-from mlc.passes.tile.cut import Cut, axes_of, bind, cut, dot_of, tile_of
+from mlc.passes.tile.cut import Cut, axes_of, bind, cut, dot_of, join, tile_of
 from mlc.passes.tile.windows import ROW
 
 
@@ -91,31 +90,14 @@ def strip(kernel: KernelOp, word: Strip) -> None:
     axis = "mn"["ab".index(word.operand)]
     if ROW not in axes_of(dot) and "g" not in axes_of(dot):
         raise MlcError(f"tiles: {word}: the product has no batches or rows; expected some to share")
-    loops: list[ForOp] = []
+    loop: ForOp | None = None
     for c, step in (("g", 1), (ROW, word.rows)):
         if c in axes_of(dot):
-            loops.append(cut(dot, Cut(c, step, drop=c == "g", sized=c == ROW))[0])
-    loop = _as_one(loops)
+            deal = Deal("team") if loop is None else None
+            inner, _ = cut(dot, Cut(c, step, deal, drop=c == "g", sized=c == ROW))
+            loop = inner if loop is None else join(loop, inner, word)
+    assert loop is not None
     _Strip(kernel, dot, loop, word, axis).write()
-
-
-def _as_one(loops: Sequence[ForOp]) -> ForOp:
-    """Loops around one another as one, whose trips workers share."""
-    outer, inner = loops[0], loops[-1]
-    axes = [axis for loop in loops for axis in loop.loops]
-    block = Block(arg_types=[INDEX] * sum(1 + axis.sized for axis in axes))
-    olds = [x for loop in loops for x in loop.indices]
-    olds += [x for loop in loops for x in loop.sizes if x is not None]
-    one = ForOp.of(axes, Region(block), deal=Deal("team"))
-    one.location = outer.location
-    for op in list(inner.body.block.ops):
-        op.detach()
-        block.add_op(op)
-    for old, new in zip(olds, block.args, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    Rewriter.replace_op(outer, one)
-    return one
 
 
 class _Strip:
