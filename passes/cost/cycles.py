@@ -58,7 +58,6 @@ SCAN_CYCLES = 1.0
 SCATTER_CYCLES = 2.2  # an update
 SCATTER_INDEX_CYCLES = 6.0  # of each index but one
 GATHERED_ROW_CYCLES = 20.0  # a row at a computed position
-PACK_CYCLES = 2.0  # a vector of the packed factor
 TILE_EPILOGUE = 3.5  # an op on a tile's sums, to one on a long row
 
 

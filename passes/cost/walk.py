@@ -38,10 +38,9 @@ from mlc.dialects.tile.kernel import CaseOp, KernelOp
 from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
-from mlc.passes.cost.cycles import PACK_CYCLES
 from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, work_of_op
 from mlc.passes.cost.work import Work, level_of, moved, of_cycles
-from mlc.passes.tile.predict import TILE_CYCLES, step_cycles
+from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES, step_cycles
 
 RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
@@ -126,9 +125,7 @@ class _Walk:
 
     def loop(self, op: ForOp) -> Work:
         """Of the trips of all axes together, with what each is given."""
-        axes: list[
-            list[tuple[int, int]]
-        ] = []  # of each: positions with how many trips they stand for
+        axes: list[list[tuple[int, int]]] = []  # of each: positions, and how many trips are alike
         extents = [self.bound(loop.extent, op.positions) for loop in op.loops]
         for extent, loop in zip(extents, op.loops, strict=True):
             trips = ceil(extent / loop.step)

@@ -32,9 +32,14 @@ from mlc.passes.tile.sums import OVER
 from mlc.passes.tile.windows import in_strips, windows_of
 
 
+def product_of(kernel: PlanKernel) -> Product | None:
+    """The product that a kernel computes, if it does."""
+    return next((x for x in kernel.block.ops if isinstance(x, Product)), None)
+
+
 def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Layout]) -> KernelOp:
     """The program of a contraction kernel whose arguments, then results, lie so."""
-    op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
+    op = product_of(kernel)
     windows = windows_of(op) if in_strips(words) else None
     if windows is not None:
         roles = windows.roles

@@ -21,7 +21,6 @@ from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
-from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import bounds_of, is_phase
 from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.element import MapOp
@@ -45,7 +44,7 @@ from mlc.dialects.tile.words import (
 )  # fmt: skip
 from mlc.passes.plan.memory.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
-from mlc.passes.tile.canonical import canonical
+from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.cases import sizes_of
 from mlc.passes.tile.choose import FEW_ROWS, choose_schedule
 from mlc.passes.tile.cut import dot_of, tile_of
@@ -76,19 +75,23 @@ def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Wor
     words = found.best()
     if words is None:
         return None
-    applied = found.applied(words)
+    applied = many = found.applied(words)
     for case, assumed in found.cases():
         few = WordsOf(kernel, target, assumed)
         own = few.best()
-        if own is not None and few.applied(own) != found.applied(words):
-            applied = (*applied, case, *few.applied(own))
-    macs = row_of(found.problem, words, target).macs_per_cycle(target) * target.clock_hz * grain_s
-    return (*applied, Grain(int(macs)))
+        if own is not None and (fewer := few.applied(own)) != many:
+            applied = (*applied, case, *fewer)
+    return (*applied, grain_of(row_of(found.problem, words, target), target, grain_s))
+
+
+def grain_of(row: Intrinsic, target: CpuTarget, grain_s: float) -> Grain:
+    """What a worker multiplies at least, to be busy for so many seconds."""
+    return Grain(int(row.macs_per_cycle(target) * target.clock_hz * grain_s))
 
 
 def refusal(kernel: KernelOp) -> str | None:
     """Why a contraction is a reduction like others; None where words may cut it."""
-    op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
+    op = product_of(kernel)
     if op is None:
         return "it is no contraction"
     sizes, roles = op.sizes(), contraction_roles(op)
@@ -221,9 +224,9 @@ class WordsOf:
         )
 
     @cached_property
-    def after(self) -> int:
-        """Ops on each element of the sums."""
-        return after(self.dot)
+    def after(self) -> Words:
+        """What says how code behind the sums is written."""
+        return words_after(self.dot)
 
     def unapplied(self, words: Words) -> str | None:
         """
@@ -237,17 +240,14 @@ class WordsOf:
         for x, factor in zip("ab", self.factors, strict=True):
             if x not in packed and not isinstance(factor, BlockArgument):
                 return f"{x} is computed where it is read; expected pack({x}, …)"
-        if "a" in packed and not self._bounds_rows(words):
+        applied = self.applied(words)
+        if "a" in packed and "m" in self.open and not _cuts(applied, "m"):
             return "pack(a, …): how many rows it copies is known only when the program runs"
         if is_strict(self.kernel) and row_of(self.problem, words, self.target).group > 1:
             return "numerics are strict: an instruction adds several products at once"
-        if _copied(self.applied(words), self.problem, self.inner) > self.target.l2_bytes:
+        if _copied(applied, self.problem, self.inner) > self.target.l2_bytes:
             return f"level 2 has {self.target.l2_bytes} bytes for what a worker copies"
         return None
-
-    def _bounds_rows(self, words: Words) -> bool:
-        """Whether copies of rows have a size that is known."""
-        return "m" not in self.open or _cuts(self.applied(words), "m")
 
     def applied(self, words: Words) -> Words:
         """A schedule as the program has it: for any team, and with all that it needs."""
@@ -264,9 +264,7 @@ class WordsOf:
                 found.append(Edge(axis, "pack" if row.in_tiles else how))
         if is_strict(self.kernel):
             found = [Via("mul_add") if word == Via("fma") else word for word in found]
-        if self.after > MOST_AFTER:
-            found.append(Epilogue("loop"))
-        return tuple(found)
+        return (*found, *self.after)
 
     def _with_columns(self, words: list[Word]) -> list[Word]:
         """A copy of columns has a size that is known: of so many of them at a time."""
@@ -293,9 +291,10 @@ class WordsOf:
         return replace(word, dtype="" if row.dtypes[which] == have else row.dtypes[which])
 
 
-def after(dot: DotOp) -> int:
-    """Ops on each element of the sums of a product."""
-    return sum(len(op.body.block.ops) for op in tile_of(dot) if isinstance(op, MapOp))
+def words_after(dot: DotOp) -> Words:
+    """What says how code that follows a product's sums is written."""
+    ops = sum(len(op.body.block.ops) for op in tile_of(dot) if isinstance(op, MapOp))
+    return (Epilogue("loop"),) if ops > MOST_AFTER else ()
 
 
 def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:

@@ -19,13 +19,13 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
-from mlc.dialects.tile.words import Epilogue, Grain, Pack, Register, Strip, Via, Words
-from mlc.passes.tile.canonical import canonical
+from mlc.dialects.tile.words import Pack, Register, Strip, Via, Words
+from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.choose import WIDEST, fits_registers
 from mlc.passes.tile.cut import dot_of
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES, step_cycles, usable_rows
-from mlc.passes.tile.products import MOST_AFTER, after
+from mlc.passes.tile.products import grain_of, words_after
 from mlc.passes.tile.windows import ROW, Windows, windows_of
 
 MOST_WORKERS = 16
@@ -82,31 +82,34 @@ class Strips:
 
 def words_of_strips(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
     """A convolution's words; None where strips waste too much. `grain_s`: a worker's least."""
-    op = next((x for x in kernel.block.ops if isinstance(x, Product)), None)
+    op = product_of(kernel)
     windows = windows_of(op)
     if op is None or windows is None or is_phase(kernel) or op.dtype is not op.summand():
         return None
     shape = _shape(op, windows, {})
-    rows = [x for x in usable_rows((op.dtype.name,) * 3, target) if x.shape[0] == x.group == 1]
-    if shape is None or not rows or shape.macs < SMALL_CONTRACTION:
+    row = _row(op, target)
+    if shape is None or row is None or shape.macs < SMALL_CONTRACTION:
         return None
-    found = choose_strips(shape, rows[0], target)
+    found = choose_strips(shape, row, target)
     if found is None or (found.waste > MOST_WASTE and not shape.grouped):
         return None
     panels = found.tile.m if shape.operand == "b" else found.tile.n
     weights = Pack("a" if shape.operand == "b" else "b", panels, team=not shape.grouped)
     strip = Strip(shape.operand, found.rows, found.unit)
-    via = Via("mul_add" if is_strict(kernel) else rows[0].name)
+    via = Via("mul_add" if is_strict(kernel) else row.name)
     first = (strip, weights) if shape.grouped else (weights, strip)
     words = (*first, found.tile, via)
     try:
         program = canonical(kernel, "", words, layouts_of(kernel))
     except MlcError:
         return None
-    if after(dot_of(program)) > MOST_AFTER:
-        words = (*words, Epilogue("loop"))
-    macs = rows[0].macs_per_cycle(target) * target.clock_hz * grain_s
-    return (*words, Grain(int(macs)))
+    return (*words, *words_after(dot_of(program)), grain_of(row, target, grain_s))
+
+
+def _row(op: Product, target: CpuTarget) -> Intrinsic | None:
+    """The instruction that strips are multiplied by: of single elements of a."""
+    rows = usable_rows((op.dtype.name,) * 3, target)
+    return next((x for x in rows if x.shape[0] == x.group == 1), None)
 
 
 def _shape(op: Product, windows: Windows, known: Mapping[str, int]) -> Shape | None:
@@ -188,14 +191,15 @@ def cycles_of_strips(
     kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget
 ) -> float:
     """Of a convolution that these words cut into strips, on one worker."""
-    op = next(x for x in kernel.block.ops if isinstance(x, Product))
+    op = product_of(kernel)
     windows = windows_of(op)
+    assert op is not None
     assert windows is not None
     shape = _shape(op, windows, sizes)
     strip = next(x for x in words if isinstance(x, Strip))
     tile = next(x for x in words if isinstance(x, Register))
-    if shape is None:
+    row = _row(op, target)
+    if shape is None or row is None:
         return 0.0
-    (row, *_) = usable_rows((op.dtype.name,) * 3, target)
     trips = shape.batch * ceil(shape.rows / strip.rows)
     return _trip(shape, strip.rows, tile, row, target) * trips
