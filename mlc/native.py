@@ -20,10 +20,7 @@ from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.passes.cost.model import predicted_ns
-from mlc.runtime.llvm import compile_object, emit_assembly
 from mlc.runtime.objects import object_of, objects_of
-
-__all__ = ["build_cpu", "compile_object", "emit_assembly", "emit_cpu"]
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 

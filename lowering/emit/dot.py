@@ -84,8 +84,12 @@ def _fma(e: FunctionText, op: dot.DotOp) -> str:
 
     first = fused(turned, imag[1], fused(real[0], real[1], real[2]))
     second = fused(imag[0], real[1], fused(real[0], imag[1], imag[2]))
-    lanes = lanes_of(op.acc.type) or 1
-    return shuffled(e, part, first, range(2 * lanes), second)
+    return _whole(e, op, part, first, second)
+
+
+def _whole(e: FunctionText, op: dot.DotOp, part: str, real: str, imag: str) -> str:
+    """Complex sums of their parts, as `_parts` takes them apart."""
+    return shuffled(e, part, real, range(2 * (lanes_of(op.acc.type) or 1)), imag)
 
 
 def _parts(e: FunctionText, op: dot.DotOp) -> tuple[str, list[str], list[str]]:
@@ -119,7 +123,7 @@ def _mul_add(e: FunctionText, op: dot.DotOp) -> str:
         crossed = parts("fmul", real[0], imag[1]), parts("fmul", imag[0], real[1])
         found = parts("fsub", first, second), parts("fadd", *crossed)
         sums = [parts("fadd", x, y) for x, y in zip(found, (real[2], imag[2]), strict=True)]
-        return shuffled(e, part, sums[0], range(2 * (lanes_of(op.acc.type) or 1)), sums[1])
+        return _whole(e, op, part, *sums)
     f = "f" if is_float(element_of(op.acc.type)) else ""
     product = e.put(f"{f}mul {spelled} {e[op.lhs]}, {e[op.rhs]}")
     return e.put(f"{f}add {spelled} {product}, {e[op.acc]}")

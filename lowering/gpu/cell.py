@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
@@ -14,11 +13,10 @@ from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tile.control import NO_UNROLL
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.builder import NOT_UNROLLED, LoopBuilder
 from mlc.lowering.loops.element import Buffer, Position
 from mlc.lowering.loops.kernel import KernelScope, axes_of
 
@@ -66,7 +64,7 @@ def walk(
 
         def single(column: Index) -> None:
             end = b.min(inner, b.add(column, lanes))
-            b.loop(column, end, 1, partial(at, 1), attributes={NO_UNROLL: UnitAttr()})
+            b.loop(column, end, 1, partial(at, 1), attributes=NOT_UNROLLED)
 
         def vectors() -> None:
             for column in columns:

@@ -16,16 +16,14 @@ from functools import partial
 from typing import Protocol
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, I32, DType
-from mlc.dialects.tile.control import NO_UNROLL
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import Phase, Repeated, device_builder
 from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index
-from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.builder import NOT_UNROLLED, LoopBuilder
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
 from mlc.lowering.loops.opaque.sort import as_integer, unsigned
@@ -34,7 +32,6 @@ WARP = 32
 THREADS = 256
 ITEMS = 4  # elements of a thread, THREADS apart
 TILE = THREADS * ITEMS  # keys and positions of 8 bytes: 16 of the 48 KiB that a block has
-NOT_UNROLLED: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 MOST_MERGES = 40  # of runs whose length is known only at run time
 
 

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     StridedLayoutAttr,
+    UnitAttr,
     VectorType,
     i1,
     i32,
@@ -30,6 +31,7 @@ from mlc.dialects.complex_ops import PARTS, PairOp, PartOp
 from mlc.dialects.dtypes import BOOL, DType, dtype_of
 from mlc.dialects.lanes import element_of, vector_type
 from mlc.dialects.numerics import Numerics
+from mlc.dialects.tile.control import NO_UNROLL
 from mlc.lowering.loops.arithmetic import INDEX, Index, IndexBuilder
 from mlc.lowering.loops.constants import numbers
 
@@ -37,6 +39,9 @@ _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 """Pure, and yet not to be computed where it was not asked for."""
 _PLACES = (arith.MinSIOp, arith.AddiOp)
 """What clamps a place: LLVM leaves it in a loop of which few registers are left."""
+
+NOT_UNROLLED: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
+"""Of a loop whose trips LLVM leaves as they are."""
 
 NO_FAST_MATH = arith.FastMathFlagsAttr("none")
 EITHER_ZERO = arith.FastMathFlagsAttr([FastMathFlag.NO_SIGNED_ZEROS])

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dot import DotOp as InstructionOp
@@ -17,16 +16,15 @@ from mlc.dialects.dot import RepeatOp, rows_named
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.compute import DotOp
-from mlc.dialects.tile.control import NO_UNROLL
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.types import frag_of, view_of
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.builder import NOT_UNROLLED
 from mlc.lowering.tiles.access import Access, fetch
 from mlc.lowering.tiles.fragment import Fragment
 from mlc.lowering.tiles.scope import TileScope
 
-_ONCE: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 UNROLLED = 4
 """Places in a window that are steps of one trip. Measured: docs/measurements.md, Windows."""
 MANY = 1 << 16  # places, where how many there are is no number
@@ -62,7 +60,7 @@ def over_summed(
                 carried = trip(i, *carried)
             return carried
 
-        return s.b.loop(0, size, 1, trip, carried, _ONCE)
+        return s.b.loop(0, size, 1, trip, carried, NOT_UNROLLED)
 
     return nest(0, {}, begin)
 

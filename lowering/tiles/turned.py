@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from xdsl.dialects.builtin import UnitAttr
-
 from mlc.dialects.analysis.transposed_reads import square_side
-from mlc.dialects.tile.control import NO_UNROLL
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.builder import NOT_UNROLLED
 from mlc.lowering.loops.turn import turned
 from mlc.lowering.tiles.access import Access, fetch, put
 from mlc.lowering.tiles.copy import Copy
@@ -70,7 +68,7 @@ class Turned(Copy):
         def squares(column: Index) -> None:
             b.loop(0, whole, self.lanes, partial(self.square, at, source, column))
 
-        b.loop(0, width.constant, self.lanes, squares, (), {NO_UNROLL: UnitAttr()})
+        b.loop(0, width.constant, self.lanes, squares, (), NOT_UNROLLED)
         b.loop(whole, depth, 1, line)
 
     def square(self, at: dict[str, Position], source: Access, column: Index, i: Index) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -61,11 +61,8 @@ class ChooseFusionPass(ModulePass):
         """
         return sum(
             self.choose(module, function)
-            for function in module.body.block.ops
-            if isinstance(function, FuncOp)
-            and function.body.blocks
-            and not is_formed(function)
-            and not is_chosen(function)
+            for function in unformed(module)
+            if not is_chosen(function)
         )
 
     def choose(self, module: ModuleOp, function: FuncOp) -> float:
@@ -82,9 +79,12 @@ class ChooseFusionPass(ModulePass):
         return planner.cost / ATTO
 
 
-def is_formed(function: FuncOp) -> bool:
-    """Whether there are kernels, in tile loops too."""
-    return any(isinstance(op, KernelOp) for op in function.walk())
+def unformed(module: ModuleOp) -> Iterator[FuncOp]:
+    """The functions with a body and without kernels, in tile loops too."""
+    functions = (f for f in module.body.block.ops if isinstance(f, FuncOp) and f.body.blocks)
+    for function in functions:
+        if not any(isinstance(op, KernelOp) for op in function.walk()):
+            yield function
 
 
 def is_chosen(function: FuncOp) -> bool:

@@ -30,11 +30,7 @@ from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
 from mlc.passes.cost.model import kernel_cost
-from mlc.passes.plan.fusion.choose_fusion import (
-    ChooseFusionPass,
-    is_formed,
-    take_choices,
-)
+from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass, take_choices, unformed
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.fusion.planner import BUDGET_MS
 from mlc.passes.plan.memory.ownership import Ownership
@@ -61,9 +57,8 @@ class FormKernelsPass(ModulePass):
     def form(self, module: ModuleOp) -> float:
         """Applies the pass; the seconds of the plan by the cost that the search compares."""
         seconds = ChooseFusionPass(self.fusion, self.budget_ms, self.forced).choose_all(module)
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks and not is_formed(function):
-                _form(function)
+        for function in unformed(module):
+            _form(function)
         return seconds
 
 
