@@ -8,23 +8,19 @@ from dataclasses import dataclass, replace
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.launch import TensorMap
-from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.layout import function_address
 
 _LOG_BYTES = 8192
 # SOURCE: cuda.h 13.0
 _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 5, 6  # CUjit_option
-_INPUT_PTX = 1  # CUjitInputType
 _OUT_OF_MEMORY = 2  # CUresult
 _PORTABLE_AND_MAPPED = 3  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
 _EVENT_DISABLE_TIMING = 2
-_NO_IMAGE = (200, 209, 218)  # CUresult: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX
 
 _MOST_SHARED_BYTES = 8  # CUfunction_attribute
 _MAP_DTYPES = {"f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
-_ELF = b"\x7fELF"
 _MAP_WORDS = 16
 MAP_ALIGNMENT = 64
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -58,17 +54,14 @@ class Graph:
 
 
 class NativeDriver:
-    """libcuda, which PyCUDA has loaded already; `gpu`: the device, as errors and caches name it."""
+    """libcuda, which PyCUDA has loaded already; `gpu`: the device, as errors name it."""
 
     def __init__(self, gpu: str) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
         self._gpu = gpu
-        version = ctypes.c_int()
-        self._call("cuDriverGetVersion", ctypes.byref(version))
         self._shared: dict[int, int] = {}  # bytes that a kernel may have, by handle
         self._moves: dict[TensorMap, bool] = {}
         self.closed = False  # the context is gone, and with it all graphs
-        self._linker = f"{gpu}, driver {version.value}".encode()
         self.push_context = self.address("cuCtxPushCurrent_v2")
         self.pop_context = self.address("cuCtxPopCurrent_v2")
         self.launch_graph = self.address("cuGraphLaunch")
@@ -87,48 +80,25 @@ class NativeDriver:
     # code ---------------------------------------------------------------------------------------
 
     def load(self, ptx: str, name: str) -> Function:
-        """The kernel `name` of a module of PTX, from the cache where it is known; GpuError."""
-        objects = object_cache()
-        key = object_key(b"cubin", ptx.encode(), self._linker)
-        known = objects.get(key)
+        """The kernel `name` of a module of PTX; GpuError.
+
+        The driver compiles the module as a whole and keeps the code in its own cache. Its linker
+        (cuLinkAddData) compiles parts that others may call: it ignores setmaxnreg and makes
+        products on tensor cores wait for one another.
+        """
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        options = (ctypes.c_int * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        text, label = ctypes.c_char_p(ptx.encode()), ctypes.c_char_p(name.encode())
+        found = ctypes.byref(module)
         try:
-            if known is not None and known.startswith(_ELF):
-                try:
-                    return self._function(known, name)
-                except _DriverError as error:
-                    if error.status not in _NO_IMAGE:
-                        raise
-            cubin = self._linked(ptx, name)
-            objects.put(key, cubin)
-            return self._function(cubin, name)
+            self._call("cuModuleLoadDataEx", found, text, 2, options, values, log=log)
+            self._call("cuModuleGetFunction", ctypes.byref(function), module, label)
         except _DriverError as error:
             raise GpuError(
                 f"the driver refuses the code of kernel {name} on {self._gpu}: {error}"
             ) from error
-
-    def _linked(self, ptx: str, name: str) -> bytes:
-        """The machine code of a module of PTX."""
-        log = ctypes.create_string_buffer(_LOG_BYTES)
-        options = (ctypes.c_int * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
-        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
-        state, image, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
-        text = ctypes.create_string_buffer(ptx.encode())
-        self._call("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
-        try:
-            label = ctypes.c_char_p(name.encode())
-            data = (state, _INPUT_PTX, text, ctypes.c_size_t(len(text)), label)
-            self._call("cuLinkAddData_v2", *data, 0, None, None, log=log)
-            found = ctypes.byref(image), ctypes.byref(size)
-            self._call("cuLinkComplete", state, *found, log=log)
-            return ctypes.string_at(image.value or 0, size.value)
-        finally:
-            self._library.cuLinkDestroy(state)
-
-    def _function(self, cubin: bytes, name: str) -> Function:
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(cubin))
-        label = ctypes.c_char_p(name.encode())
-        self._call("cuModuleGetFunction", ctypes.byref(function), module, label)
         return Function(name, function.value or 0)
 
     # launches -----------------------------------------------------------------------------------
