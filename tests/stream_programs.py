@@ -52,6 +52,14 @@ def heads_last(q: Any, k: Any, v: Any) -> Any:
     return np.einsum("bhmn,bnhd->bmhd", softmax(s), v)
 
 
+def scaled_when_run(q: Any, k: Any, v: Any, n: Any) -> Any:
+    return softmax((q @ np.swapaxes(k, -1, -2)) * (1 / np.sqrt(1 + n * n))) @ v
+
+
+def divided(q: Any, k: Any, v: Any) -> Any:
+    return softmax((q @ np.swapaxes(k, -1, -2)) / math.sqrt(q.shape[-1])) @ v
+
+
 def divided_late(q: Any, k: Any, v: Any) -> Any:
     s = scores(q, k)
     e = np.exp(s - s.max(-1, keepdims=True))
@@ -110,4 +118,6 @@ PROGRAMS = [
     Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
     same(heads_last, 2, 130, 3, 64),
     same(divided_late, 2, 130, 64),
+    same(divided, 2, 130, 64),
+    Attention(scaled_when_run, (*((2, 130, 64),) * 3, ())),
 ]

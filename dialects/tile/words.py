@@ -272,10 +272,15 @@ class Roles(Word):
 
 @dataclass(frozen=True, slots=True)
 class Raster(Word):
-    """Rows of tiles that blocks take together before they go on to others."""
+    """
+    Rows of tiles that blocks take together before they go on to others. `paired`: a block takes two
+    tiles in a row, the first and the last of the last axis, then the next ones: where tiles become
+    smaller along it, each pair is as much as any other.
+    """
 
     NAME = "raster"
     rows: int = _number(most=65536)
+    paired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -42,6 +42,7 @@ class WorkOp(IRDLOperation):
     """
     The items of a block of threads: positions of tiles, dealt to blocks in turn, in groups of
     `raster` rows, whose columns are walked together. Every role that walks them sees the same.
+    `paired`: two at a time, the first and the last along the last axis, then those between them.
     Outside roles `threads` of a block compute an item together: each row of a tile belongs to as
     many, which hold vectors of `lanes` elements of it in turn. A `cluster` of so many blocks has an
     item, which is one row then, together.
@@ -63,6 +64,7 @@ class WorkOp(IRDLOperation):
     threads = opt_prop_def(IntegerAttr)
     lanes = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
+    paired = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
 
@@ -77,6 +79,8 @@ class WorkOp(IRDLOperation):
                 raise VerifyException(f"{self.name}: an extent is made of sizes")
         if min(n.value.data for n in (*self.steps, self.raster)) < 1:
             raise VerifyException(f"{self.name}: steps and raster are 1 or more")
+        if self.paired is not None and (self.raster.value.data > 1 or self.threads is not None):
+            raise VerifyException(f"{self.name}: pairs are of raster 1, in roles")
         if (self.threads is None) != (self.lanes is None):
             raise VerifyException(f"{self.name}: expected both threads and lanes, or neither")
         if self.cluster is not None and (
@@ -119,6 +123,8 @@ class WorkOp(IRDLOperation):
         entries = list(zip(self.body.block.args, self.extents, self.steps, strict=False))
         printer.print_list(entries, one)  # pyright: ignore[reportArgumentType]
         printer.print_string(f" raster {self.raster.value.data}")
+        if self.paired is not None:
+            printer.print_string(" paired")
         if self.threads is not None and self.lanes is not None:
             printer.print_string(
                 f" threads {self.threads.value.data} lanes {self.lanes.value.data}"
@@ -145,6 +151,8 @@ class WorkOp(IRDLOperation):
         parser.parse_keyword("raster")
         raster = parser.parse_integer(allow_boolean=False)
         spread: dict[str, Attribute] = {}
+        if parser.parse_optional_keyword("paired"):
+            spread["paired"] = UnitAttr()
         if parser.parse_optional_keyword("threads"):
             spread["threads"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
             parser.parse_keyword("lanes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from mlc.dialects.dtypes import BF16, F16
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tile.layout import GROUP_ROWS
@@ -12,10 +14,10 @@ from mlc.passes.tile.streams import QUERIES, WIDE
 
 GROUPS = 2
 COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for so many
+NARROW = 64  # columns of factors of which four groups have room, with half as many scores each
 WIDEST = 256  # columns of a factor. SOURCE: PTX ISA, wgmma
+AHEAD = 256  # columns that rings hold, where there is room
 LEAST = (16, 64)  # rows and columns of scores from which a tile is worth it
-RASTER_BYTES = 32 << 20
-"""Of factors that blocks walk together, so that they stay in level 2; estimated."""
 
 
 def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
@@ -30,23 +32,45 @@ def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
         return ()
     if any(n < m for n, m in zip(least, LEAST, strict=True)):
         return ()
-    columns = COLUMNS if max(depth, wide) <= COLUMNS else COLUMNS // 2
-    rows = GROUPS * GROUP_ROWS
-    results = GROUPS * 2 * GROUP_ROWS * 64 * 2
-    room = (
-        target.shared_bytes_per_block
-        - SLACK_BYTES
-        - results
-        - 2 * rows * depth * (QUERIES if max(depth, wide) <= WIDE else 1)
-    )
-    stages = min(room // (2 * columns * (depth + wide)), 2)
+    groups, columns, registers = _groups(form, target)
+    rows = groups * GROUP_ROWS
+    results = rows * 2 * 64 * 2
+    queries = 2 * rows * depth * (QUERIES if max(depth, wide) <= WIDE else 1)
+    room = target.shared_bytes_per_block - SLACK_BYTES - results - queries
+    stages = min(room // (2 * columns * (depth + wide)), AHEAD // columns)
     if stages < 2:
         return ()
-    each = 2 * form.size(form.column) * (depth + wide)
-    heads = form.size(form.outer[-1]) if form.outer else 1
     return (
         Tile(rows, columns, depth),
         Stages(stages),
-        Roles(1, GROUPS, 24, 240),
-        Raster(max(1, min(heads, RASTER_BYTES // each))),
+        Roles(1, groups, *registers),
+        _raster(form, rows, target),
     )
+
+
+def _groups(form: StreamForm, target: GpuTarget) -> tuple[int, int, tuple[int, int]]:
+    """Groups of warps, the columns of a trip, and the registers of a thread of each role."""
+    depth, wide = form.size(form.depth), form.size(VALUE)
+    four = 2 * GROUPS * GROUP_ROWS
+    even = form.size(form.row) % four == 0 and _tiles(form, four) >= target.sm_count
+    plain = len(form.stream.inputs) == len(form.factors) and not form.diagonal
+    if max(depth, wide) <= NARROW and even and plain:
+        return 2 * GROUPS, COLUMNS // 2, (32, 112)
+    return GROUPS, COLUMNS if max(depth, wide) <= COLUMNS else COLUMNS // 2, (24, 240)
+
+
+def _raster(form: StreamForm, rows: int, target: GpuTarget) -> Raster:
+    """
+    Tiles of one factor's rows side by side, which share the other factors in level 2. Where later
+    tiles have more columns blocks take one of each end, unless there are too few for pairs: then
+    the largest tiles of all come first.
+    """
+    if not form.diagonal:
+        return Raster(1)
+    if _tiles(form, rows) >= 2 * target.sm_count:
+        return Raster(1, paired=True)
+    return Raster(form.size(form.outer[-1]) if form.outer else 1)
+
+
+def _tiles(form: StreamForm, rows: int) -> int:
+    return prod(form.size(c) for c in form.outer) * -(-form.size(form.row) // rows)

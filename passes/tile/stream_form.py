@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -16,11 +17,19 @@ from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, SelectOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
-from mlc.dialects.tensor.elementwise import AddOp, Elementwise, SubOp
+from mlc.dialects.tensor.elementwise import (
+    AddOp,
+    DivOp,
+    Elementwise,
+    ExpOp,
+    MulOp,
+    SqrtOp,
+    SubOp,
+)
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp, TransposeOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.tiling.stream import Shifted, Walks
@@ -71,6 +80,7 @@ class StreamForm:
     depth: str
     sizes: Mapping[str, Dim]
     unmasked: tuple[SelectOp, ...]
+    scaling: MulOp | DivOp | None  # by a number above 0, of scores alone
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -83,6 +93,26 @@ class StreamForm:
         if found is None:
             raise MlcError(f"stream: letter {c} has the size {self.sizes[c]}; expected a number")
         return found
+
+    @property
+    def number(self) -> SSAValue:
+        """What scores are multiplied with or divided by: a scalar, or a constant."""
+        assert self.scaling is not None
+        (found,) = (x for x in self.scaling.operands if x is not self.scores.result)
+        return _scalar(found)
+
+    @property
+    def scale(self) -> float | None:
+        """
+        What exponents are multiplied by, after the largest is subtracted; None where that is
+        computed when the program runs.
+        """
+        if self.scaling is None:
+            return 1.0
+        known = splat(self.number)
+        if known is None:
+            return None
+        return 1 / float(known) if isinstance(self.scaling, DivOp) else float(known)
 
     @property
     def diagonal(self) -> bool:
@@ -123,11 +153,45 @@ def stream_form(stream: StreamOp) -> StreamForm:
     )
     found = StreamForm(
         stream, scores, values, shifted.difference.operands[0], _rounded(weights), walks, shifted,
-        sums, factors, word, result, row, column, depth, sizes, (),
+        sums, factors, word, result, row, column, depth, sizes, (), None,
     )  # fmt: skip
     same = sizes[row] == sizes[column]
     unmasked = tuple(op for op in _selections(found) if same and _is_causal(found, op))
-    return replace(found, unmasked=unmasked)
+    return replace(found, unmasked=unmasked, scaling=_scaling(found))
+
+
+def _scaling(form: StreamForm) -> MulOp | DivOp | None:
+    """What multiplies scores by a number above 0, if nothing but selections follows it."""
+    value, selections = form.exponents, _selections(form)
+    while isinstance(op := value.owner, SelectOp) and op in selections:
+        value = op.operands[1]
+    if not isinstance(op, MulOp | DivOp) or form.shifted.runner is not form.shifted.top:
+        return None
+    if isinstance(op, DivOp) and op.operands[0] is not form.scores.result:
+        return None
+    others = [x for x in op.operands if x is not form.scores.result]
+    return op if len(others) == 1 and _is_positive(others[0]) else None
+
+
+def _scalar(value: SSAValue) -> SSAValue:
+    """The one element of an array that repeats it, if it does."""
+    while isinstance(value.owner, BroadcastOp | ReshapeOp) and shape_of(value.type):
+        value = value.owner.x
+    return value
+
+
+def _is_positive(value: SSAValue) -> bool:
+    """Whether it is one number, and not below 0 whatever the arguments are."""
+    number = splat(value)
+    if number is not None:
+        return bool(0 < number < inf)
+    value = _scalar(value)
+    op = value.owner
+    if shape_of(value.type):
+        return False
+    if isinstance(op, MulOp | DivOp | ConvertOp):
+        return all(map(_is_positive, op.operands))
+    return isinstance(op, SqrtOp | ExpOp)
 
 
 def _values(stream: StreamOp, values: ContractOp, scores: ContractOp) -> tuple[SSAValue, str, str]:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     NoneAttr,
     StringAttr,
+    UnitAttr,
     i64,
 )
 from xdsl.ir import Block, Region, SSAValue
@@ -83,7 +84,7 @@ class _Streams:
         self.tile = _word(words, Tile)
         self.stages = _word(words, Stages)
         self.roles = _word(words, Roles)
-        self.raster = next((w.rows for w in words if isinstance(w, Raster)), 1)
+        self.raster = next((w for w in words if isinstance(w, Raster)), Raster(1))
         if self.tile.m != GROUP_ROWS * self.roles.consumer:
             raise MlcError(
                 f"tiles: {self.tile}: {self.roles.consumer} groups have {GROUP_ROWS} rows each;"
@@ -157,7 +158,8 @@ class _Streams:
                 properties={
                     "extents": ArrayAttr(extents),
                     "steps": ArrayAttr([IntegerAttr(n, i64) for n in steps]),
-                    "raster": IntegerAttr(self.raster if outer else 1, i64),
+                    "raster": IntegerAttr(self.raster.rows if outer else 1, i64),
+                    **({"paired": UnitAttr()} if self.raster.paired else {}),
                 },
                 regions=[Region(body)],
             )

@@ -21,7 +21,15 @@ def needs_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [*PROGRAMS, same(full, 3, 5, 640, 64), same(causal, 2, 40, 1000, 128)], ids=str
+    "program",
+    [
+        *PROGRAMS,
+        same(full, 3, 5, 640, 64),
+        same(full, 5, 9, 1024, 64),  # four groups
+        same(causal, 2, 40, 1000, 128),  # tiles in pairs
+        same(causal, 3, 60, 300, 64),
+    ],
+    ids=str,
 )
 def test_a_function_attends(program: Attention) -> None:
     arrays = program.arrays()

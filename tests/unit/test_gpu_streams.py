@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -10,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.ir import Block
 
 import mlc
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import H200
 from mlc.levels import Levels
+from mlc.lowering.gpu.builder import GpuBuilder
+from mlc.lowering.tiles.gpu.control import from_both_ends, items_of_pairs, one_of_pair
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
@@ -101,6 +105,32 @@ def test_heads_of_one_product_are_stored_before_a_stream() -> None:
     module.verify()
     templates = [op.template.data for op in module.walk() if isinstance(op, KernelOp)]
     assert templates == ["contraction", "copy", "copy", "copy", "stream"]
+
+
+def test_blocks_take_tiles_of_both_ends_where_there_are_many() -> None:
+    many, few = same(causal, 4, 20, 512, 64), same(causal, 2, 512, 64)
+    assert "raster(1, paired)" in levels(many).text("plan")
+    assert "raster(2)]" in levels(few).text("plan")
+    assert "raster 1 paired {" in levels(many).text("tiles")
+    assert "raster(1)]" in levels(same(full, 4, 20, 512, 64)).text("plan")
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (3, 4), (2, 5, 7), (40, 3)])
+@pytest.mark.parametrize("blocks", [1, 2, 13, 132])
+def test_pairs_are_dealt_once(counts: tuple[int, ...], blocks: int) -> None:
+    b, total, last = GpuBuilder(Block()), math.prod(counts), counts[-1]
+    dealt: list[tuple[int, int]] = []
+    for number in range(blocks):
+        visits = items_of_pairs(b, total, number, blocks)
+        assert isinstance(visits, int)
+        items = [one_of_pair(b, visit, number, blocks) for visit in range(visits)]
+        places = [divmod(item, last) for item in items if isinstance(item, int)]
+        ends = [(row, from_both_ends(b, place, last)) for row, place in places]
+        mine = [(row, place) for row, place in ends if isinstance(place, int)]
+        pairs = zip(mine[::2], mine[1::2], strict=False)
+        assert last % 2 or all(x[0] == y[0] and x[1] + y[1] == last - 1 for x, y in pairs)
+        dealt += mine
+    assert sorted(dealt) == [divmod(item, last) for item in range(total)]
 
 
 def test_a_plan_with_a_stream_is_read_again() -> None:

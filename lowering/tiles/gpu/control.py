@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import (
@@ -17,7 +16,7 @@ from mlc.dialects.gpu_async import (
     WarpBarrierOp,
 )
 from mlc.dialects.tile.compute import ConvertOp, ExtractOp, ReduceOp
-from mlc.dialects.tile.control import NO_UNROLL, ForOp
+from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.fences import DrainOp, FenceOp
@@ -38,6 +37,7 @@ from mlc.dialects.tile.types import TokenType
 from mlc.dialects.tile.work import WorkOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import NOT_UNROLLED
 from mlc.lowering.tiles.gpu.copy import lower_copy
 from mlc.lowering.tiles.gpu.fragment import (
     lower_convert,
@@ -55,7 +55,6 @@ from mlc.lowering.tiles.scope import TileScope
 
 GROUP = 4
 """Warps of a group."""
-_ONCE: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 
 
 def groups_of(op: RolesOp, number: int) -> int:
@@ -170,7 +169,7 @@ def _loop(
         return [*(x for turn in turns for x in turn.carried(words)), *results]
 
     begin = [x for state in states for x in state]
-    found = k.b.loop(*bounds, trip, [*begin, *inits], _ONCE)
+    found = k.b.loop(*bounds, trip, [*begin, *inits], NOT_UNROLLED)
     resume(found[:count])
     return found[count:]
 
@@ -221,19 +220,49 @@ def items_of(s: TileScope, op: WorkOp) -> list[Index]:
 
 
 def _work(k: BlockScope, op: WorkOp) -> None:
-    """This block's items: each after as many as there are blocks."""
+    """This block's items: each after as many as there are blocks, or two at a time."""
     b, block = k.b, op.body.block
     assert isinstance(b, GpuBuilder)
     counts = items_of(k.s, op)
+    total, number, blocks = b.product(counts), b.block_number(), b.grid_size()
 
     def body(item: Index, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        if op.paired is not None:
+            item = one_of_pair(b, item, number, blocks)
         found = _tile_of(b, item, counts, op.raster.value.data)
-        for x, number, step in zip(block.args, found, op.steps, strict=True):
-            k.s.indices[x] = b.mul(number, step.value.data)
+        if op.paired is not None:
+            found[-1] = from_both_ends(b, found[-1], counts[-1])
+        for x, place, step in zip(block.args, found, op.steps, strict=True):
+            k.s.indices[x] = b.mul(place, step.value.data)
         lower_block(k, block)
         return []
 
-    _loop(k, (b.block_number(), b.product(counts), b.grid_size()), block, [], body)
+    bounds = (number, total, blocks)
+    if op.paired is not None:
+        bounds = (0, items_of_pairs(b, total, number, blocks), 1)
+    _loop(k, bounds, block, [], body)
+
+
+def items_of_pairs(b: GpuBuilder, total: Index, number: Index, blocks: Index) -> Index:
+    """How many items a block has that takes two at a time."""
+    each, first = b.mul(blocks, 2), b.mul(number, 2)
+    left = b.sub(b.max(total, first), first)
+    rounds = b.div(left, each)
+    return b.add(b.mul(rounds, 2), b.min(b.sub(left, b.mul(rounds, each)), 2))
+
+
+def one_of_pair(b: GpuBuilder, visit: Index, number: Index, blocks: Index) -> Index:
+    """The item that a block takes at its visit of so many."""
+    rounds = b.div(visit, 2)
+    pair = b.add(b.mul(rounds, blocks), number)
+    return b.add(b.mul(pair, 2), b.sub(visit, b.mul(rounds, 2)))
+
+
+def from_both_ends(b: GpuBuilder, place: Index, count: Index) -> Index:
+    """First, last, second, last but one and so on."""
+    begin = b.div(place, 2)
+    second = b.sub(place, b.mul(begin, 2))
+    return b.add(begin, b.mul(second, b.sub(b.sub(count, 1), b.mul(begin, 2))))
 
 
 def _tile_of(b: GpuBuilder, item: Index, counts: Sequence[Index], raster: int) -> list[Index]:
