@@ -100,52 +100,60 @@ class _Tile:
         rows, vectors = schedule.tile_m, schedule.tile_n // LANES
         zero = b.element(0, self.c.dtype, LANES)
 
-        def step(k: Index, *sums: SSAValue) -> Sequence[SSAValue]:
-            lhs = self.read(self.c.lhs, self.c.roles.m, self.first_row, self.c.size.m, k)
-            rhs = self.read(self.c.rhs, self.c.n, self.first_column, self.c.size.n, k)
-            b.barrier()
-            self.stage(lhs, self.lhs)
-            self.stage(rhs, self.rhs)
-            b.barrier()
-            unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(schedule.block_k, i64)}
-            return b.loop(0, schedule.block_k, 1, self.multiply, sums, unrolled)
+        count, depth = rows * vectors, schedule.block_k
+        unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(depth, i64)}
 
-        sums = b.loop(0, self.c.size.k, schedule.block_k, step, [zero] * (rows * vectors))
+        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            sums, read = carried[:count], carried[count:]
+            b.barrier()
+            self.stage(read)
+            b.barrier()
+            ahead = self.read(b.add(k, depth))  # they come while this tile is multiplied
+            return [*b.loop(0, depth, 1, self.multiply, sums, unrolled), *ahead]
+
+        begin = [*[zero] * count, *self.read(0)]
+        sums = b.loop(0, self.c.size.k, depth, step, begin)
         for r in range(rows):
             row = b.add(self.first_row, b.add(self.rows_of(r // LANES), r % LANES))
             mine = sums[r * vectors : (r + 1) * vectors]
             inside = b.compare("lt", row, self.c.size.m)
             b.when(inside, partial(self.write_row, row, mine))
 
-    def read(
-        self, which: int, word: str, first: Index, size: Index, k: Index
-    ) -> list[tuple[Index, Index, SSAValue]]:
-        """This thread's share of an operand's tile: (step, place, element); zero past the edges.
+    def shares(self, which: int) -> list[tuple[Index, Index]]:
+        """Of an operand's tile what this thread reads: steps, and places along the other axis.
 
         Neighbouring threads walk the axis along which memory does.
         """
         b, schedule = self.b, self.schedule
-        depth = schedule.block_k
         length = schedule.block_m if which == self.c.lhs else schedule.block_n
         along_k = self.c.words[which][-1] in self.c.roles.k
-        found: list[tuple[Index, Index, SSAValue]] = []
-        for part in range(depth * length // schedule.threads):
+        found: list[tuple[Index, Index]] = []
+        for part in range(schedule.block_k * length // schedule.threads):
             number = b.add(self.thread, part * schedule.threads)
-            if along_k:
-                place = b.div(number, depth)
-                step = b.rem(number, depth)
-            else:
-                step = b.div(number, length)
-                place = b.rem(number, length)
-            at_k, at = b.add(k, step), b.add(first, place)
-            inside = b.both(b.compare("lt", at_k, self.c.size.k), b.compare("lt", at, size))
-            assert not isinstance(inside, bool)
-            value = b.pick(
-                inside,
-                partial(self.element, which, word, at, at_k),
-                partial(b.element, 0, self.c.dtype, 1),
-            )
-            found.append((step, place, value))
+            by = schedule.block_k if along_k else length
+            outer, inner = b.div(number, by), b.rem(number, by)
+            found.append((inner, outer) if along_k else (outer, inner))
+        return found
+
+    def read(self, k: Index) -> list[SSAValue]:
+        """This thread's shares of both operands' tiles from k on; zero past the edges."""
+        b, size = self.b, self.c.size
+        sides = (
+            (self.c.lhs, self.c.roles.m, self.first_row, size.m),
+            (self.c.rhs, self.c.n, self.first_column, size.n),
+        )
+        found: list[SSAValue] = []
+        for which, word, first, most in sides:
+            for step, place in self.shares(which):
+                at_k, at = b.add(k, step), b.add(first, place)
+                inside = b.both(b.compare("lt", at_k, size.k), b.compare("lt", at, most))
+                assert not isinstance(inside, bool)
+                value = b.pick(
+                    inside,
+                    partial(self.element, which, word, at, at_k),
+                    partial(b.element, 0, self.c.dtype, 1),
+                )
+                found.append(value)
         return found
 
     def element(self, which: int, word: str, at: Index, at_k: Index) -> SSAValue:
@@ -157,10 +165,12 @@ class _Tile:
         }
         return self.c.operand(self.s.lanes(1), which, letters)
 
-    def stage(self, tile: Sequence[tuple[Index, Index, SSAValue]], buffer: SSAValue) -> None:
-        """Writes a share of a tile to shared memory."""
-        for step, place, value in tile:
-            self.b.store(value, buffer, [step, place])
+    def stage(self, read: Sequence[SSAValue]) -> None:
+        """Writes this thread's shares to shared memory."""
+        values = iter(read)
+        for which, buffer in ((self.c.lhs, self.lhs), (self.c.rhs, self.rhs)):
+            for step, place in self.shares(which):
+                self.b.store(next(values), buffer, [step, place])
 
     def multiply(self, k: Index, *sums: SSAValue) -> list[SSAValue]:
         """One step of the summed axis: an outer product of this thread's rows and columns."""
