@@ -101,6 +101,13 @@ def native():
     return native
 
 
+def llvm():
+    """What makes code of LLVM IR: as above."""
+    from mlc.runtime import llvm
+
+    return llvm
+
+
 def device():
     """What GPUs take: imported where a program is for one."""
     from mlc import device
@@ -211,14 +218,14 @@ BACKENDS = (
         ),
         scratch=_scratch_of_kernel,
         emit=lambda loops, target: native().emit_cpu(loops, target),
-        assembly=lambda llvm, target: native().emit_assembly(llvm, target),
+        assembly=lambda text, target: llvm().emit_assembly(text, target),
         build=lambda loops, request, target: native().build_cpu(loops, request, target),
         load=load_cpu,
         reserved=lambda: support().symbols,
         files={
-            "obj": lambda llvm, target: native().compile_object(llvm, target),
+            "obj": lambda text, target: llvm().compile_object(text, target),
             "ll": _as_it_is,
-            "asm": lambda llvm, target: native().emit_assembly(llvm, target).encode(),
+            "asm": lambda text, target: llvm().emit_assembly(text, target).encode(),
         },
     ),
     Backend(
@@ -245,6 +252,7 @@ BACKENDS = (
                         "kernels are known, and nothing was said of their memory yet",
                         options=("fusion",),
                     ),
+                    Step("mlc-widen", "which values leave their kernel is known"),
                     *KERNELS,
                 ),
                 leaves=PLAN_LEAVES,

@@ -38,6 +38,7 @@ PASSES = {
     "mlc-choose-fusion": "mlc.passes.plan.fusion.choose_fusion:ChooseFusionPass",
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
+    "mlc-widen": "mlc.passes.plan.widen:WidenPass",
     "mlc-donate-arguments": "mlc.passes.plan.memory.donate_arguments:DonateArgumentsPass",
     "mlc-schedule": "mlc.passes.plan.tiling.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.memory.plan_buffers:PlanBuffersPass",

@@ -9,8 +9,10 @@ from xdsl.ir import BlockArgument, SSAValue
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import BF16, F16, F32, dtype_of
+from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
+from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, tensor_of
@@ -18,6 +20,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
+from mlc.passes.tile.panels import holds
 
 DEPTH = 64  # summed elements of a step: rows of 128 bytes
 ALIGNED = 8  # elements of 16 bytes, at which rows begin. SOURCE: CUDA driver API, tensor maps
@@ -67,20 +70,23 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     roles = contraction_roles(op)
     if roles is None:
         return None
-    dtypes = {dtype_of(tensor_of(x).element_type) for x in op.operands}
+    factors = [_as_given(x) for x in op.operands]
+    dtypes = {dtype_of(tensor_of(x).element_type) for x in factors}
     outs = {dtype_of(tensor_of(x).element_type) for x in kernel.outs}
     same = len(dtypes) == 1 and dtypes <= {BF16, F16} and op.summand() is F32
     if not same or not outs <= {BF16, F16, F32} or kernel.overwritten is not None:
         return None
-    if not all(map(_is_memory, op.operands)) or not _is_simple(kernel, op):
+    if not all(map(_is_memory, factors)) or not _is_simple(kernel, op):
         return None
+    if is_strict(kernel) and op.dtype is F32:
+        return None  # the products are exact, their sums are rounded otherwise
     known = op.sizes()
     words = (roles.batch, roles.m, roles.n, roles.k)
     batches, m, n, k = (product(known[c] for c in word).constant for word in words)
     if batches is None or m is None or n is None or k is None or min(n, k) < LEAST:
         return None
     operands, result, _ = op.words()
-    lying = [w for w, x in zip(operands, op.operands, strict=True) if isinstance(x, BlockArgument)]
+    lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x, BlockArgument)]
     rows = [known[word[-1]].constant or 1 for word in (*lying, result)]
     return None if any(size % ALIGNED for size in rows) else (batches, m, n)
 
@@ -90,6 +96,15 @@ def _is_simple(kernel: KernelOp, op: ContractOp) -> bool:
     others = (x for x in kernel.block.ops if x is not op and isinstance(x, TensorOp))
     alike = all(shape_of(x.type) == shape_of(op.results[0].type) for x in kernel.outs)
     return alike and all(_is_by_element(x) for x in others)
+
+
+def _as_given(value: SSAValue) -> SSAValue:
+    """A factor before a conversion that keeps its values."""
+    op = value.owner
+    if not isinstance(op, ConvertOp):
+        return value
+    wide, narrow = (dtype_of(tensor_of(x).element_type) for x in (value, op.x))
+    return op.x if holds(wide, narrow) else value
 
 
 def _is_memory(value: SSAValue) -> bool:

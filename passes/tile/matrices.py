@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import MOST_AXES
+from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tile.element import ElementsOp, ReadOp
 from mlc.dialects.tile.expression import ExpressionsAttr, letter, letters_in, renamed
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
+from mlc.passes.tile.panels import holds
 
 ALIGNED_BYTES = 16
 """At which rows begin. SOURCE: CUDA driver API, tensor maps"""
@@ -63,12 +65,16 @@ class Matrices:
         return ExpressionsAttr(tuple(renamed(dim, to) for dim in self.at))
 
 
+def _keeps(op: Operation) -> bool:
+    return isinstance(op, ConvertOp) and holds(op.dtype, op.source)
+
+
 def _read(view: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:
-    """Where elements lie that are read as they are."""
+    """Where elements lie that are read as they are, or are converted and keep their values."""
     op = view.owner
     if not isinstance(op, ElementsOp):
         return view, at
-    found = list(op.body.block.ops)
+    found = [op for op in op.body.block.ops if not _keeps(op)]
     read, end = found[0], found[-1]
     if len(found) == 2 and isinstance(read, ReadOp) and isinstance(end, YieldOp):
         arguments = [x for x in read.positions if isinstance(x, BlockArgument)]

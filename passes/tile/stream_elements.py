@@ -89,15 +89,31 @@ class StreamMemory(Memory):
 class _Region(ElementRegion):
     """Elements of a stream: sums are known, or the stream has another form."""
 
+    form: StreamForm
+
     def op(self, kind: type[TensorOp], *operands: SSAValue) -> SSAValue:
         """An op on elements."""
         return self._added(kind.make(*operands))
 
     def power(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """exp(x - y), estimated: weights are rounded to 16 bits."""
-        base = self.constant(1 / log(2), F32)
+        """exp(x - y) of what is not scaled yet, estimated: weights are rounded to 16 bits."""
+        base = self._scale(1 / log(2))
         left, right = (self.op(MulOp, z, base) for z in (x, y))
         return self.op(Exp2EstimateOp, self.op(SubOp, left, right))
+
+    def scaled(self, x: SSAValue) -> SSAValue:
+        """The largest as the stream has it."""
+        return x if self.form.scale == 1.0 else self.op(MulOp, x, self._scale(1.0))
+
+    def _scale(self, times: float) -> SSAValue:
+        """So many times what scores are multiplied by."""
+        known = self.form.scale
+        if known is not None:
+            return self.constant(known * times, F32)
+        number = self.fetch(self.form.number, ())
+        if isinstance(self.form.scaling, DivOp):
+            return self.op(DivOp, self.constant(times, F32), number)
+        return self.op(MulOp, number, self.constant(times, F32))
 
     def _fetched(self, tensor: SSAValue, at: Point) -> SSAValue:
         if isinstance(tensor.owner, Reduction):
@@ -144,6 +160,7 @@ class StreamElements:
         region = _Region(
             self.memory, self.axes, along, [scalar(frag_of(x).element) for x in inputs]
         )
+        region.form = form
         for c in form.word:
             if c not in along:
                 region.places[c] = self.place.outer(region.positions, c)
@@ -225,7 +242,8 @@ class StreamElements:
         at = self._at(form.word)
 
         def compute(region: _Region, x: Sequence[SSAValue]) -> list[SSAValue]:
-            region.bound[form.scores.result] = x[0]
+            unscaled = form.scores if form.scaling is None else form.scaling
+            region.bound[unscaled.results[0]] = x[0]
             for op in form.unmasked if not masked else ():
                 region.bound[op.results[0]] = region.fetch(op.operands[1], at)
             value = region.fetch(form.exponents, at)
@@ -304,7 +322,7 @@ class StreamElements:
             sums = [region.op(MulOp, y, known) for y in x[1:]]
             for op, value in zip(form.sums, sums, strict=True):
                 region.bound[op.results[0]] = value
-            region.bound[form.shifted.top.results[0]] = x[0]
+            region.bound[form.shifted.top.results[0]] = region.scaled(x[0])
             scale = known
             for op in form.shifted.pending:
                 value = region.fetch(form.walks.factor_of(op).results[0], at)
@@ -319,7 +337,7 @@ class StreamElements:
         def results(region: _Region, x: Sequence[SSAValue]) -> list[SSAValue]:
             value, scale, top, *sums = x
             region.bound[form.values.result] = region.op(MulOp, value, scale)
-            region.bound[form.shifted.top.results[0]] = top
+            region.bound[form.shifted.top.results[0]] = region.scaled(top)
             for op, found in zip(form.sums, sums, strict=True):
                 region.bound[op.results[0]] = found
             return [region.fetch(form.stream.value, self._at(form.result))]

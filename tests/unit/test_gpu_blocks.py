@@ -75,6 +75,15 @@ def heads(x: Any, p: Any) -> Any:
     return np.swapaxes(p @ np.transpose(x, (2, 0, 3, 1, 4))[2], 1, 2)
 
 
+def wide(a: Any, b: Any) -> Any:
+    return a.astype(np.float32) @ b.astype(np.float32)
+
+
+def gelu(a: Any, b: Any) -> Any:
+    x = a @ b
+    return 0.5 * x * (1 + np.tanh(0.75 * (x + 0.0625 * x**3)))  # bf16 holds the constants
+
+
 def of_batches(a: Any, b: Any) -> Any:
     return np.einsum("abd,abc->cd", a, b)
 
@@ -89,6 +98,7 @@ SUITED: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
     "several letters": (relu_of_sum, ((8, 128, 768), (768, 2304), (2304,)), "tile(m 128,"),
     "heads": (scores, ((8, 1024, 3, 12, 64),), "tile(m 128, n 256, k 64)"),
     "turned": (tn, ((512, 256), (512, 768)), "tile(m 64,"),
+    "wide": (wide, SQUARE, "tile(m 128, n 256, k 64)"),
 }
 
 
@@ -126,7 +136,7 @@ def test_words_that_cannot_be_applied_leave_numbers() -> None:
     assert "tile(m 128" not in str(module)
 
 
-@pytest.mark.parametrize("f", [nn, nt, tn, residual, relu_of_sum])
+@pytest.mark.parametrize("f", [nn, nt, tn, residual, relu_of_sum, wide, gelu])
 def test_the_interpreter_agrees(f: Callable[..., Any]) -> None:
     m, n, k = 136, 136, 136
     last: dict[Any, tuple[int, ...]] = {residual: (m, n), relu_of_sum: (n,)}
@@ -159,6 +169,17 @@ def test_the_interpreter_agrees_on_batches(f: Callable[..., Any], shapes: Shapes
     (found,) = interpret(module, arrays, workers=3, seed=1)
     expected = f(*(x.astype(np.float32) for x in arrays))
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.2)
+
+
+def test_values_that_stay_in_a_kernel_are_not_rounded() -> None:
+    shapes = (136, 136), (136, 136)
+    module = levels(gelu, shapes).at("tiles")
+    rng = np.random.default_rng(2)
+    arrays = [rng.standard_normal(shape).astype(BF16.numpy) for shape in shapes]
+    (found,) = interpret(module, arrays, workers=3, seed=1)
+    expected = gelu(*(x.astype(np.float32) for x in arrays)).astype(BF16.numpy)
+    same = found.view(np.uint16) == expected.view(np.uint16)
+    assert np.mean(same) > 0.99
 
 
 @needs_ptxas

@@ -34,6 +34,7 @@ from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
 from mlc.passes.plan.tiling.form_tiles import DEAR, LIMIT, FormTilesPass
 from mlc.passes.plan.trial import kernel_passes
+from mlc.passes.plan.widen import WidenPass
 from mlc.passes.remarks import place, remark, unheard
 from mlc.passes.report.explain.edges import number_of, number_ops
 from mlc.passes.report.timeline import Memory, memory_of
@@ -200,7 +201,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     """The passes of a target's plan, which a test compares with the pipeline's."""
     if target.launches_grids:
         choose, form, *rest = kernel_passes(fusion)
-        return (FormStreamsPass(), choose, form, MergeRowsPass(fusion), *rest)
+        return (FormStreamsPass(), choose, form, MergeRowsPass(fusion), WidenPass(), *rest)
     return (
         *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
         *kernel_passes(fusion),

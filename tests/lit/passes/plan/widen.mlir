@@ -1,0 +1,63 @@
+// Values of 16 bits that stay in a kernel are f32: sums of products, what follows them, constants.
+// RUN: mlc opt %s -p form-kernels,widen --fusion all --target=cuda:h200 --split-input-file | filecheck %s
+
+// CHECK-LABEL: func.func @epilogue
+// CHECK-NEXT:    mlc.kernel "contraction"
+// CHECK-NEXT:      %[[A:.*]] = mlc.convert %{{.*}} : tensor<64x64xbf16> -> tensor<64x64xf32>
+// CHECK-NEXT:      %[[B:.*]] = mlc.convert %{{.*}} : tensor<64x64xbf16> -> tensor<64x64xf32>
+// CHECK-NEXT:      %{{.*}} = mlc.contract "mk,kn->mn" %[[A]], %[[B]] : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
+// CHECK:           mlc.add %{{.*}} : tensor<64x64xf32>
+// CHECK:           mlc.tanh %{{.*}} : tensor<64x64xf32>
+// CHECK-NEXT:      %[[Y:.*]] = mlc.convert %{{.*}} : tensor<64x64xf32> -> tensor<64x64xbf16>
+// CHECK-NEXT:      mlc.yield %[[Y]] : tensor<64x64xbf16>
+func.func @epilogue(%a: tensor<64x64xbf16>, %b: tensor<64x64xbf16>, %c: tensor<64xbf16>) -> tensor<64x64xbf16> {
+  %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %1 = mlc.broadcast "n->mn" %c : tensor<64xbf16> -> tensor<64x64xbf16>
+  %2 = mlc.add %0, %1 : tensor<64x64xbf16>
+  %3 = mlc.tanh %2 : tensor<64x64xbf16>
+  func.return %3 : tensor<64x64xbf16>
+}
+
+// -----
+
+// What is stored is rounded, for its other reader too; what the program rounds stays rounded, and so
+// does what is asked whether it is finite.
+// CHECK-LABEL: func.func @rounded
+// CHECK:         %[[S:.*]] = mlc.add %{{.*}} : tensor<64xf32>
+// CHECK-NEXT:    %[[STORED:.*]] = mlc.convert %[[S]] : tensor<64xf32> -> tensor<64xf16>
+// CHECK-NEXT:    %[[AGAIN:.*]] = mlc.convert %[[STORED]] : tensor<64xf16> -> tensor<64xf32>
+// CHECK-NEXT:    %[[E:.*]] = mlc.exp %[[AGAIN]] : tensor<64xf32>
+// CHECK-NEXT:    %[[H:.*]] = mlc.convert %[[E]] : tensor<64xf32> -> tensor<64xf16>
+// CHECK-NEXT:    mlc.isfinite %[[H]]
+// CHECK:         mlc.convert %{{.*}} : tensor<64xf32> -> tensor<64xbf16>
+// CHECK-NEXT:    mlc.convert %{{.*}} : tensor<64xbf16> -> tensor<64xf32>
+func.func @rounded(%a: tensor<64xf16>, %b: tensor<64xf32>) -> (tensor<64xf16>, tensor<64xi1>, tensor<64xf32>) {
+  %0 = mlc.add %a, %a : tensor<64xf16>
+  %1 = mlc.exp %0 : tensor<64xf16>
+  %2 = mlc.isfinite %1 : tensor<64xf16> -> tensor<64xi1>
+  %3 = mlc.convert %b : tensor<64xf32> -> tensor<64xbf16>
+  %4 = mlc.convert %3 : tensor<64xbf16> -> tensor<64xf32>
+  func.return %0, %2, %4 : tensor<64xf16>, tensor<64xi1>, tensor<64xf32>
+}
+
+// -----
+
+// Nothing stays in a kernel of one op, and strict numerics round every op.
+// CHECK-LABEL: func.func @one
+// CHECK-NOT:     xf32>
+func.func @one(%a: tensor<64xbf16>) -> tensor<64xbf16> {
+  %0 = mlc.exp %a : tensor<64xbf16>
+  func.return %0 : tensor<64xbf16>
+}
+
+// -----
+
+// CHECK:       module attributes {mlc.numerics = "strict"
+// CHECK-NOT:     xf32>
+builtin.module attributes {mlc.numerics = "strict"} {
+  func.func @strict(%a: tensor<64xbf16>) -> tensor<64xbf16> {
+    %0 = mlc.exp %a : tensor<64xbf16>
+    %1 = mlc.tanh %0 : tensor<64xbf16>
+    func.return %1 : tensor<64xbf16>
+  }
+}
