@@ -26,6 +26,7 @@ CTX_ERROR_VALUE: Final = 48  # i64
 CTX_GROW: Final = 56  # ptr to i32 (ptr ctx, i64 bytes); 0 when it could
 CTX_PRIVATE: Final = 64  # ptr, the runtime's
 CTX_ERROR_EXTENT: Final = 72  # i64
+CTX_TAKEN: Final = 80  # i64, trips that workers have taken since they met; zero before a call
 CTX_TEAM: Final = 128  # the barrier's lines of 64 bytes: word, root, 16 groups; zero before a call
 CTX_BYTES: Final = 1280
 
@@ -44,6 +45,9 @@ LIBRARY_SYMBOL: Final = "mlc_library"
 
 BARRIER_SYMBOL: Final = "mlc_team_barrier"
 """``i1 (ptr ctx, i64 worker, i64 workers)``: true where the team must stop. runtime/team.ll."""
+
+TAKE_SYMBOL: Final = "mlc_team_take"
+"""``i64 (ptr ctx, i64 last, i64 threads)``: the next trip. runtime/team.ll."""
 
 PROFILE_BEGIN: Final = "mlc_profile_begin"
 PROFILE_END: Final = "mlc_profile_end"

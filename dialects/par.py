@@ -130,6 +130,29 @@ class BarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TakeOp(IRDLOperation):
+    """
+    The next trip of a loop whose trips `threads` workers take one by one: of several the next that
+    none of them has, of one the trip after `last`. Trips count from 0 after each barrier.
+
+    ```mlir
+    %trip = mlc_par.take %ctx, %last of %threads : index
+    ```
+    """
+
+    name = "mlc_par.take"
+    ctx = operand_def(ContextType)
+    last = operand_def(IndexType)
+    threads = operand_def(IndexType)
+    trip = result_def(IndexType)
+    assembly_format = "$ctx `,` $last `of` $threads attr-dict `:` type($trip)"
+
+    @staticmethod
+    def of(ctx: SSAValue, last: SSAValue, threads: SSAValue) -> TakeOp:
+        return TakeOp.create(operands=(ctx, last, threads), result_types=(INDEX,))
+
+
+@irdl_op_definition
 class LeaveOp(IRDLOperation):
     """
     Ends the body of the region, or the kernel, where the condition holds. For all workers alike, so
@@ -398,6 +421,7 @@ MlcPar = Dialect(
         YieldOp,
         RegionOp,
         BarrierOp,
+        TakeOp,
         LeaveOp,
         ThreadsOp,
         ArenaOp,

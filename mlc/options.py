@@ -19,10 +19,11 @@ class Options:
     numerics: Numerics = "standard"
     fusion: knobs.Fusion = "exact"
     peak_bytes: int | None = None  # limit of what a call allocates; it depends on the threads
+    schedule: str | None = None  # words for the one product
 
     def key(self) -> str:
         """The options that change the code."""
-        key = f"{self.numerics}|{self.fusion}|{self.target!r}"
+        key = f"{self.numerics}|{self.fusion}|{self.target!r}|{self.schedule or ''}"
         return key if self.peak_bytes is None else f"{key}|{self.peak_bytes}|{self.thread_count()}"
 
     def thread_count(self) -> int:

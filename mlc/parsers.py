@@ -14,7 +14,8 @@ from mlc.version import __version__
 Command = Callable[[argparse.Namespace], int]
 LEVELS = ("trace", "tensor", "plan", "tiles", "loops", "code")
 NUMERICS = ("strict", "standard", "fast")
-OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes")  # of mlc.compile, as flags
+OPTIONS = ("target", "threads", "numerics", "fusion", "peak_bytes", "schedule")
+"""Of mlc.compile, as flags."""
 STATUS = "exit status: 0; 1, the input is at fault; 2, the command line is; 130, Ctrl-C"
 
 
@@ -66,6 +67,10 @@ def _add_options(to: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--peak-bytes", metavar="BYTES", help="what a call may allocate: 1000000, 64MiB"
     )
+    group.add_argument(
+        "--schedule", metavar="WORDS",
+        help="how the one product is cut: 'register(m 6, n 64), via(fma)'; docs/tiles.md",
+    )  # fmt: skip
 
 
 def _add_types(to: argparse.ArgumentParser) -> None:

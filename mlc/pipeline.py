@@ -17,13 +17,16 @@ from mlc.backends import BACKENDS, LEVELS, Level, Stage, Step, backend_of
 from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.errors import CompilerBug, PlanError
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
+from mlc.dialects.plan import Schedule, ScheduleAttr
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
+from mlc.dialects.tile.words import words_of
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.memory import memory_of_plan
 from mlc.options import Options
 from mlc.passes import wellformed
 from mlc.passes.plan.memory.rematerialise import rematerialise
 from mlc.passes.plan.tiling.form_tiles import LIMIT
+from mlc.passes.plan.tiling.schedule import WANTED
 from mlc.passes.tile.plan_to_tiles import has_words
 
 
@@ -108,11 +111,16 @@ def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> 
 
 
 def prepare(module: ModuleOp, options: Options) -> None:
-    """States target and numerics in the IR, so that passes are functions of it alone."""
+    """
+    States in the IR what is asked for, so that passes are functions of it alone. ValueError where
+    the words of a schedule do not parse.
+    """
     module.attributes[ATTRIBUTE] = TargetAttr(options.target)
     module.attributes[NUMERICS] = StringAttr(options.numerics)
     if options.peak_bytes is not None:
         module.attributes[LIMIT] = IntegerAttr(options.peak_bytes, i64)
+    if options.schedule is not None:
+        module.attributes[WANTED] = ScheduleAttr(Schedule(words=words_of(options.schedule)))
 
 
 def level_of(module: ModuleOp) -> Level:

@@ -16,7 +16,7 @@ import numpy as np
 
 from mlc.command_line import UsageError
 from mlc.dialects.dtypes import DType, named_dtype
-from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import CPUS
 from mlc.dialects.tensor.reduce import Product
@@ -25,6 +25,7 @@ from mlc.executable import compile_module
 from mlc.frontend.call.compile import compile as mlc_compile
 from mlc.frontend.call.spec import TensorSpec
 from mlc.levels import Levels
+from mlc.passes.plan.tiling.schedule import with_words as give_words
 from mlc.passes.report.explain.markup import amount, seconds
 from mlc.passes.tile.choose import ROUTES, Candidate, choose_schedule, refused
 from mlc.passes.tile.predict import Problem, predict, row_of, usable_rows
@@ -195,9 +196,8 @@ def with_words(levels: Levels, words: Words) -> Callable[..., object]:
     """The program with this schedule, as code."""
     module = levels.at("plan")
     for op in module.walk():
-        if isinstance(op, KernelOp) and _multiplies(op) and op.schedule is not None:
-            grain = [word for word in op.schedule.data.words if isinstance(word, Grain)]
-            op.properties["schedule"] = ScheduleAttr(Schedule(words=(*words, *grain)))
+        if isinstance(op, KernelOp) and _multiplies(op):
+            give_words(op, words)
     return compile_module(module, levels.signature, levels.options).builtin
 
 

@@ -79,7 +79,7 @@ def _estimated_target() -> CpuTarget:
     l2 = caches.get(2, replace(fallback, size_bytes=512 << 10, ways=8))
     l3 = caches.get(3, fallback)
     smt = _threads_per_core()
-    ports = _fma_ports(name, vector_bits)
+    ports = _fma_ports(name, vector_bits, features)
     clock = _clock_hz()
     vector_bytes = vector_bits // 8
     cores = threads.default_count()
@@ -138,9 +138,10 @@ def _vector_bits(triple: str, features: Mapping[str, bool]) -> int:
     return 256 if features.get("avx2", False) else 128
 
 
-def _fma_ports(cpu_name: str, vector_bits: int) -> int:
+def _fma_ports(cpu_name: str, vector_bits: int, features: Mapping[str, bool]) -> int:
     if vector_bits == 512:
-        return _FMA_PORTS_512.get(cpu_name, 1)
+        # a guest may be told another model than its host is; SOURCE: every part with AMX has two
+        return 2 if features.get("amx-tile", False) else _FMA_PORTS_512.get(cpu_name, 1)
     return _FMA_PORTS_128.get(cpu_name, 2) if vector_bits == 128 else 2
 
 

@@ -52,6 +52,7 @@ _EXPORTS = (
     "mlc_num_threads",
     "mlc_num_threads_target",
     abi.BARRIER_SYMBOL,
+    abi.TAKE_SYMBOL,
     "mlc_cpus",
     "mlc_patience",
     "mlc_max_threads_target",

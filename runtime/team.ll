@@ -206,6 +206,8 @@ root:
   %last.group = call i1 @mlc_team_arrive(ptr %top, i64 %groups)
   br i1 %last.group, label %release, label %wait
 release:
+  %taken = getelementptr i8, ptr %ctx, i64 80
+  store atomic i64 0, ptr %taken monotonic, align 8
   %stop = call i1 @mlc_team_stops(ptr %ctx)
   %bit = zext i1 %stop to i32
   %generation = and i32 %before, -4
@@ -223,6 +225,20 @@ released:
 wait:
   %answer = call i1 @mlc_team_wait(ptr %word, i32 %before, i64 %workers)
   ret i1 %answer
+}
+
+; The next trip of a loop: of several workers the next that none has taken since all met.
+define i64 @mlc_team_take(ptr %ctx, i64 %last, i64 %threads) {
+entry:
+  %several = icmp sgt i64 %threads, 1
+  br i1 %several, label %take, label %alone
+take:
+  %taken = getelementptr i8, ptr %ctx, i64 80
+  %trip = atomicrmw add ptr %taken, i64 1 monotonic, align 8
+  ret i64 %trip
+alone:
+  %next = add i64 %last, 1
+  ret i64 %next
 }
 
 ; Whether this arrival is the last of `members`; the counter is zero again then.

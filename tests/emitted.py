@@ -84,7 +84,8 @@ def openmp_symbols() -> dict[str, int]:
 
 def runtime_symbols() -> dict[str, int]:
     """What generated code calls of the runtime: OpenMP's functions, and the team's barrier."""
-    return {**openmp_symbols(), abi.BARRIER_SYMBOL: support().symbols[abi.BARRIER_SYMBOL]}
+    ours = (abi.BARRIER_SYMBOL, abi.TAKE_SYMBOL)
+    return {**openmp_symbols(), **{name: support().symbols[name] for name in ours}}
 
 
 class CallContext:

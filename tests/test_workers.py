@@ -48,11 +48,14 @@ def test_batches_by_a_symbol() -> None:
     np.testing.assert_allclose(found, a @ b, atol=1e-4)
 
 
-def test_columns_of_several_letters() -> None:
+@pytest.mark.parametrize(("rows", "columns"), [(21, 30), (21, 18), (40, 10), (6, 70), (2, 600)])
+def test_columns_of_several_letters(rows: int, columns: int) -> None:
+    """No row of positions ends in the next one, which is another worker's."""
+
     def mixed(w: Any, x: Any) -> Any:
         return np.einsum("fc,ncyx->nfyx", w, x[:, :, 1:, 1:])
 
-    w, x = random(32, 48), random(3, 48, 21, 30)
+    w, x = random(32, 48), random(3, 48, rows, columns)
     np.testing.assert_allclose(same_bits(mixed, w, x), mixed(w, x), atol=1e-4)
 
 
@@ -61,7 +64,7 @@ def test_each_worker_has_memory_for_its_packed_block() -> None:
         return a @ np.swapaxes(b, -1, -2)
 
     levels = planned(turned, spec(8, 40, 64), spec(8, 600, 64), target="avx2")
-    assert "block(g, 1, team), pack(b" in levels.text("plan")
+    assert "block(g, 1, team, dynamic), pack(b" in levels.text("plan")
     plan = memory_plan_of(levels.at("loops"))
     one = plan.arena_bytes((), threads=1)
     assert one > 0

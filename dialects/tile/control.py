@@ -64,13 +64,13 @@ SCOPES = ("team", "worker")
 """Who shares memory: all workers of a kernel, or one of them alone."""
 NO_UNROLL = "mlc.no_unroll"
 """Attribute of a loop whose body stands in the code once."""
-DEALT_TO = ("team",)
-"""Who shares the trips of a loop."""
+DEALS = ("team", "dynamic")
+"""How a team shares the trips of a loop: in contiguous parts, or each takes the next one."""
 
 
 @dataclass(frozen=True)
 class Deal:
-    """Who shares the trips of a loop, and where shares may be cut."""
+    """How a team shares the trips of a loop, and where shares may be cut."""
 
     scope: str
     unit: int | None = None  # elements; else trips
@@ -122,9 +122,11 @@ class Loop:
 class ForOp(IRDLOperation):
     """
     Runs its region for positions 0, step, … below the extent on each axis, the last axis fastest.
-    What `as` names is the size of the trip's part of an axis: the step, or what is left. Dealt,
-    each worker has contiguous trips of all axes together; of one axis they may be cut at multiples
-    of a unit smaller than the step, and a worker's parts begin where its share does. Carried values
+    What `as` names is the size of the trip's part of an axis: the step, or what is left. Dealt to a
+    team, each worker has contiguous trips of all axes together; of one axis they may be cut at
+    multiples of a unit smaller than the step, and a worker's parts begin where its share does.
+    Dealt `dynamic`, each takes the next trip that nobody has, until there is none: a worker whose
+    core others slow down takes fewer. A barrier stands in front of such a loop. Carried values
     are as `mlc.for`'s; those of a dealt loop have a `fold`, the monoid that combines what trips, or
     chunks of them, leave. After `once` a loop over an extent of 0 has a trip too, of size 0.
 
@@ -241,10 +243,21 @@ class ForOp(IRDLOperation):
         if self.once is not None:
             raise VerifyException(f"{self.name}: dealt, and yet once; expected one of them")
         deal, steps = self.deal.data, [loop.step for loop in self.loops]
-        if deal.scope not in DEALT_TO:
+        if deal.scope not in DEALS:
             raise VerifyException(
-                f"{self.name}: dealt to {deal.scope!r}; expected {' or '.join(DEALT_TO)}"
+                f"{self.name}: dealt {deal.scope!r}; expected {' or '.join(DEALS)}"
             )
+        if deal.scope == "dynamic":
+            if deal.unit is not None or deal.when is not None or self.inits:
+                raise VerifyException(
+                    f"{self.name}: dealt dynamic with a unit, a condition or what is carried;"
+                    " expected whole trips"
+                )
+            if not isinstance(self.prev_op, BarrierOp):
+                raise VerifyException(
+                    f"{self.name}: dealt dynamic; expected an mlc_tile.barrier in front, so that"
+                    " no worker still takes trips of another loop"
+                )
         if deal.unit is not None and len(steps) > 1:
             raise VerifyException(f"{self.name}: several axes are dealt trip by trip")
         if deal.unit is not None and (deal.unit < 1 or steps[0] % deal.unit):

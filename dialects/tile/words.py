@@ -14,8 +14,9 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from math import prod
 from typing import Any, ClassVar, cast
 
-from xdsl.parser import AttrParser
-from xdsl.utils.exceptions import VerifyException
+from xdsl.context import Context
+from xdsl.parser import AttrParser, Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
 
 _LARGEST = 2**31 - 1
 PACKED = ("f32", "bf16", "f16", "i8", "u8", "i16", "i32")
@@ -81,18 +82,28 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Block(Word):
-    """A loop over `axis` in steps; with `team` workers share its trips, in contiguous parts."""
+    """
+    A loop over `axis` in steps; with `team` workers share its trips, in contiguous parts, or
+    `dynamic`: each takes the next trip that nobody has.
+    """
 
     NAME = "block"
     axis: str
     step: int = _number()
     team: bool = False
+    dynamic: bool = False
+
+    def check(self) -> None:
+        Word.check(self)
+        if self.dynamic and not self.team:
+            raise VerifyException(f"schedule: {self}: trips that nobody shares; expected team too")
 
 
 @dataclass(frozen=True, slots=True)
 class Strip(Word):
     """
-    Of a convolution: workers share batches and blocks of `rows` rows of positions. What a block
+    Of a convolution: workers share batches and blocks of `rows` rows of positions, in contiguous
+    parts, or `dynamic`: each takes the next one that nobody has. What a block
     reads of its factor (`a` with channels last, `b` with channels first) is copied, row behind row,
     so that its positions are one axis, of a multiple of `unit`, and windows are steps along it.
     """
@@ -101,6 +112,7 @@ class Strip(Word):
     operand: str = _one_of("a", "b")
     rows: int = _named()
     unit: int = _named(default=1)
+    dynamic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +371,15 @@ def _spelled(f: Field[Any], value: object) -> str:
 def spell(words: Sequence[Word]) -> str:
     """The text of a list: ``[block(n, 3072), via(fma)]``."""
     return f"[{', '.join(map(str, words))}]"
+
+
+def words_of(text: str) -> Words:
+    """The words of a text, with or without brackets; ValueError where it is no list of words."""
+    spelled = text if text.lstrip().startswith("[") else f"[{text}]"
+    try:
+        return parse_list(Parser(Context(), spelled))
+    except ParseError as error:
+        raise ValueError(f"schedule={text!r}: {error.msg}") from None
 
 
 def parse_list(parser: AttrParser) -> Words:

@@ -38,6 +38,7 @@ class Settings:
     contract: str | None = None
     fusion: Fusion | None = None
     peak_bytes: int | None = None
+    schedule: str | None = None
 
 
 class Compiled(Generic[P, R]):
@@ -136,6 +137,7 @@ def compile(  # noqa: A001 - mlc.compile
     contract: str | None = None,
     fusion: Fusion | None = None,
     peak_bytes: int | str | None = None,
+    schedule: str | Sequence[str] | None = None,
 ) -> Compiled[P, R]: ...
 
 
@@ -151,6 +153,7 @@ def compile(  # noqa: A001 - mlc.compile
     contract: str | None = None,
     fusion: Fusion | None = None,
     peak_bytes: int | str | None = None,
+    schedule: str | Sequence[str] | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
@@ -184,6 +187,12 @@ def compile(  # noqa: A001 - mlc.compile
     arguments are not counted. Values that wait long for their readers, as the forward pass makes
     them for the backward pass, are computed again until it is kept; MemoryLimitError where that is
     not enough. Sizes must be known: each has a program of its own.
+
+    `schedule`: how the function's one matrix product or convolution is cut, as words such as
+    ``"block(k, 256), pack(b, panels 64), register(m 6, n 64), via(fma)"``, a string or a list
+    (docs/tiles.md; ``mlc tile`` lists what the compiler considers). Where no `grain` says from how
+    much work on workers share it, the compiler's holds. Words that do not parse raise ValueError at
+    the first call, those that cannot be applied an error that names axis and rule.
     """
     settings = settings_of(options)
     if function is None:
@@ -213,6 +222,11 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
 def settings_of(options: Mapping[str, Any]) -> Settings:
     """The options of `mlc.compile` by name; TypeError or ValueError where one means nothing."""
     options = dict(options)
+    schedule = options.get("schedule")
+    if isinstance(schedule, list | tuple):
+        options["schedule"] = schedule = ", ".join(map(str, cast("Sequence[object]", schedule)))
+    if schedule is not None and not isinstance(schedule, str):
+        raise TypeError(f"schedule={schedule!r}; expected words such as 'register(m 6, n 64)'")
     for name in ("static", "donate"):
         names = options.pop(name, ())
         options[name] = (names,) if isinstance(names, str) else tuple(names)

@@ -165,6 +165,7 @@ def options_of(settings: Settings, *, runs: bool = True) -> Options:
         numerics=settings.numerics,
         fusion=settings.fusion or knobs.current().fusion,
         peak_bytes=settings.peak_bytes,
+        schedule=settings.schedule,
     )
 
 

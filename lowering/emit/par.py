@@ -142,6 +142,12 @@ def _barrier(e: FunctionText, op: par.BarrierOp) -> None:
     e.define(op.stop, f"call zeroext i1 @{abi.BARRIER_SYMBOL}({passed})")
 
 
+def _take(e: FunctionText, op: par.TakeOp) -> None:
+    e.module.declare(abi.TAKE_SYMBOL, f"declare i64 @{abi.TAKE_SYMBOL}(ptr, i64, i64) nounwind")
+    ctx, last, threads = (e[x] for x in op.operands)
+    e.define(op.trip, f"call i64 @{abi.TAKE_SYMBOL}(ptr {ctx}, i64 {last}, i64 {threads})")
+
+
 def _leave(e: FunctionText, op: par.LeaveOp) -> None:
     if e.exits is not None:
         raise EmitError(f"emit: @{e.name}: '{op.name}' stands in a region or a kernel")
@@ -281,6 +287,7 @@ RULES.on(par.CancelledOp, _cancelled_op)
 RULES.on(par.CheckOp, _check)
 RULES.on(par.FailOp, _fail)
 RULES.on(par.BarrierOp, _barrier)
+RULES.on(par.TakeOp, _take)
 RULES.on(par.LeaveOp, _leave)
 RULES.on(par.LibraryOp, _library)
 RULES.on(par.RegionOp, _region)

@@ -398,9 +398,7 @@ def _dealt(s: TileScope, op: ForOp) -> None:
         _bind(s, op.outs, found)
         s.polls = polls
         return
-    low, high = team.share(b, total, s.thread, s.threads)
-    low, high = b.choose(shared, low, 0), b.choose(shared, high, total)
-    ends = [b.min(b.mul(high, cuts[0]), extents[0])] if len(cuts) == 1 else extents
+    ends: Sequence[Index] = extents
 
     def polled(t: Index) -> None:
         run = partial(_trip, s, op, at_trip(t), ends)
@@ -409,6 +407,14 @@ def _dealt(s: TileScope, op: ForOp) -> None:
         else:
             run()
 
+    if deal.scope == "dynamic":
+        team.take(b, s.context, total, s.thread, s.threads, polled)
+        s.polls = polls
+        return
+    low, high = team.share(b, total, s.thread, s.threads)
+    low, high = b.choose(shared, low, 0), b.choose(shared, high, total)
+    if len(cuts) == 1:
+        ends = [b.min(b.mul(high, cuts[0]), extents[0])]
     step = op.loops[0].step // cuts[0] if len(cuts) == 1 else 1
     b.loop(low, high, step, polled)
     s.polls = polls

@@ -118,7 +118,7 @@ class _Walk:
     def value(self, dim: Dim, positions: Sequence[SSAValue]) -> int:
         named = {f"%{k}": self.values[x] for k, x in enumerate(positions) if x in self.values}
         unknown = dict.fromkeys(dim.symbols() - named.keys() - self.sizes.keys(), 0)
-        return dim.evaluate({**self.sizes, **unknown, **named, WORKERS: 1})
+        return dim.evaluate({**self.sizes, **unknown, **named, f".{WORKERS}": 1})
 
     def bound(self, bound: ExpressionsAttr, positions: Sequence[SSAValue]) -> int:
         return max(0, min(self.value(dim, positions) for dim in bound.data))

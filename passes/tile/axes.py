@@ -112,11 +112,14 @@ def joined(
     As few axes as permit that vectors run along columns; arguments with as few axes as they are
     read by. `whole`: arguments that lie row by row, all elements side by side.
     """
-    words = (roles.batch, roles.m, roles.n, roles.k)
-    groups = tuple(
-        _groups(shape, seen, words, sizes) if dense else tuple((k,) for k in range(len(shape)))
-        for shape, dense, seen in zip(shapes, whole, accesses, strict=True)
-    )
+
+    def grouped(words: Iterable[str]) -> Groups:
+        return tuple(
+            _groups(shape, seen, words, sizes) if dense else tuple((k,) for k in range(len(shape)))
+            for shape, dense, seen in zip(shapes, whole, accesses, strict=True)
+        )
+
+    groups = grouped((roles.batch, roles.m, roles.n, roles.k))
     known = Axes({}, sizes)
     dims = [
         dim
@@ -139,7 +142,9 @@ def joined(
     if len(summed) > len(SPARE):
         raise MlcError(f"plan to tiles: {len(summed)} summed axes; expected {len(SPARE)} at most")
     letters = {**({"g": batch} if batch else {}), "m": roles.m, "n": n}
-    return Axes({**letters, **dict(zip(SPARE, summed, strict=False))}, sizes), groups
+    letters |= dict(zip(SPARE, summed, strict=False))
+    # what ends within an axis of a view, its loads and stores must not pass
+    return Axes(letters, sizes), grouped(letters.values())
 
 
 def collapsed(
@@ -158,7 +163,7 @@ def collapsed(
 def _groups(
     shape: Shape,
     seen: Sequence[tuple[Dim, ...]],
-    words: Sequence[str],
+    words: Iterable[str],
     sizes: Mapping[str, Dim],
 ) -> tuple[tuple[int, ...], ...]:
     """The axes that are always walked as one."""

@@ -7,7 +7,8 @@ block(n, 3072)          dot … : frag<"M"x4096xf32>      for %n in 4096 step 30
 ```
 
 Blocks of two axes of the result that workers share are one loop: `block(n, 512, team)` and
-`block(m, 132, team)` become `for %n in … step 512 as …, %m in … step 132 as … deal(team)`.
+`block(m, 132, team)` become `for %n in … step 512 as …, %m in … step 132 as … deal(team)`. In front
+of a loop that is dealt dynamic a barrier stands.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from xdsl.ir import Operation
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.tile.control import Deal, ForOp
+from mlc.dialects.tile.control import Deal, DealAttr, ForOp
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.words import Block
 from mlc.passes.tile.cut import Cut, axes_of, cut, dot_of, join, loop_of, size_of, tile_of
@@ -27,7 +28,7 @@ def block(kernel: KernelOp, word: Block) -> None:
     """Cuts the tile along an axis; a summed one leaves sums that wait in the result."""
     dot = dot_of(kernel)
     (size, *_) = size_of(dot, word.axis).data
-    deal = Deal("team") if word.team else None
+    deal = Deal("dynamic" if word.dynamic else "team") if word.team else None
     drop = word.step == 1 and word.axis in axes_of(dot)
     if size.constant is not None and size.constant <= word.step and not drop and deal is None:
         return  # one part: there is nothing to cut
@@ -38,6 +39,8 @@ def block(kernel: KernelOp, word: Block) -> None:
             dot, Cut(word.axis, word.step, None if joins else deal, drop, sized=word.team)
         )
         if isinstance(around, ForOp) and joins:
+            if around.deal != DealAttr(deal):
+                raise MlcError(f"tiles: {word}: the loop that it joins is dealt {around.deal}")
             join(around, loop, word)
         return
     first, *_ = dot.summed

@@ -25,6 +25,7 @@ from mlc.passes.tile.predict import (
     Problem,
     is_shifted,
     predict,
+    row_of,
     step_cycles,
     usable_rows,
 )
@@ -38,6 +39,11 @@ TINY = 64  # rows and columns of a product that needs no loop but those of regis
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
 WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
+TURNS = 4  # trips for each core, where workers take them one by one
+TRIP_S = 2e-5  # seconds of such a trip at least, where each copies for itself
+TAKE_S = 5e-6  # and at all: cores take turns at the counter, 0.1 us each
+WAITS = 0.03
+"""What shares of one size wait for each other core, to a share. Measured: docs/measurements.md."""
 TILE_REGISTERS = 8  # SOURCE: Intel SDM volume 1, chapter 18, palette 1
 
 
@@ -207,6 +213,50 @@ def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Wo
         yield (dealt, *_whole("k", depth, problem.k), pack_b, *_ending(problem, row, tile))
 
 
+def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tuple[Words, ...]:
+    """
+    As words whose shares are of one size, sums in the same order: blocks of rows and columns, each
+    copied by the worker that takes it, so that one whose core others slow down takes fewer. Those
+    that are faster for one worker and for all cores, the best first. None of batches, of a b that
+    is read where it lies, and where there are too few blocks.
+    """
+    trips = min(TURNS * target.cores, int(predict(problem, static, target).seconds / TRIP_S))
+    if trips < 2 or problem.batch > 1 or not any(_packs_b(w) for w in static):
+        return ()
+    team = replace(problem, threads=target.cores)
+
+    def seconds(words: Words) -> float:
+        return predict(problem, words, target).seconds * predict(team, words, target).seconds
+
+    found = [(seconds(words), words) for words in _dynamic(problem, static, target, trips)]
+    most = seconds(static) * (1 + WAITS * (target.cores - 1))
+    return tuple(words for s, words in sorted(found, key=lambda x: x[0]) if s < most)
+
+
+def _dynamic(problem: Problem, words: Words, target: CpuTarget, trips: int) -> Iterator[Words]:
+    row = row_of(problem, words, target)
+    depth = min([problem.k, *(w.step for w in words if isinstance(w, Block) and w.axis == "k")])
+    for tile, packed in _tiles(problem, row, target):
+        copies = (_packed("b", tile.n, row, problem),)
+        if packed:
+            copies += (_packed("a", tile.m, row, problem),)
+        for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):
+            rows = _share(problem.m, tile.m, parts)
+            columns = _share(problem.n, tile.n, ceil(trips / parts))
+            if ceil(problem.m / rows) * ceil(problem.n / columns) >= trips:
+                yield (
+                    Block("n", columns, team=True, dynamic=True),
+                    *_whole("m", rows, problem.m, dynamic=True),
+                    *_whole("k", depth, problem.k),
+                    *copies,
+                    *_ending(problem, row, tile),
+                )
+
+
+def _packs_b(word: Word) -> bool:
+    return isinstance(word, Pack) and word.operand == "b"
+
+
 _OFFERS = {
     "tiny": _in_registers, "panel": _panel, "blocked": _blocked, "skinny": _skinny,
     "batched": _batched,
@@ -221,18 +271,22 @@ def _tiles_and_depths(
 ) -> Iterator[tuple[Intrinsic, Register, int, bool]]:
     """Instruction, register tile, block of the summed axis, and whether a is packed."""
     for row in usable_rows(problem.dtypes, target):
-        for packed in (False, True) if _a_in_place(problem, row) else (True,):
-            tiles = register_tiles(
-                row, target, problem.m, problem.n,
-                apart=not packed, shifted=is_shifted(row, problem.dtypes[0]),
-            )  # fmt: skip
-            for m, n in tiles:
-                if row.in_tiles and not packed and problem.m % m:
-                    continue  # no tile may lie outside
-                fitting = target.l1d_bytes // (n * _item(row)) // 64 * 64  # a panel in level 1
-                depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
-                for depth in sorted(depths | {min(problem.k, 1024)}):
-                    yield row, Register(m, n), depth, packed
+        for tile, packed in _tiles(problem, row, target):
+            fitting = target.l1d_bytes // (tile.n * _item(row)) // 64 * 64  # a panel in level 1
+            depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
+            for depth in sorted(depths | {min(problem.k, 1024)}):
+                yield row, tile, depth, packed
+
+
+def _tiles(problem: Problem, row: Intrinsic, target: CpuTarget) -> Iterator[tuple[Register, bool]]:
+    """Register tiles of a product whose b is packed, and whether a is."""
+    for packed in (False, True) if _a_in_place(problem, row) else (True,):
+        for m, n in register_tiles(
+            row, target, problem.m, problem.n,
+            apart=not packed, shifted=is_shifted(row, problem.dtypes[0]),
+        ):  # fmt: skip
+            if not row.in_tiles or packed or problem.m % m == 0:  # no tile may lie outside
+                yield Register(m, n), packed
 
 
 def _ending(problem: Problem, row: Intrinsic, tile: Register) -> Words:
@@ -259,9 +313,9 @@ def _packed(
     return Pack(operand, panels, row.group, depth, dtype, rows=rows, team=team)
 
 
-def _whole(axis: str, step: int, extent: int) -> Words:
+def _whole(axis: str, step: int, extent: int, *, dynamic: bool = False) -> Words:
     """A loop over blocks, where there are several."""
-    return (Block(axis, step),) if step < extent else ()
+    return (Block(axis, step, team=dynamic, dynamic=dynamic),) if step < extent else ()
 
 
 def _dealt(axis: str, extent: int, unit: int, threads: int) -> Words:

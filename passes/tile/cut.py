@@ -16,7 +16,7 @@ from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.bounds import multiple
 from mlc.dialects.tile.compute import DotOp
-from mlc.dialects.tile.control import INDEX, Deal, ForOp, IfOp, Loop
+from mlc.dialects.tile.control import INDEX, BarrierOp, Deal, ForOp, IfOp, Loop
 from mlc.dialects.tile.element import MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import (
     Condition,
@@ -168,6 +168,12 @@ def cut(dot: DotOp, by: Cut) -> tuple[ForOp, DotOp]:
     )
     loop.location = dot.location
     parent.insert_op_before(loop, dot)
+    if (
+        by.deal is not None
+        and by.deal.scope == "dynamic"
+        and not isinstance(loop.prev_op, BarrierOp)
+    ):
+        parent.insert_op_before(BarrierOp.create(), loop)
     for op in ops:
         op.detach()
         block.add_op(op)

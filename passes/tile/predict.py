@@ -362,7 +362,8 @@ class _Walk:
         """
         Seconds of waiting for lines that no stream brings: those of factors of which a register
         tile, or a copy, reads less than half a page of a row, and the next row is on another page.
-        Of few rows of b each is a stream: the next tile goes on where this one has ended.
+        Of few rows of b each is a stream: the next tile goes on where this one has ended. A copy
+        waits for the first line of a part, and asks for the next ones meanwhile.
         """
         problem, target, seconds = self.problem, self.target, 0.0
         sizes = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
@@ -382,8 +383,12 @@ class _Walk:
                 if copied is None:
                     seconds += lines * first_access_s(whole, target)
                 elif whole > target.l2_bytes:
-                    lines = copied[1] * self.source[x] / target.cache_line_bytes
-                    seconds += lines * line_s(whole, target)
+                    parts = (
+                        copied[1]
+                        * self.source[x]
+                        / max(target.cache_line_bytes, part * self.source[x])
+                    )
+                    seconds += parts * line_s(whole, target)
         return seconds
 
     def part_copied(self, operand: str, axis: str) -> tuple[int, float] | None:

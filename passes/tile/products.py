@@ -46,9 +46,8 @@ from mlc.passes.plan.memory.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.cases import sizes_of
-from mlc.passes.tile.choose import FEW_ROWS, choose_schedule
+from mlc.passes.tile.choose import FEW_ROWS, TAKE_S, choose_schedule, dynamic_schedules
 from mlc.passes.tile.cut import dot_of, tile_of
-from mlc.passes.tile.grids import with_columns
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.panels import as_given
 from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
@@ -252,7 +251,7 @@ class WordsOf:
     def applied(self, words: Words) -> Words:
         """A schedule as the program has it: for any team, and with all that it needs."""
         row = row_of(self.problem, words, self.target)
-        cuts = words if self.is_phase else shared(words, self.problem, self.target)
+        cuts = words if self.is_phase else self.shared(words)
         found = [self._of_axis(self._in_dtype(word, row)) for word in cuts]
         if _cuts(words, "k") and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
@@ -265,6 +264,14 @@ class WordsOf:
         if is_strict(self.kernel):
             found = [Via("mul_add") if word == Via("fma") else word for word in found]
         return (*found, *self.after)
+
+    def shared(self, words: Words) -> Words:
+        """Words for a team of any size, so that bits do not depend on it (D1)."""
+        if is_shared(words):
+            return words
+        static = shared(words, self.problem, self.target)
+        offers = dynamic_schedules(self.problem, static, self.target)
+        return next((x for x in offers if self.unapplied(x) is None), static)
 
     def _with_columns(self, words: list[Word]) -> list[Word]:
         """A copy of columns has a size that is known: of so many of them at a time."""
@@ -312,15 +319,14 @@ def _cuts(words: Sequence[Word], axis: str) -> bool:
 
 def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
     """
-    The words for a team of any size, so that bits do not depend on it (D1). Workers share batches
-    where copies of one fit their caches, columns of few rows, else rows and what is packed for all.
+    Words for a team whose workers have parts of one size: they share batches where copies of one
+    fit their caches, columns of few rows, else rows and what is packed for all.
     """
-    if is_shared(words):
-        return words
     first = words[0] if words else None
     if isinstance(first, Block) and first.axis == "g":
         if _copied(words, problem) <= target.l2_bytes:
-            return (replace(first, team=True), *words[1:])
+            trip = predict(problem, words, target).seconds / problem.batch
+            return (replace(first, team=True, dynamic=trip >= TAKE_S), *words[1:])
         return (first, *shared(words[1:], problem, target))
     if isinstance(first, Block) and first.axis == "n" and problem.m <= FEW_ROWS:
         return (replace(first, team=True), *words[1:])
@@ -331,7 +337,7 @@ def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
             k for k, x in enumerate(found) if not isinstance(x, Block) and not _is_common(x)
         )
         found.insert(inner, Block("m", -(-problem.m // tile.m) * tile.m, team=True))
-    return with_columns(tuple(found), problem, target)
+    return tuple(found)
 
 
 def _is_common(word: Word) -> TypeGuard[Pack | Block]:

@@ -27,7 +27,8 @@ def register(kernel: KernelOp, word: Register) -> None:
     dot = dot_of(kernel)
     rows = loop_of(dot, "m")
     columns: Deal | None = None
-    if rows is not None and (dealt := rows[0].deal) is not None:
+    dealt = None if rows is None else rows[0].deal
+    if rows is not None and dealt is not None and dealt.data.scope == "team":
         (extent, *_) = rows[0].loops[0].extent.data
         step, enough = rows[0].loops[0].step, letter(WORKERS) * (2 * word.m)
         if step % word.m == 0 and not rows[0].positions and len(rows[0].loops) == 1:

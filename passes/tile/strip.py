@@ -93,7 +93,7 @@ def strip(kernel: KernelOp, word: Strip) -> None:
     loop: ForOp | None = None
     for c, step in (("g", 1), (ROW, word.rows)):
         if c in axes_of(dot):
-            deal = Deal("team") if loop is None else None
+            deal = Deal("dynamic" if word.dynamic else "team") if loop is None else None
             inner, _ = cut(dot, Cut(c, step, deal, drop=c == "g", sized=c == ROW))
             loop = inner if loop is None else join(loop, inner, word)
     assert loop is not None

@@ -21,7 +21,7 @@ from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import Pack, Register, Strip, Via, Words
 from mlc.passes.tile.canonical import canonical, product_of
-from mlc.passes.tile.choose import WIDEST, fits_registers
+from mlc.passes.tile.choose import TAKE_S, WIDEST, fits_registers
 from mlc.passes.tile.cut import dot_of
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES, step_cycles, usable_rows
@@ -95,7 +95,8 @@ def words_of_strips(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Word
         return None
     panels = found.tile.m if shape.operand == "b" else found.tile.n
     weights = Pack("a" if shape.operand == "b" else "b", panels, team=not shape.grouped)
-    strip = Strip(shape.operand, found.rows, found.unit)
+    trip = _trip(shape, found.rows, found.tile, row, target) / target.clock_hz
+    strip = Strip(shape.operand, found.rows, found.unit, dynamic=trip >= TAKE_S)
     via = Via("mul_add" if is_strict(kernel) else row.name)
     first = (strip, weights) if shape.grouped else (weights, strip)
     words = (*first, found.tile, via)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -61,6 +61,7 @@ class Team:
         self.reached: Counter[Operation] = Counter()  # team allocs that somebody has reached
         self.found: dict[tuple[Operation, Any], Any] = {}  # what is known of ops
         self.states: dict[tuple[Operation, int], dict[int, list[Any]]] = {}
+        self.left: dict[tuple[Operation, int], Iterator[Any]] = {}  # trips that nobody has
 
     def meet(self, op: Operation) -> Strand:
         """Waits until every worker has come to this op."""

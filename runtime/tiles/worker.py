@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,7 +175,7 @@ class Worker(Registers):
         self.share = None
         return carried
 
-    def _trips(self, op: ForOp, trips: Sequence[_Trip], carried: list[Any]) -> Steps:
+    def _trips(self, op: ForOp, trips: Iterable[_Trip], carried: list[Any]) -> Steps:
         for trip in trips:
             yield None
             self.values.update(zip(op.indices, trip.at, strict=True))
@@ -198,10 +198,12 @@ class Worker(Registers):
         ranges = (range(0, max(n, least), step) for n, step in zip(extents, steps, strict=True))
         return [_trip(at, steps, extents, extents) for at in itertools.product(*ranges)]
 
-    def _mine(self, op: ForOp) -> list[_Trip]:
+    def _mine(self, op: ForOp) -> Iterable[_Trip]:
         """This worker's trips of a loop that is dealt."""
         assert op.deal is not None
         unit, team = op.deal.data.unit, self.team
+        if op.deal.data.scope == "dynamic":
+            return team.left.setdefault((op, self._time(op)), iter(self._all(op)))
         if unit is None:
             trips = self._all(op)
             mine = share(len(trips), team.size, self.number)

@@ -26,15 +26,19 @@ from mlc.dialects.analysis.flat_rows import (
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import least_share_s, weight_of
 from mlc.passes.plan.tiling.turns import with_turns
+from mlc.passes.remarks import place
+from mlc.passes.tile.canonical import product_of
 from mlc.passes.tile.products import words_of_product
 from mlc.passes.tile.strips import words_of_strips
 
@@ -70,6 +74,10 @@ HEAVY = 8.0
 
 LEAST_DEPTH = 64
 """Summed elements from which writing results far apart does not count; measured."""
+
+
+WANTED = "mlc.schedule"
+"""Module attribute: the words that somebody wants for the one product."""
 
 
 @cache
@@ -298,7 +306,10 @@ def _moves(access: Access, nest: Nest) -> bool:
 
 @dataclass(frozen=True)
 class SchedulePass(ModulePass):
-    """Sets `schedule` on every kernel that has none, for the module's target."""
+    """
+    Sets `schedule` on every kernel that has none, for the module's target; of its one product or
+    convolution to the words of `mlc.schedule` where the module has them.
+    """
 
     name = "mlc-schedule"
 
@@ -309,6 +320,26 @@ class SchedulePass(ModulePass):
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
                 chosen = choose(nest_of(kernel), kernel, target)
                 kernel.properties["schedule"] = ScheduleAttr(chosen)
+        if isinstance(wanted := op.attributes.pop(WANTED, None), ScheduleAttr):
+            with_words(_product_of(op), wanted.data.words)
+
+
+def with_words(kernel: KernelOp, words: Words) -> None:
+    """Gives a kernel these words, and the grain of those that it had where they say none."""
+    had = kernel.schedule.data.words if kernel.schedule is not None else ()
+    grain = () if grain_of(words) is not None else (x for x in had if isinstance(x, Grain))
+    kernel.properties["schedule"] = ScheduleAttr(Schedule(words=(*words, *grain)))
+
+
+def _product_of(module: ModuleOp) -> KernelOp:
+    """The one kernel with a product; MlcError where there are none or several."""
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp) and product_of(op)]
+    if len(kernels) != 1:
+        found = "".join(f"\n  {place(kernel)}" for kernel in kernels)
+        raise MlcError(
+            f"schedule: the function has {len(kernels)} kernels with a product; expected one{found}"
+        )
+    return kernels[0]
 
 
 CHOICES: Mapping[type[Target], Callable[[Nest | None, KernelOp, Any], Schedule]] = {

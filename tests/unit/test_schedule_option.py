@@ -1,0 +1,75 @@
+"""`mlc.compile(schedule=)`: words that a user gives to the one product of a function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.dialects.errors import MlcError
+from mlc.knobs import scope
+
+TILE = "register(m 4, n 16), via(fma), edge(m, clamp), edge(n, mask)"
+BLOCKS = f"block(n, 64, team, dynamic), block(k, 128), pack(b, panels 16), {TILE}"
+LISTED = BLOCKS.replace("), ", ")|").split("|")
+
+
+def curved(a: Any, b: Any) -> Any:
+    return np.tanh(0.1 * (a @ b))
+
+
+def inputs() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((100, 300), np.float32), rng.standard_normal((300, 200), np.float32)
+
+
+@pytest.mark.parametrize("words", [TILE, BLOCKS, f"[{BLOCKS}]", LISTED])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_words_are_the_plan_s(words: Any, threads: int) -> None:
+    a, b = inputs()
+    compiled: Any = mlc.compile(schedule=words, target="avx2", threads=threads)(curved)
+    text = words if isinstance(words, str) else ", ".join(words)
+    assert text.strip("[]") in compiled.lower(a, b).text("plan")
+    host: Any = mlc.compile(schedule=words, threads=threads)(curved)
+    np.testing.assert_allclose(host(a, b), curved(a, b), atol=1e-5)
+
+
+def test_each_schedule_is_a_program_of_its_own(tmp_path: Path) -> None:
+    a, b = inputs()
+    with scope(cache_dir=tmp_path):
+        for words in (None, TILE, BLOCKS):
+            compiled: Any = mlc.compile(schedule=words)(curved)
+            compiled(a, b)
+            (artifact,) = compiled.stats().artifacts
+            assert not artifact.from_cache
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        ("blok(n, 3)", ValueError, "has no word 'blok'"),
+        ("block(n, 3, dynamic)", ValueError, "expected team too"),
+        ("block(q, 4), " + TILE, MlcError, "no axis 'q'; expected one of m, n, k"),
+        ("register(m 40, n 160), via(fma)", MlcError, "does not fit into the registers"),
+        ("register(m 4, n 16), via(fmx)", MlcError, "no instruction fmx"),
+        ("block(k, 8), block(k, 4), " + TILE, MlcError, "expected one block of k"),
+    ],
+)
+def test_words_that_cannot_be_applied(words: str, error: type[Exception], said: str) -> None:
+    compiled: Any = mlc.compile(schedule=words)(curved)
+    with pytest.raises(error, match=said):
+        compiled(*inputs())
+
+
+def test_there_is_one_product() -> None:
+    twice: Any = mlc.compile(schedule=TILE)(lambda a, b: a @ b @ b.T)
+    with pytest.raises(MlcError, match=r"2 kernels with a product; expected one\n.*test_schedule"):
+        twice(*inputs())
+    none: Any = mlc.compile(schedule=TILE)(lambda a: a + 1)
+    with pytest.raises(MlcError, match="0 kernels with a product"):
+        none(inputs()[0])
+    with pytest.raises(TypeError, match="expected words such as"):
+        mlc.compile(schedule=5)(curved)  # type: ignore[call-overload]
