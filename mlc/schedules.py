@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -141,7 +141,7 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
     current: Words | None = None
     cut = WordsOf(kernel, target) if kernel is not None and refusal(kernel) is None else None
     if cut is not None:
-        found = tuple(replace(c, words=cut.applied(c.words)) for c in found)
+        found = _applied(found, cut, problem)
     if schedule is not None and schedule.words:
         current = tuple(word for word in schedule.words if not isinstance(word, Grain))
     if current is not None and all(c.words != current for c in found):
@@ -149,6 +149,16 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
         mine = Candidate(route, current, predict(problem, current, target))
         found = tuple(sorted((*found, mine), key=lambda c: c.seconds))
     return Schedules(problem, target, found, current, cut=cut)
+
+
+def _applied(offered: Iterable[Candidate], cut: WordsOf, problem: Problem) -> tuple[Candidate, ...]:
+    """What becomes of candidates for a team of any size, each once, the fastest first."""
+    found: dict[Words, Candidate] = {}
+    for c in offered:
+        words = cut.applied(c.words)
+        predicted = predict(problem, words, cut.target)
+        found.setdefault(words, Candidate(c.route, words, predicted))
+    return tuple(sorted(found.values(), key=lambda c: c.seconds))
 
 
 # the program of a product

@@ -80,6 +80,16 @@ BOTH = (
     " pack(a, panels 4), register(m 4, n 16), via(fma), prefetch(b, 2), grain(2048)"
 )
 OWN = "pack(b, panels 16), register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
+SUMS = "sums(scratch), "
+TAKEN = (
+    "block(n, 32, team, dynamic), block(m, 20, team, dynamic), block(k, 64), pack(b, panels 16),"
+    " register(m 4, n 16), via(fma), edge(m, clamp), grain(2048)"
+)
+SPLIT = "split(k, 5), register(m 4, n 16), via(fma), edge(m, clamp), edge(n, mask), grain(2048)"
+SPLIT_AND_PACKED = (
+    "split(k, 3), block(k, 16), pack(b, panels 16), register(m 4, n 16), via(fma), edge(m, clamp),"
+    " grain(2048)"
+)
 
 
 def relu_of_sum(x: Any, w: Any, bias: Any) -> Any:
@@ -120,6 +130,16 @@ CASES = {
     "depth by name": Case(product, ((61, "K"), ("K", 109)), WHOLE),
     "batch": Case(product, ((3, 61, 131), (3, 131, 109)), f"block(g, 1), {BLOCKED}"),
     "batches whole": Case(product, ((7, 21, 131), (7, 131, 109)), f"block(g, 1, team), {OWN}"),
+    "taken": Case(product, ((61, 131), (131, 109)), TAKEN),
+    "taken and curved": Case(relu_of_sum, ((61, 131), (131, 109), (109,)), SUMS + TAKEN),
+    "taken of rows by name": Case(product, (("M", 131), (131, 109)), TAKEN),
+    "batches taken": Case(
+        product, ((7, 21, 131), (7, 131, 109)), f"block(g, 1, team, dynamic), {OWN}"
+    ),
+    "split": Case(product, ((61, 131), (131, 109)), SPLIT),
+    "split and packed": Case(lhs_turned, ((131, 61), (131, 109)), SPLIT_AND_PACKED),
+    "split with more": Case(relu_of_sum, ((61, 131), (131, 109), (109,)), SPLIT),
+    "split of few": Case(residual, ((3, 131), (131, 5), (3, 5)), SPLIT),
     "one row": Case(product, ((1, 131), (131, 109)), IN_PLACE),
     "one column": Case(product, ((61, 131), (131, 1)), IN_PLACE),
     "f64": Case(product, ((61, 131), (131, 109)), BLOCKED.replace(" 16", " 8"), dtype="f64"),
@@ -127,7 +147,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, 2, 5])
 def test_words_give_the_product(name: str, threads: int, tmp_path: Path) -> None:
     """Every route gives NumPy's product, the same for one thread and for two."""
     case = CASES[name]
@@ -165,7 +185,10 @@ def test_products_of_nothing(tmp_path: Path) -> None:
 
 REFUSED = {
     "block(q, 4), register(m 4, n 16)": "the product has no axis 'q'; expected one of m, n, k",
-    "split(k, 4)": r"split\(k, 4\) is not applied to tile programs; expected block, strip, pack",
+    "split(m, 4)": r"split\(m, 4\): m is not summed; expected k",
+    "block(n, 32), split(k, 4)": "stands behind other words; expected it before them",
+    "block(n, 32, team), block(m, 4, team, dynamic)": "the loop that it joins is dealt",
+    "inline(1)": r"inline\(1\) is not applied to tile programs; expected block, strip, split",
     "pack(b, panels 16, team), block(g, 1)": "the product has no axis 'g'",
     "register(m 4, n 16), via(dot_bf16)": "dot_bf16",
     "edge(k, clamp)": "expected clamp, mask or pack of an axis of the result",

@@ -13,6 +13,8 @@ from mlc.dialects.tile.words import grain_of
 
 TEAM = "mlc.team"
 """Function attribute: one team runs the whole body, and waits where ops say so."""
+DYNAMIC = "mlc.dynamic"
+"""Attribute of a tile loop: workers take its trips, or chunks of them, one by one."""
 LOADS = "mlc.loads"
 """Attribute of a tile loop whose kernels are tile programs: what `loads_of_tiles` says of it."""
 WAIT = "mlc.wait"

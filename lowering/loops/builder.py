@@ -226,6 +226,39 @@ class LoopBuilder(IndexBuilder):
         stop = self.value(par.BarrierOp.of(context, self.index(worker), self.index(workers)))
         self.add_op(par.LeaveOp.of(stop))
 
+    def take(
+        self,
+        context: SSAValue,
+        trips: Index,
+        worker: Index,
+        workers: Index,
+        body: Callable[[Index], object],
+    ) -> None:
+        """
+        Trips that the first `workers` of a team take one by one, each the next that nobody has. All
+        have waited for each other, and taken none since.
+        """
+
+        def next_trip(last: Index) -> SSAValue:
+            return self.value(par.TakeOp.of(context, self.index(last), self.index(workers)))
+
+        def walk() -> None:
+            before, after = Block(arg_types=[INDEX]), Block(arg_types=[INDEX])
+            with self.inside(before):
+                (trip,) = before.args
+                goes_on = self.compare("lt", trip, trips)
+                assert not isinstance(goes_on, bool)
+                before.add_op(scf.ConditionOp.create(operands=[goes_on, trip]))
+            with self.inside(after):
+                (trip,) = after.args
+                body(trip)
+                after.add_op(scf.YieldOp.create(operands=[next_trip(trip)]))
+            regions = [Region(before), Region(after)]
+            first = next_trip(-1)
+            self.add_op(scf.WhileOp.create(operands=[first], result_types=[INDEX], regions=regions))
+
+        self.when(self.compare("lt", worker, workers), walk)
+
     def region(
         self, context: SSAValue, threads: Index, body: Callable[[SSAValue, SSAValue], None]
     ) -> None:

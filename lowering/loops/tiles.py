@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.aliases import is_unwritten
+from mlc.dialects.analysis.shares import DYNAMIC
 from mlc.dialects.dims import as_tensor, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
@@ -207,11 +208,18 @@ class TilesLowering(ControlLowering):
         base = b.add(self.private_at, b.mul(worker, self.private_bytes))
         self.private = [b.add(base, offset) for offset in self.private_slots]
         self.thread = Thread(b.add(base, self.private_scratch))
-        each = b.ceil_div(pieces, count)
-        low = b.min(b.mul(worker, each), pieces)
-        high = b.min(b.add(low, each), pieces)
         run = partial(self._chunk if op.folds else self._trip, op)
-        b.loop(low, high, 1, lambda i: self._unless_cancelled(partial(run, i)))
+
+        def polled(i: Index) -> None:
+            self._unless_cancelled(partial(run, i))
+
+        if DYNAMIC in op.attributes:
+            b.wait(self.context, worker, workers)
+            b.take(self.context, pieces, worker, count, polled)
+        else:
+            each = b.ceil_div(pieces, count)
+            low = b.min(b.mul(worker, each), pieces)
+            b.loop(low, b.min(b.add(low, each), pieces), 1, polled)
         self.thread = None
 
     # folds --------------------------------------------------------------------------------------

@@ -408,7 +408,7 @@ def _dealt(s: TileScope, op: ForOp) -> None:
             run()
 
     if deal.scope == "dynamic":
-        team.take(b, s.context, total, s.thread, s.threads, polled)
+        b.take(s.context, total, s.thread, s.threads, polled)
         s.polls = polls
         return
     low, high = team.share(b, total, s.thread, s.threads)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import scf
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects import par
-from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 
 
@@ -21,37 +20,6 @@ def share(
     each = b.round_up(b.ceil_div(size, threads), multiple)
     low = b.min(b.mul(thread, each), size)
     return low, b.min(b.add(low, each), size)
-
-
-def take(
-    b: LoopBuilder,
-    context: SSAValue,
-    trips: Index,
-    thread: Index,
-    threads: Index,
-    body: Callable[[Index], object],
-) -> None:
-    """Trips that workers take one by one, each the next that nobody has."""
-
-    def next_trip(last: Index) -> SSAValue:
-        return b.value(par.TakeOp.of(context, b.index(last), b.index(threads)))
-
-    def walk() -> None:
-        before, after = Block(arg_types=[INDEX]), Block(arg_types=[INDEX])
-        with b.inside(before):
-            (trip,) = before.args
-            goes_on = b.compare("lt", trip, trips)
-            assert not isinstance(goes_on, bool)
-            before.add_op(scf.ConditionOp.create(operands=[goes_on, trip]))
-        with b.inside(after):
-            (trip,) = after.args
-            body(trip)
-            after.add_op(scf.YieldOp.create(operands=[next_trip(trip)]))
-        regions = [Region(before), Region(after)]
-        first = next_trip(-1)
-        b.add_op(scf.WhileOp.create(operands=[first], result_types=[INDEX], regions=regions))
-
-    b.when(b.compare("lt", thread, threads), walk)
 
 
 def unless_cancelled(b: LoopBuilder, context: SSAValue, body: Callable[[], object]) -> None:

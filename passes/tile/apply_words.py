@@ -24,6 +24,7 @@ from mlc.dialects.tile.words import (
     Pack,
     Prefetch,
     Register,
+    Split,
     Strip,
     Sums,
     Tile,
@@ -40,6 +41,7 @@ from mlc.passes.tile.hold import hold
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
+from mlc.passes.tile.split import split
 from mlc.passes.tile.strip import strip
 from mlc.passes.tile.sums import SUMS, sums
 
@@ -49,6 +51,7 @@ SCHEDULE = "schedule"
 APPLIED: Mapping[type[Word], Callable[[KernelOp, Any], None]] = {
     Block: block,
     Strip: strip,
+    Split: split,
     Pack: pack,
     Register: register,
     Via: via,

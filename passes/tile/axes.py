@@ -142,9 +142,9 @@ def joined(
     if len(summed) > len(SPARE):
         raise MlcError(f"plan to tiles: {len(summed)} summed axes; expected {len(SPARE)} at most")
     letters = {**({"g": batch} if batch else {}), "m": roles.m, "n": n}
-    letters |= dict(zip(SPARE, summed, strict=False))
-    # what ends within an axis of a view, its loads and stores must not pass
-    return Axes(letters, sizes), grouped(letters.values())
+    # what ends within an axis of a view, its loads and stores must not pass; sums end by themselves
+    groups = grouped((*letters.values(), roles.k))
+    return Axes({**letters, **dict(zip(SPARE, summed, strict=False))}, sizes), groups
 
 
 def collapsed(

@@ -41,6 +41,11 @@ WIDEST = 4  # vectors of a register tile's row
 MOST_ROWS = 32  # of it
 TURNS = 4  # trips for each core, where workers take them one by one
 TRIP_S = 2e-5  # seconds of such a trip at least, where each copies for itself
+DEEP = 1024  # summed elements of a part at least, where a sum is split
+MOST_PARTS = 32  # which code adds one by one
+FEW_TILES = 16  # register tiles of a result that workers would share badly
+BEST = 4  # schedules of a part that are tried
+SPLIT_COSTS = 1.05  # of the time of one worker, what splitting may take
 TAKE_S = 5e-6  # and at all: cores take turns at the counter, 0.1 us each
 WAITS = 0.03
 """What shares of one size wait for each other core, to a share. Measured: docs/measurements.md."""
@@ -211,6 +216,29 @@ def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Wo
     pack_b = _packed("b", tile.n, row, problem)
     for depth in sorted({d for d in DEPTHS if row.shape[2] <= d < problem.k} | {problem.k}):
         yield (dealt, *_whole("k", depth, problem.k), pack_b, *_ending(problem, row, tile))
+
+
+def split_schedule(problem: Problem, words: Words, target: CpuTarget) -> Words | None:
+    """
+    As `words`, of a long sum whose result is small, in parts that workers take one by one; None of
+    others, and where that takes one worker longer. In instructions that take one step at a time.
+    The number of parts follows from sizes and caches, so bits do not depend on how many cores a
+    process may use.
+    """
+    row, tile = row_of(problem, words, target), next(x for x in words if isinstance(x, Register))
+    tiles = ceil(problem.m / tile.m) * ceil(problem.n / tile.n)
+    parts = min(MOST_PARTS, problem.k // DEEP)
+    sums = parts * problem.m * problem.n * named_dtype(row.dtypes[2]).bytes
+    if parts < 2 or tiles >= FEW_TILES or problem.batch > 1 or row.shape[2] > 1:
+        return None
+    one = replace(problem, k=ceil(problem.k / parts))
+    alike = [c.words for c in choose_schedule(one, target) if Via(row.name) in c.words]
+    split = [(Split("k", parts), *inner) for inner in (words, *alike[:BEST])]
+    seconds, found = min(
+        ((predict(problem, x, target).seconds, x) for x in split), key=lambda x: x[0]
+    )
+    short = seconds <= SPLIT_COSTS * predict(problem, words, target).seconds
+    return found if short and sums <= target.l2_bytes else None
 
 
 def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tuple[Words, ...]:

@@ -35,6 +35,7 @@ from mlc.dialects.tile.words import (
     Grain,
     Pack,
     Register,
+    Split,
     Sums,
     Via,
     Word,
@@ -46,7 +47,13 @@ from mlc.passes.plan.memory.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.cases import sizes_of
-from mlc.passes.tile.choose import FEW_ROWS, TAKE_S, choose_schedule, dynamic_schedules
+from mlc.passes.tile.choose import (
+    FEW_ROWS,
+    TAKE_S,
+    choose_schedule,
+    dynamic_schedules,
+    split_schedule,
+)
 from mlc.passes.tile.cut import dot_of, tile_of
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.panels import as_given
@@ -253,7 +260,8 @@ class WordsOf:
         row = row_of(self.problem, words, self.target)
         cuts = words if self.is_phase else self.shared(words)
         found = [self._of_axis(self._in_dtype(word, row)) for word in cuts]
-        if _cuts(words, "k") and not self.waits_in_result:
+        split = any(isinstance(word, Split) for word in cuts)
+        if _cuts(cuts, "k") and not split and not self.waits_in_result:
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
             found.insert(first, Sums("scratch"))
         if "n" in self.open:
@@ -269,6 +277,9 @@ class WordsOf:
         """Words for a team of any size, so that bits do not depend on it (D1)."""
         if is_shared(words):
             return words
+        split = split_schedule(self.problem, words, self.target)
+        if split is not None and self.unapplied(split) is None and not self.open:
+            return split
         static = shared(words, self.problem, self.target)
         offers = dynamic_schedules(self.problem, static, self.target)
         return next((x for x in offers if self.unapplied(x) is None), static)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
@@ -127,7 +127,7 @@ def _in_result(kernel: KernelOp, dot: DotOp, ops: Sequence[Operation], word: Wor
             f" {kernel.sym_name.data} writes {', '.join(str(x.view.type) for x in stores)};"
             " expected sums(scratch) before"
         )
-    if OVER in kernel.attributes:
+    if OVER in kernel.attributes and isinstance(stores[0].view, BlockArgument):
         raise MlcError(
             f"tiles: {word}: sums wait in the result, which lies where {kernel.sym_name.data} reads"
             " what it needs after them; expected sums(scratch) before"

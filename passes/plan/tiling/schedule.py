@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
@@ -24,6 +25,7 @@ from mlc.dialects.analysis.flat_rows import (
     streams_rows,
 )
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
+from mlc.dialects.analysis.shares import DYNAMIC
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
@@ -33,12 +35,14 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import least_share_s, weight_of
 from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
+from mlc.passes.tile.choose import TAKE_S
 from mlc.passes.tile.products import words_of_product
 from mlc.passes.tile.strips import words_of_strips
 
@@ -308,7 +312,8 @@ def _moves(access: Access, nest: Nest) -> bool:
 class SchedulePass(ModulePass):
     """
     Sets `schedule` on every kernel that has none, for the module's target; of its one product or
-    convolution to the words of `mlc.schedule` where the module has them.
+    convolution to the words of `mlc.schedule` where the module has them. `mlc.dynamic` on tile
+    loops of long trips, of which there are several for each core.
     """
 
     name = "mlc-schedule"
@@ -316,12 +321,27 @@ class SchedulePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(op)
         choose = CHOICES[type(target)]
-        for kernel in op.walk():
-            if isinstance(kernel, KernelOp) and kernel.schedule is None:
-                chosen = choose(nest_of(kernel), kernel, target)
-                kernel.properties["schedule"] = ScheduleAttr(chosen)
+        for x in op.walk():
+            if isinstance(x, KernelOp) and x.schedule is None:
+                x.properties["schedule"] = ScheduleAttr(choose(nest_of(x), x, target))
+            elif isinstance(x, TilesOp) and _repays_taking(x, target):
+                x.attributes[DYNAMIC] = UnitAttr()
         if isinstance(wanted := op.attributes.pop(WANTED, None), ScheduleAttr):
             with_words(_product_of(op), wanted.data.words)
+
+
+def _repays_taking(loop: TilesOp, target: Target) -> bool:
+    """Whether the trips that workers share are several for each core, and their arithmetic long."""
+    if not isinstance(target, CpuTarget) or not loop.spreads:
+        return False
+    counts = [n.constant for n in loop.extents]
+    trips = prod(-(-(n or 0) // s) for n, s in zip(counts, loop.steps, strict=True))
+    work = 0
+    for kernel in loop.walk():
+        if isinstance(kernel, KernelOp) and kernel.cost is not None:
+            flops, _, _ = kernel.cost.data
+            work += flops.substitute(bounds_of(kernel)).constant or 0
+    return trips >= 2 * target.cores and work >= TAKE_S * target.f32_flops_per_s
 
 
 def with_words(kernel: KernelOp, words: Words) -> None:

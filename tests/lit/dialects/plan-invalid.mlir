@@ -60,7 +60,7 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule: block(… 12 …); expected block(axis, STEP, [team])
+// CHECK: schedule: block(… 12 …); expected block(axis, STEP, [team], [dynamic])
 "test.op"() {s = #mlc.schedule<[block(12, m)]>} : () -> ()
 
 // -----

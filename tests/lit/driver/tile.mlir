@@ -7,7 +7,7 @@
 // CHECK:      A[1024, 1024] · B[1024, 1024], f32, on avx512, 1 thread
 // CHECK-NEXT: 2.15 G operations; 12.9 ms at 166 G a second
 // CHECK:      seconds    measured   loads  level 1  level 2  level 3   memory  words
-// CHECK:      1 {{.*}} ms {{.*}} 0.42 {{.*}} [{{.*}}pack(b, panels 64, team), {{.*}}register(m 6, n 64), via(fma), edge(m, clamp)]
+// CHECK:      1 {{.*}} ms {{.*}} 0.42 {{.*}} [block(n, 64, team, dynamic), {{.*}}pack(b, panels 64), register(m 6, n 64), via(fma), edge(m, clamp)]
 // CHECK-NEXT: blocked; what the compiler takes now
 // CHECK:      2 {{.*}} ms
 // CHECK-NEXT: blocked; {{.*}}% slower: {{.*}} more
@@ -18,6 +18,7 @@
 // AMX: register(m 32, n 32), via(amx_bf16)
 // AMX-NEXT: blocked; what the compiler takes now
 
-// SPLIT: does not run yet: split(k, 2): no pass applies it yet
+// SPLIT: [split(k, 2), register(m 8, n 32), via(fma)]
+// SPLIT-NEXT: skinny; {{.*}}% slower
 
 // GPU: mlc: --target sm_90: expected a processor, host, avx2, avx512, amx, neon
