@@ -39,7 +39,7 @@ def block(kernel: KernelOp, word: Block) -> None:
             dot, Cut(word.axis, word.step, None if joins else deal, drop, sized=word.team)
         )
         if isinstance(around, ForOp) and joins:
-            if around.deal != DealAttr(deal):
+            if deal is None or around.deal != DealAttr(deal):
                 raise MlcError(f"tiles: {word}: the loop that it joins is dealt {around.deal}")
             join(around, loop, word)
         return

@@ -404,14 +404,18 @@ class _Walk:
         return None
 
     def writes(self) -> float:
-        """Seconds of the sums on their way out, once for each block of the summed axis."""
+        """
+        Seconds of the sums on their way out, once for each block of the summed axis: as far as what
+        stays between the blocks, and the whole result in the end.
+        """
         whole = self.nest.touched["c"][0] * self.item["c"]
         fitting = [level for level, room in enumerate(self.capacities()) if whole <= room]
         lies = min(fitting, default=3)  # 0: level 1, 3: memory
-        if lies == 0:
-            return 0.0
-        moved = self.nest.moved("c", self.capacities()[lies - 1], self.footprints) * self.item["c"]
-        return moved * self.target.write_factor / self.rates()[lies - 1]
+        rooms = self.capacities()[:lies]
+        moved = [self.nest.moved("c", room, self.footprints) * self.item["c"] for room in rooms]
+        ends = zip(moved, (*moved[1:], 0.0), self.rates(), strict=False)
+        seconds = sum(max(0.0, here - beyond) / rate for here, beyond, rate in ends)
+        return seconds * self.target.write_factor
 
     def added(self) -> float:
         """Seconds of adding the parts of a split sum, one after the other."""
