@@ -193,6 +193,11 @@ BACKENDS = (
                         options=("fusion",),
                     ),
                     *FUSION,
+                    Step(
+                        "mlc-merge-reductions",
+                        "kernels are known, and nothing was said of their memory yet",
+                        options=("fusion",),
+                    ),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),

@@ -37,6 +37,7 @@ PASSES = {
     "mlc-form-tiles": "mlc.passes.plan.tiling.form_tiles:FormTilesPass",
     "mlc-choose-fusion": "mlc.passes.plan.fusion.choose_fusion:ChooseFusionPass",
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
+    "mlc-merge-reductions": ("mlc.passes.plan.fusion.merge_reductions:MergeReductionsPass"),
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-widen": "mlc.passes.plan.widen:WidenPass",
     "mlc-donate-arguments": "mlc.passes.plan.memory.donate_arguments:DonateArgumentsPass",

@@ -6,7 +6,7 @@ element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -74,6 +74,17 @@ class Nest:
     counted: set[int] = field(default_factory=set[int])  # axes whose position is used as a value
     weight: float = 1.0  # time of one point of the space relative to an addition
     order: Order = "any"  # in which summands must be combined
+    siblings: tuple[Reduction, ...] = ()  # over the same space, combined at the same time
+
+    @property
+    def reductions(self) -> tuple[Reduction, ...]:
+        """All of them."""
+        return () if self.reduction is None else (self.reduction, *self.siblings)
+
+    @property
+    def states(self) -> tuple[DType, ...]:
+        """The dtypes of what is combined, of one reduction after the other."""
+        return tuple(x for op in self.reductions for x in op.combiner().state(op.summand()))
 
     def groups(self, strided: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """Adjacent axes that every access walks as one; axes of size 1 join their neighbour.
@@ -124,7 +135,7 @@ _ANY = cast(SSAValue, object())
 class _Probe:
     """An `ElementBuilder` that computes nothing and notes what is read."""
 
-    def __init__(self, nest: Nest, stop: SSAValue | None, per_result: bool) -> None:
+    def __init__(self, nest: Nest, stop: Collection[SSAValue], per_result: bool) -> None:
         self.nest = nest
         self.counted = nest.counted
         self.stop = stop
@@ -190,7 +201,7 @@ class _Probe:
         return None
 
     def fetch(self, tensor: SSAValue, at: Point, where: SSAValue | None = None) -> SSAValue:
-        if tensor is self.stop or (id(tensor), at) in self.seen:
+        if tensor in self.stop or (id(tensor), at) in self.seen:
             return _ANY
         self.seen.add((id(tensor), at))
         if isinstance(tensor, BlockArgument):
@@ -286,17 +297,19 @@ def nest_of(kernel: KernelOp) -> Nest | None:
         return None
     if kernel.template.data == "rows":
         return None
-    reduction = next((op for op in ops if isinstance(op, Reduction)), None)
+    reduction, *others = [op for op in ops if isinstance(op, Reduction)] or [None]
     result = shape_of(kernel.outs[0].type)
     sizes = result if reduction is None else reduction.iteration()
-    nest = Nest(kernel, reduction, sizes, len(result))
+    siblings = tuple(op for op in others if op is not None and op.iteration() == sizes)
+    nest = Nest(kernel, reduction, sizes, len(result), siblings=siblings)
     axes = tuple(Affine(((axis, 1),)) for axis in range(len(sizes)))
-    stop = None
+    stop = {op.results[0] for op in nest.reductions}
     if reduction is not None:
-        stop = reduction.results[0]
         if is_strict(kernel):
             nest.order = reduction.order()
-        reduction.element(_Probe(nest, None, per_result=False), axes)
+        summands = _Probe(nest, (), per_result=False)
+        for op in nest.reductions:
+            op.element(summands, axes)
         if len(reduction.combiner().state(reduction.summand())) > 1:
             nest.counted |= set(range(nest.rank, len(sizes)))
     probe = _Probe(nest, stop, per_result=reduction is not None)
@@ -311,7 +324,7 @@ def reads_of_pieces(kernel: KernelOp, op: ConcatOp) -> Iterator[tuple[Shape, lis
         sizes = shape_of(piece.type)
         nest = Nest(kernel, None, sizes, len(sizes))
         axes = tuple(Affine(((axis, 1),)) for axis in range(len(sizes)))
-        _Probe(nest, None, per_result=False).fetch(piece, axes)
+        _Probe(nest, (), per_result=False).fetch(piece, axes)
         yield start, nest.accesses
 
 

@@ -5,7 +5,8 @@ The order of combination depends on the sizes alone, never on the number of thre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith
@@ -32,6 +33,24 @@ HEAVY = 8.0
 """Weight of a point from which it stands once in the code behind whole blocks of columns."""
 
 
+@dataclass(frozen=True)
+class Fold:
+    """One of the reductions of a kernel."""
+
+    op: Reduction
+    monoid: Monoid
+
+    @property
+    def dtype(self) -> DType:
+        """Of what is combined."""
+        return self.op.summand()
+
+    @property
+    def states(self) -> int:
+        """How many values a state has."""
+        return len(self.monoid.state(self.dtype))
+
+
 class ReductionNest:
     """The loops of one reduction kernel."""
 
@@ -44,6 +63,7 @@ class ReductionNest:
         self.dtype: DType = self.op.summand()
         self.monoid: Monoid = in_bytes(self.op.combiner(), self.dtype)
         self.states: tuple[DType, ...] = self.monoid.state(self.dtype)
+        self.siblings = [Fold(x, in_bytes(x.combiner(), x.summand())) for x in s.nest.siblings]
         self.axes: Axes = axes_of(s.b, s.nest, s.strided)
         self.kept = [k for k, group in enumerate(self.axes.groups) if group[0] < s.nest.rank]
         self.reduced = [k for k in range(len(self.axes.groups)) if k not in self.kept]
@@ -56,37 +76,63 @@ class ReductionNest:
         self.in_turn: bool = s.nest.order == "in turn"
         self.streamed: StreamedColumns | None = None
         self.counted = max(s.nest.counted, default=-1) if len(self.states) > 1 else -1
+        for fold in self.siblings:
+            self.states += fold.monoid.state(fold.dtype)
 
     # pieces ---------------------------------------------------------------------------------
 
+    @property
+    def folds(self) -> Sequence[Fold]:
+        """All reductions of the kernel."""
+        return (Fold(self.op, self.monoid), *self.siblings)
+
     def identity(self, lanes: int, copies: int) -> list[SSAValue]:
         """`copies` neutral states."""
-        values = [
-            self.b.element(value, dtype, lanes)
-            for value, dtype in zip(self.monoid.identity(self.dtype), self.states, strict=True)
-        ]
-        return values * copies
+        return [x for fold in self.folds for x in self._identity(fold, lanes)] * copies
+
+    def _identity(self, fold: Fold, lanes: int) -> list[SSAValue]:
+        values = zip(fold.monoid.identity(fold.dtype), fold.monoid.state(fold.dtype), strict=True)
+        return [self.b.element(value, dtype, lanes) for value, dtype in values]
 
     def step(self, e: Lanes, at: Sequence[Position], state: State) -> State:
         """The state with the summand at a point combined into it."""
         point = self.axes.point(at)
+        found: list[SSAValue] = []
+        for fold, own in self._parts(state):
+            found += self._step(fold, e, point, own)
+        return tuple(found)
+
+    def _step(self, fold: Fold, e: Lanes, point: Sequence[Position], state: State) -> State:
+        op, monoid = fold.op, fold.monoid
         guarded = e.mask is not None and self.vector in self.reduced
-        if isinstance(self.op, Product) and self.dtype.is_inexact and not guarded:
-            return (e.fma(*self.op.factors(e, point), state[0]),)
-        element = self.op.element(e, point)
-        lifted = self.monoid.lift(e, element, lambda: e.position(point[self.counted]))
+        if isinstance(op, Product) and fold.dtype.is_inexact and not guarded:
+            return (e.fma(*op.factors(e, tuple(point)), state[0]),)
+        element = op.element(e, tuple(point))
+        lifted = monoid.lift(e, element, lambda: e.position(point[self.counted]))
         if guarded and e.mask is not None:
-            neutral = self.identity(e.lanes, 1)
+            neutral = self._identity(fold, e.lanes)
             lifted = tuple(e.select(e.mask, x, n) for x, n in zip(lifted, neutral, strict=True))
-        return self.monoid.combine(e, self.dtype, state, lifted)
+        return monoid.combine(e, fold.dtype, state, lifted)
+
+    def _parts(self, state: State) -> Iterator[tuple[Fold, State]]:
+        """Each reduction with its part of a state."""
+        start = 0
+        for fold in self.folds:
+            end = start + fold.states
+            yield fold, state[start:end]
+            start = end
+
+    def combine(self, e: Lanes, left: State, right: State) -> State:
+        """Both states, of which `left` comes first."""
+        found: list[SSAValue] = []
+        for (fold, x), (_, y) in zip(self._parts(left), self._parts(right), strict=True):
+            found += fold.monoid.combine(e, fold.dtype, x, y)
+        return tuple(found)
 
     def fold_sets(self, e: Lanes, sets: Sequence[State]) -> State:
         """Independent states combined as a fixed tree."""
         while len(sets) > 1:
-            paired = [
-                self.monoid.combine(e, self.dtype, sets[k], sets[k + 1])
-                for k in range(0, len(sets) - 1, 2)
-            ]
+            paired = [self.combine(e, sets[k], sets[k + 1]) for k in range(0, len(sets) - 1, 2)]
             sets = [*paired, *sets[len(paired) * 2 :]]
         return sets[0]
 
@@ -96,7 +142,7 @@ class ReductionNest:
             half = lanes // 2
             low = tuple(self._part(x, 0, half) for x in state)
             high = tuple(self._part(x, half, half) for x in state)
-            state = self.monoid.combine(self.s.lanes(half), self.dtype, low, high)
+            state = self.combine(self.s.lanes(half), low, high)
             lanes = half
         return state
 
@@ -107,9 +153,10 @@ class ReductionNest:
 
     def finish(self, e: Lanes, at: Sequence[Position], state: State) -> None:
         """Finalises a state, applies the epilogue and writes the results of one point."""
-        found = self.monoid.finalise(e, state)
-        result = self.monoid.result(self.dtype)
-        e.bound[self.op.results[0]] = e.convert(found, result, self.op.dtype)
+        for fold, own in self._parts(state):
+            result = fold.monoid.result(fold.dtype)
+            found = e.convert(fold.monoid.finalise(e, own), result, fold.op.dtype)
+            e.bound[fold.op.results[0]] = found
         positions: list[Position] = []
         for group, position in zip((self.axes.groups[k] for k in self.kept), at, strict=True):
             positions += [Position(0)] * (len(group) - 1) + [position]
@@ -284,7 +331,7 @@ class ReductionNest:
                 self.from_memory(self.b.load(buffer, [k]), dtype)
                 for buffer, dtype in zip(partials, self.states, strict=True)
             )
-            return self.monoid.combine(self.s.lanes(1), self.dtype, carried, found)
+            return self.combine(self.s.lanes(1), carried, found)
 
         return self.b.loop(0, count, 1, fold, self.identity(1, 1))
 

@@ -34,8 +34,7 @@ def partial_states(op: KernelOp) -> tuple[Scratch, ...]:
         return ()
     if any(size != ONE for size in nest.sizes[: nest.rank]):
         return ()
-    states = nest.reduction.combiner().state(nest.reduction.summand())
-    return tuple(Scratch(memory_type(x), Dim.const(BLOCKS), on_stack=True) for x in states)
+    return tuple(Scratch(memory_type(x), Dim.const(BLOCKS), on_stack=True) for x in nest.states)
 
 
 def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int], threads: int) -> int:

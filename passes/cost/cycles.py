@@ -188,7 +188,7 @@ class _Rows:
     def _epilogue(self) -> frozenset[Operation]:
         """The ops that work on what the reduction gives."""
         found: set[Operation] = set()
-        pending: list[Operation] = [] if self.nest.reduction is None else [self.nest.reduction]
+        pending: list[Operation] = [*self.nest.reductions]
         while pending:
             for result in pending.pop().results:
                 new = {use.operation for use in result.uses} - found

@@ -29,6 +29,7 @@ from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.cost.work import clock
 from mlc.passes.gpu.merge_rows import MergeRowsPass
+from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
@@ -202,9 +203,13 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     if target.launches_grids:
         choose, form, *rest = kernel_passes(fusion)
         return (FormStreamsPass(), choose, form, MergeRowsPass(fusion), WidenPass(), *rest)
+    choose, form, *rest = kernel_passes(fusion)
     return (
         *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
-        *kernel_passes(fusion),
+        choose,
+        form,
+        MergeReductionsPass(fusion),
+        *rest,
         PlaceBarriersPass(),
     )
 

@@ -122,7 +122,7 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
             grain=grain,
         )
         return with_turns(pointwise, kernel, nest, target)
-    axis = _vector_axis(nest)
+    axis = vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
     if nest.order == "in lanes":
         unroll = LANES // lanes if axis >= nest.rank else 8
@@ -130,6 +130,9 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         lanes = unroll = 1
     if len(nest.reduction.combiner().state(nest.reduction.summand())) > 1:
         unroll = 2  # each state holds two vectors
+    if nest.siblings:
+        unroll = max(AT_ONCE_VECTORS, unroll // len(nest.states))
+        return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
     schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
     if flat := _flat(nest, axis, lanes):
         return replace(schedule, flat=flat)
@@ -202,7 +205,7 @@ def _group_of(nest: Nest, axis: int) -> Sequence[int]:
     return next(group for group in nest.groups(frozenset()) if axis in group)
 
 
-def _vector_axis(nest: Nest) -> int:
+def vector_axis(nest: Nest) -> int:
     """The reduced axis or the last result axis that most reads walk with unit stride; else -1."""
     if not nest.sizes:
         return -1
