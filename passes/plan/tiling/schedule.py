@@ -31,7 +31,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
-from mlc.dialects.target.attribute import target_of
+from mlc.dialects.target.attribute import cpu_of, target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
@@ -327,16 +327,17 @@ class SchedulePass(ModulePass):
         for x in op.walk():
             if isinstance(x, KernelOp) and x.schedule is None:
                 x.properties["schedule"] = ScheduleAttr(choose(nest_of(x), x, target))
-            elif isinstance(x, TilesOp) and _repays_taking(x, target):
+            elif isinstance(x, TilesOp) and _repays_taking(x, op):
                 x.attributes[DYNAMIC] = UnitAttr()
         if isinstance(wanted := op.attributes.pop(WANTED, None), ScheduleAttr):
             with_words(_product_of(op), wanted.data.words)
 
 
-def _repays_taking(loop: TilesOp, target: Target) -> bool:
+def _repays_taking(loop: TilesOp, module: ModuleOp) -> bool:
     """Whether the trips that workers share are several for each core, and their arithmetic long."""
-    if not isinstance(target, CpuTarget) or not loop.spreads:
+    if not target_of(module).forms_tile_loops or not loop.spreads:
         return False
+    target = cpu_of(module, SchedulePass.name)
     counts = [n.constant for n in loop.extents]
     trips = prod(-(-(n or 0) // s) for n, s in zip(counts, loop.steps, strict=True))
     work = 0
