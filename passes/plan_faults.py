@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.dialects.analysis.access import Nest, nest_of, whole_of
+from mlc.dialects.analysis.access import Nest, is_single, nest_of, whole_of
 from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.flat_rows import flat_rows, flat_vectors, joins_rows, streams_rows
 from mlc.dialects.analysis.matmul_axes import contraction_roles
@@ -53,7 +53,9 @@ def plan_faults(function: FuncOp, target: Target) -> Iterator[Fault]:
         for message in _buffer_faults(op, slots, results):
             found = True
             yield op, message
-        if isinstance(op, KernelOp) and (message := space_fault(op) or schedule_fault(op, target)):
+        if isinstance(op, KernelOp) and (
+            message := space_fault(op, target) or schedule_fault(op, target)
+        ):
             found = True
             yield op, message
     if not found:
@@ -65,18 +67,40 @@ def plan_faults(function: FuncOp, target: Target) -> Iterator[Fault]:
 # points ------------------------------------------------------------------------------------------
 
 
-def space_fault(op: KernelOp) -> str | None:
-    """Why the kernel's results are not those of one nest: one space, and one fold at its points."""
+def space_fault(op: KernelOp, target: Target) -> str | None:
+    """
+    Why the kernel's results are not those of one nest: one space, and at its points one fold, or
+    several that do not wait for one another.
+    """
     folds = [inner for inner in op.block.ops if isinstance(inner, Reduction)]
     if op.template.data == "rows":
         return None if space_of(op) else "holds other than reductions along the same rows"
-    if folds and (len(folds) > 1 or whole_of(op) is not None):
+    if folds and (whole_of(op) is not None or not _are_siblings(folds, target)):
         return f"holds {folds[-1].name} beside another nest; expected one nest for each kernel"
     space = shape_of(op.outs[0].type)
     for value in (*op.outs, *(x for fold in folds for x in fold.results)):
         if shape_of(value.type) != space:
             return f"computes {value.type} beside {op.outs[0].type}; expected one shape"
     return None
+
+
+def _are_siblings(folds: Sequence[Reduction], target: Target) -> bool:
+    """Whether folds are combined at the same time: over one space, of one value each."""
+    if len(folds) == 1:
+        return True
+    spaces = {fold.iteration() for fold in folds}
+    if not target.merges_reductions or len(spaces) > 1 or not all(map(is_single, folds)):
+        return False
+    pending: list[Operation] = [*folds]
+    seen: set[Operation] = set()
+    while pending:
+        for x in pending.pop().operands:
+            if x.owner in folds:
+                return False
+            if isinstance(x.owner, Operation) and x.owner not in seen:
+                seen.add(x.owner)
+                pending.append(x.owner)
+    return True
 
 
 # schedules ---------------------------------------------------------------------------------------

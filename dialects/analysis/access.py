@@ -19,7 +19,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import TensorOp, Whole
 from mlc.dialects.tensor.order import Order
-from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp
 
 ZERO = Dim.const(0)
@@ -300,7 +300,7 @@ def nest_of(kernel: KernelOp) -> Nest | None:
     reduction, *others = [op for op in ops if isinstance(op, Reduction)] or [None]
     result = shape_of(kernel.outs[0].type)
     sizes = result if reduction is None else reduction.iteration()
-    siblings = tuple(op for op in others if op is not None and op.iteration() == sizes)
+    siblings = tuple(op for op in others if op is not None)
     nest = Nest(kernel, reduction, sizes, len(result), siblings=siblings)
     axes = tuple(Affine(((axis, 1),)) for axis in range(len(sizes)))
     stop = {op.results[0] for op in nest.reductions}
@@ -316,6 +316,13 @@ def nest_of(kernel: KernelOp) -> Nest | None:
     for value in kernel.yielded.values:
         probe.fetch(value, axes[: nest.rank])
     return nest
+
+
+def is_single(op: Reduction) -> bool:
+    """Whether a reduction combines one number for each result, and so may do beside others."""
+    states = op.combiner().state(op.summand())
+    single = len(states) == 1 and all(x.kind != "bool" for x in states)
+    return single and not isinstance(op, Product) and not op.window_axes()
 
 
 def reads_of_pieces(kernel: KernelOp, op: ConcatOp) -> Iterator[tuple[Shape, list[Access]]]:

@@ -29,6 +29,9 @@ class CpuTarget:
     stores_partial_sums: ClassVar[bool] = True
     """Whether the parts of a long sum wait in the result's memory between blocks."""
 
+    merges_reductions: ClassVar[bool] = True
+    """Whether a kernel may combine several reductions of its points at the same time."""
+
     launches_grids: ClassVar[bool] = False
     """Whether the host starts kernels as grids of blocks; else it calls them."""
 

@@ -27,6 +27,9 @@ class GpuTarget:
     stores_partial_sums: ClassVar[bool] = False
     """As of a CPU: sums stay in registers."""
 
+    merges_reductions: ClassVar[bool] = False
+    """Whether a kernel may combine several reductions of its points at the same time."""
+
     launches_grids: ClassVar[bool] = True
     """As of a CPU."""
 

@@ -179,8 +179,9 @@ class _Strip:
         named = Positions(dot.positions)
         left = next((x for x in self.loop.sizes if x is not None), None)
         rows = Dim.const(self.rows) if left is None else named.of(left)
+        high = (("Y", ExpressionsAttr((rows + down.reach,))),) if self.has_rows else ()
         sizes: Over = (
-            ("Y", ExpressionsAttr((rows + down.reach,))),
+            *high,
             ("X", ExpressionsAttr((Dim.const(self.pitch),))),
             *((c, ExpressionsAttr((Dim.const(x.remainders),))) for c, x in parts),
             *((c, dot.summed[c]) for c in plain),
@@ -188,7 +189,9 @@ class _Strip:
         source = tuple(self.from_(dim) for dim in self.at)
         rests, letters = [c for c, _ in parts], "".join(plain)
         around = "".join(rests)
-        word = f"{letters}{around}(YX)" if self.which else f"{around}(YX){letters}"
+        positions = "YX" if self.has_rows else "X"
+        strip = "(YX)" if self.has_rows else "X"
+        word = f"{letters}{around}{strip}" if self.which else f"{around}{strip}{letters}"
         extents = [dot.summed[c].data[0] for c in plain]
         outer = [Dim.const(x.remainders) for _, x in parts]
         length = Dim.const(self.length)
@@ -198,7 +201,7 @@ class _Strip:
         alloc.result.name_hint = "strip"
         copy = CopyOp.of(
             (self.view, ExpressionsAttr(source)), (alloc.result, ExpressionsAttr(())),
-            f"{letters}{around}YX -> {word}", named.values, over=sizes,
+            f"{letters}{around}{positions} -> {word}", named.values, over=sizes,
         )  # fmt: skip
         alloc.location = copy.location = dot.location
         first, block = self.kernel.block.first_op, dot.parent

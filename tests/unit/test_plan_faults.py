@@ -109,22 +109,24 @@ def test_register_tiles_of_a_cpu_are_words() -> None:
     [
         ("%n, %k", "computes tensor<64xf32> beside tensor<f32>; expected one shape"),
         ("%k", "computes tensor<f32> beside tensor<64xf32>; expected one shape"),
-        ("%n, %m", "holds mlc.reduce beside another nest; expected one nest for each kernel"),
+        ("%q", "holds mlc.reduce beside another nest; expected one nest for each kernel"),
+        ("%n, %p", "holds mlc.reduce beside another nest; expected one nest for each kernel"),
         ("%s", "holds mlc.reduce beside another nest; expected one nest for each kernel"),
     ],
 )
 def test_a_kernel_is_one_nest(results: str, expected: str) -> None:
-    """Its loops go over the points of its results, and one fold at most belongs to each."""
-    kinds = {"%n": "tensor<f32>", "%m": "tensor<f32>"}
+    """Its loops go over the points of its results, and folds that are combined together."""
+    kinds = {"%n": "tensor<f32>", "%q": "tensor<f32>", "%p": "tensor<i64>"}
     types = ", ".join(kinds.get(name, "tensor<64xf32>") for name in results.split(", "))
     ops = {
         "%n": '%n = mlc.reduce "sum" "a->" %a : tensor<64xf32> -> tensor<f32>',
-        "%m": '%m = mlc.reduce "max" "a->" %a : tensor<64xf32> -> tensor<f32>',
+        "%q": '%q = mlc.reduce "max" "a->" %k : tensor<64xf32> -> tensor<f32>',
+        "%p": '%p = mlc.reduce "argmax" "a->" %a : tensor<64xf32> -> tensor<i64>',
         "%b": '%b = mlc.broadcast "->a" %n : tensor<f32> -> tensor<64xf32>',
         "%k": "%k = mlc.mul %b, %a : tensor<64xf32>",
         "%s": '%s = mlc.sort "ascending" %b : tensor<64xf32> -> tensor<64xf32>',
     }
-    needed = {"%n": "%n", "%m": "%n %m", "%k": "%n %b %k", "%s": "%n %b %s"}
+    needed = {"%n": "%n", "%q": "%n %b %k %q", "%p": "%p", "%k": "%n %b %k", "%s": "%n %b %s"}
     names = dict.fromkeys(" ".join(needed[name] for name in results.split(", ")).split())
     lines = "\n".join(ops[name] for name in names)
     count = len(results.split(", "))

@@ -22,10 +22,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.access import Nest, nest_of
+from mlc.dialects.analysis.access import Nest, is_single, nest_of
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp, Template
-from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.passes.plan.fusion.merging import Group, blocks_of, may_join
 from mlc.passes.plan.tiling.schedule import vector_axis
@@ -74,11 +73,8 @@ def _nest(op: KernelOp) -> Nest | None:
     nest = nest_of(op)
     if nest is None or nest.reduction is None or nest.order != "any":
         return None
-    for reduction in nest.reductions:
-        states = reduction.combiner().state(reduction.summand())
-        single = len(states) == 1 and all(x.kind != "bool" for x in states)
-        if isinstance(reduction, Product) or not single or reduction.window_axes():
-            return None
+    if not all(map(is_single, nest.reductions)):
+        return None
     lanes = vector_axis(nest)
     size = nest.sizes[lanes].constant if lanes >= nest.rank else 0
     return nest if size is None or size >= LEAST else None
