@@ -251,8 +251,11 @@ class WordsOf:
             return "pack(a, …): how many rows it copies is known only when the program runs"
         if is_strict(self.kernel) and row_of(self.problem, words, self.target).group > 1:
             return "numerics are strict: an instruction adds several products at once"
-        if _copied(applied, self.problem, self.inner) > self.target.l2_bytes:
+        worker, team = _scratch(applied, self.problem, self.inner)
+        if worker > self.target.l2_bytes:
             return f"level 2 has {self.target.l2_bytes} bytes for what a worker copies"
+        if team > (self.target.l3_bytes or self.target.l2_bytes):
+            return f"level 3 has {self.target.l3_bytes} bytes for what all workers share"
         return None
 
     def applied(self, words: Words) -> Words:
@@ -335,7 +338,8 @@ def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
     """
     first = words[0] if words else None
     if isinstance(first, Block) and first.axis == "g":
-        if _copied(words, problem) <= target.l2_bytes:
+        worker, _ = _scratch(words, problem)
+        if worker <= target.l2_bytes:
             trip = predict(problem, words, target).seconds / problem.batch
             return (replace(first, team=True, dynamic=trip >= TAKE_S), *words[1:])
         return (first, *shared(words[1:], problem, target))
@@ -358,17 +362,31 @@ def _is_common(word: Word) -> TypeGuard[Pack | Block]:
     return isinstance(word, Block) and word.axis == "m"
 
 
-def _copied(words: Words, problem: Problem, inner: int = 1) -> int:
-    """Bytes of panels that each worker has; `inner`: summed elements in a step of a block's."""
+def _scratch(words: Words, problem: Problem, inner: int = 1) -> tuple[int, int]:
+    """
+    Bytes of panels and of sums that wait, of each worker and of the team; `inner`: summed elements
+    in a step of a block's.
+    """
     left = {"m": problem.m, "n": problem.n, "k": problem.k}
-    total = 0
+    worker = team = 0
+    shared = False  # whether what stands here is a worker's
     for word in words:
         if isinstance(word, Block) and word.axis in left:
             step = word.step * inner if word.axis == "k" else word.step
             left[word.axis] = min(left[word.axis], step)
-        elif isinstance(word, Pack) and not word.team:
+            shared = shared or word.team
+            continue
+        shared = shared or isinstance(word, Split) or (isinstance(word, Block) and word.team)
+        size = 0
+        if isinstance(word, Pack):
             across = left["m" if word.operand == "a" else "n"]
             whole = -(-across // word.panels) * word.panels
             item = named_dtype(word.dtype or problem.dtypes["ab".index(word.operand)]).bytes
-            total += whole * (left["k"] + word.depth + word.group) * item
-    return total
+            size = whole * (left["k"] + word.depth + word.group) * item
+        elif isinstance(word, Sums) and word.place == "scratch":
+            size = left["m"] * left["n"] * named_dtype(problem.dtypes[2]).bytes
+        if shared or (isinstance(word, Pack) and not word.team):
+            worker += size
+        else:
+            team += size
+    return worker, team

@@ -385,3 +385,18 @@ def test_the_loop_of_a_product_spills_nothing(target: str, turned: str) -> None:
     loop = [line for line in lines[start:end] if line.startswith("\t")]
     assert sum("vfmadd" in line for line in loop) >= (24 if target == "avx512" else 8)
     assert not [line for line in loop if "%rsp" in line and "mm" in line]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["bf16", "f64"])
+def test_large_products_keep_to_the_caches(target: str, dtype: str) -> None:
+    """Of several results sums wait in scratch, which the check of tile programs counts."""
+
+    def twice(a: Any, b: Any) -> Any:
+        x = a @ b
+        return x, x.astype(np.float64) * 2
+
+    levels = planned(
+        twice, spec(5000, 5000, dtype=dtype), spec(5000, 5000, dtype=dtype), target=target
+    )
+    assert "mlc_tile.dot" in str(levels.at("tiles"))
