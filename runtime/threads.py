@@ -29,10 +29,10 @@ _REQUIRED = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
 _LIMIT = "omp_get_max_threads"
 _RUNTIME_FILE = re.compile(r"/lib(gomp|iomp5|omp)\b[^/]*\.so[^/]*$")
 
-_SPIN = {"GOMP_SPINCOUNT": "500", "KMP_BLOCKTIME": "0"}
-"""How long an idle thread spins before it sleeps, for a runtime that we load: a few us instead of
-libgomp's milliseconds, which on a shared machine are stolen from the thread that is waited for.
-Measured: docs/measurements.md."""
+_SPIN = {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "0"}
+"""How long an idle thread spins before it sleeps, for a runtime that we load: about 0.2 to 0.5 ms,
+what lies between two calls of a program, instead of libgomp's milliseconds, which on a shared
+machine are stolen from the thread that is waited for. Measured: docs/measurements.md."""
 _USERS_WAY = ("OMP_WAIT_POLICY", *_SPIN)
 
 _kept: list[object] = []

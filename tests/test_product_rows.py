@@ -112,6 +112,10 @@ BF16 = words(4, 32, "group 2", "group 2", "dot_bf16", blocks=False)
 WIDE = words(4, 16, "f32", "f32", "fma", blocks=False)
 AMX_BYTES = words(32, 32, "group 4, depth 64, i8, rows", "group 4, depth 64, i8", "amx_s8")
 AMX_BF16 = words(32, 32, "group 2, depth 32, rows", "group 2, depth 32", "amx_bf16", blocks=False)
+BEGUN_BYTES, BEGUN_BF16 = (
+    f"sums(out, init), {AMX_BYTES}",
+    f"sums(scratch, init), block(k, 64), {AMX_BF16}",
+)
 CASES = {
     "i8 by vpdpbusd": Case(("i8", "i8"), "dot_u8s8", "vpdpbusd", "amx", BYTES),
     "u8 by vpdpbusd": Case(("u8", "i8"), "dot_u8s8", "vpdpbusd", "amx", BYTES),
@@ -123,6 +127,11 @@ CASES = {
     "bf16 by vdpbf16ps": Case(("bf16", "bf16"), "dot_bf16", "vdpbf16ps", "amx", BF16, product),
     "i8 by tdpbssd": Case(("i8", "i8"), "amx_s8", "tdpbssd", "amx", AMX_BYTES),
     "bf16 by tdpbf16ps": Case(("bf16", "bf16"), "amx_bf16", "tdpbf16ps", "amx", AMX_BF16, product),
+    "i8 from sums": Case(("i8", "i8"), "amx_s8", "tdpbssd", "amx", BEGUN_BYTES),
+    "bf16 from sums": Case(("bf16", "bf16"), "amx_bf16", "tdpbf16ps", "amx", BEGUN_BF16, product),
+    "whole tiles": Case(
+        ("bf16", "bf16"), "amx_bf16", "tdpbf16ps", "amx", BEGUN_BF16, product, (64, 160), 160
+    ),
     "bf16 widened": Case(("bf16", "bf16"), "fma", "vfmadd", "avx2", WIDE, product),
     "f16 widened": Case(("f16", "f16"), "fma", "vfmadd", "avx2", WIDE, product),
 }
@@ -177,6 +186,9 @@ IN_PLACE = (
 TILES = {
     "bytes": CASES["i8 by tdpbssd"],
     "bf16": CASES["bf16 by tdpbf16ps"],
+    "bytes from sums": CASES["i8 from sums"],
+    "bf16 from sums": CASES["bf16 from sums"],
+    "whole tiles": CASES["whole tiles"],
     "in place": replace(CASES["bf16 by tdpbf16ps"], words=IN_PLACE, lhs=(64, 160), depth=160),
 }
 

@@ -194,10 +194,14 @@ class Edge(Word):
 
 @dataclass(frozen=True, slots=True)
 class Sums(Word):
-    """Where sums wait between blocks of `k`: in the result, or in scratch of their own dtype."""
+    """
+    Where sums wait between blocks of `k`: in the result, or in scratch of their own dtype. `init`:
+    a block's sums begin with them, instead of being added to them.
+    """
 
     NAME = "sums"
     place: str = _one_of("out", "scratch")
+    init: bool = False
 
 
 @dataclass(frozen=True, slots=True)

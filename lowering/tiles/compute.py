@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
@@ -20,7 +22,7 @@ from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, ru
 from mlc.lowering.tiles.fragment import Fragment, waits
 from mlc.lowering.tiles.rows import GROUPED, lower_grouped, over_summed
 from mlc.lowering.tiles.scope import TileScope
-from mlc.lowering.tiles.tile_registers import IN_TILES, lower_in_tiles
+from mlc.lowering.tiles.tile_registers import IN_TILES, TilesInMemory, lower_in_tiles, zeros
 
 ROWS = ("fma", "mul_add")
 """The rows that multiply single elements, in vectors."""
@@ -168,12 +170,22 @@ def lower_map(s: TileScope, op: MapOp) -> None:
         return [vector(place, v, [x[v] for x in given]) for v in range(whole.vectors)]
 
     if waits(op):
-        out = op.outs[0]
-        s.fragments[out] = Fragment(kind.shape, lanes, lambda place: [x[0] for x in row(place)])
+        s.fragments[op.outs[0]] = Fragment(
+            kind.shape,
+            lanes,
+            lambda place: [x[0] for x in row(place)],
+            partial(zeros, s.b, kind.shape) if _is_zero(op) else None,
+        )
         return
     found = [values for place in whole.rows for values in row(place)]
     for k, out in enumerate(op.outs):
         s.fragments[out] = Fragment.of(kind.shape, lanes, [values[k] for values in found])
+
+
+def _is_zero(op: MapOp) -> bool:
+    """Whether all that a region computes is the number 0."""
+    first, *_ = op.body.block.ops
+    return not op.inputs and isinstance(first, ConstantOp) and not any(first.value.data.data)
 
 
 def lower_load(s: TileScope, op: LoadOp) -> None:
@@ -195,7 +207,9 @@ def lower_load(s: TileScope, op: LoadOp) -> None:
             return inside() if there else outside
         return s.b.pick_all(there, inside, lambda: outside)
 
-    tile = Fragment(kind.shape, rows.lanes, row)
+    memory = TilesInMemory.of(s, rows.whole, op.positions, rows.axes)
+    tiles = partial(memory.load, kind.shape) if memory is not None else None
+    tile = Fragment(kind.shape, rows.lanes, row, tiles)
     s.fragments[op.result] = tile if waits(op) else Fragment.of(kind.shape, rows.lanes, tile.all())
 
 
@@ -204,6 +218,11 @@ def lower_store(s: TileScope, op: StoreOp) -> None:
     kind, tile = frag_of(op.value), s.fragments[op.value]
     where = () if op.where_ is None else op.where_.data
     rows = _Rows(s, op.view, op.where(), op.positions, axes_of(op.axes, kind), kind)
+    if tile.held and not where:
+        memory = TilesInMemory.of(s, rows.whole, op.positions, rows.axes)
+        if memory is not None:
+            memory.store(kind.shape, tile.held)
+            return
     for row in tile.rows:
 
         def write(row: tuple[int, ...] = row) -> None:

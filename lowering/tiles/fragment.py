@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects.dot import TileType
 from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp, ReadOp
@@ -17,6 +18,8 @@ from mlc.dialects.tile.region import YieldOp
 
 RowOf = Callable[[tuple[int, ...]], Sequence[SSAValue]]
 """Place on all axes but the last -> the vectors of that row."""
+TilesOf = Callable[[TileType], Sequence[SSAValue]]
+"""A kind of tile registers -> those that cover the fragment, row by row."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Fragment:
     shape: tuple[int, ...]
     lanes: int
     row: RowOf
+    tiles: TilesOf | None = None  # as tile registers, where that needs no other memory
+    held: Sequence[SSAValue] = ()  # the tile registers that it is in
 
     @property
     def vectors(self) -> int:

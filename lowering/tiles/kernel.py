@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from mlc.dialects import par, vec
 from mlc.dialects.dims import Dim, Shape, product, shape_of
+from mlc.dialects.dot import TileType
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
@@ -35,6 +36,7 @@ from mlc.lowering.tiles.folds import folds_of, lower_fold, states_of
 from mlc.lowering.tiles.fragment import Fragment
 from mlc.lowering.tiles.groups import lower_copy
 from mlc.lowering.tiles.scope import TileScope
+from mlc.lowering.tiles.tile_registers import begins_products, in_tiles, places, registers
 
 MANY = Dim.const(1 << 16)
 """More workers than there are: each has memory of its own."""
@@ -298,23 +300,40 @@ def _if(s: TileScope, op: IfOp) -> None:
         s.b.when(condition, partial(_block, s, op.then.block), otherwise)
         return
 
+    kinds = [begins_products(x) for x in op.outs]
+
     def arm(block: Block) -> list[SSAValue]:
         _block(s, block)
-        return [x for value in yielded(block) for x in s.fragments[value].all()]
+        found: list[SSAValue] = []
+        for value, kind in zip(yielded(block), kinds, strict=True):
+            fragment = s.fragments[value]
+            found += fragment.all() if kind is None else registers(s, fragment, kind)
+        return found
 
     if isinstance(condition, bool):
         block = op.then.block if condition else op.otherwise.block
         found: Sequence[SSAValue] = arm(block)
     else:
         found = s.b.pick_all(condition, lambda: arm(op.then.block), lambda: arm(op.otherwise.block))
-    _bind(s, op.outs, found)
+    _bind(s, op.outs, found, kinds)
 
 
-def _bind(s: TileScope, results: Sequence[SSAValue], vectors: Sequence[SSAValue]) -> None:
-    """The fragments that some vectors are, one behind the other."""
+def _bind(
+    s: TileScope,
+    results: Sequence[SSAValue],
+    vectors: Sequence[SSAValue],
+    held_in: Sequence[TileType | None] = (),
+) -> None:
+    """The fragments that some vectors are, or some tile registers, one behind the other."""
     start = 0
-    for x in results:
+    for k, x in enumerate(results):
         kind = frag_of(x)
+        tile = held_in[k] if held_in else None
+        if tile is not None:
+            end = start + len(places(kind.shape, tile))
+            s.fragments[x] = in_tiles(s, kind, tile, vectors[start:end])
+            start = end
+            continue
         lanes = s.lanes_of(kind)
         count = sum(1 for _ in Fragment.of(kind.shape, lanes, ()).rows)
         count *= kind.shape[-1] // lanes if kind.shape else 1

@@ -43,7 +43,7 @@ from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
 from mlc.passes.tile.split import split
 from mlc.passes.tile.strip import strip
-from mlc.passes.tile.sums import SUMS, sums
+from mlc.passes.tile.sums import INIT, SUMS, sums
 
 SCHEDULE = "schedule"
 """Attribute of a kernel whose words are not applied yet."""
@@ -97,7 +97,8 @@ def _apply(kernel: KernelOp, words: Words) -> None:
             known = ", ".join(x.NAME for x in APPLIED)
             raise MlcError(f"tiles: {word} is not applied to tile programs; expected {known}")
         applied(kernel, word)
-    kernel.attributes.pop(SUMS, None)
+    for name in (SUMS, INIT):
+        kernel.attributes.pop(name, None)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ Route = Literal["tiny", "panel", "blocked", "skinny", "batched"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 
 TILES = 3  # register tiles that are tried for each instruction
+WHOLE_ROWS = 128  # of a, whose panels of all depth must fit level 2 for depths not to be cut
 DEPTHS = (128, 256, 512)  # blocks of the summed axis that are tried, besides the whole of it
 TINY = 64  # rows and columns of a product that needs no loop but those of register tiles
 FEW_ROWS = 96  # of a result, for which b may be streamed, or copied panel by panel
@@ -265,20 +266,21 @@ def _dynamic(problem: Problem, words: Words, target: CpuTarget, trips: int) -> I
     row = row_of(problem, words, target)
     depth = min([problem.k, *(w.step for w in words if isinstance(w, Block) and w.axis == "k")])
     for tile, packed in _tiles(problem, row, target):
-        copies = (_packed("b", tile.n, row, problem),)
-        if packed:
-            copies += (_packed("a", tile.m, row, problem),)
+        copy_a = (_packed("a", tile.m, row, problem),) if packed else ()
         for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):
             rows = _share(problem.m, tile.m, parts)
             columns = _share(problem.n, tile.n, ceil(trips / parts))
-            if ceil(problem.m / rows) * ceil(problem.n / columns) >= trips:
-                yield (
-                    Block("n", columns, team=True, dynamic=True),
-                    *_whole("m", rows, problem.m, dynamic=True),
-                    *_whole("k", depth, problem.k),
-                    *copies,
-                    *_ending(problem, row, tile),
-                )
+            if ceil(problem.m / rows) * ceil(problem.n / columns) < trips:
+                continue
+            blocks = (
+                *_whole("n", columns, problem.n, dynamic=True),
+                *_whole("m", rows, problem.m, dynamic=True),
+            )
+            depths = _whole("k", depth, problem.k)
+            rest = (*copy_a, *_ending(problem, row, tile))
+            yield (*blocks, *depths, _packed("b", tile.n, row, problem), *rest)
+            if row.in_tiles and copy_a and blocks and not depths:  # of vectors it gains nothing
+                yield (_packed("b", tile.n, row, problem, team=True), *blocks, *rest)
 
 
 def _packs_b(word: Word) -> bool:
@@ -302,7 +304,10 @@ def _tiles_and_depths(
         for tile, packed in _tiles(problem, row, target):
             fitting = target.l1d_bytes // (tile.n * _item(row)) // 64 * 64  # a panel in level 1
             depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
-            for depth in sorted(depths | {min(problem.k, 1024)}):
+            depths.add(min(problem.k, 1024))
+            if packed and WHOLE_ROWS * problem.k * _item(row) <= target.l2_bytes // 4:
+                depths.add(problem.k)
+            for depth in sorted(depths):
                 yield row, tile, depth, packed
 
 

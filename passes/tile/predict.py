@@ -325,10 +325,14 @@ class _Walk:
     def again(self, operand: str) -> float:
         """
         How often level 1 takes a line of the rows of a that a register tile walks along: once, or
-        at each step, where more of them hit one set than it holds beside a line of b.
+        at each step, where more of them hit one set than it holds beside a line of b. Of tile
+        registers' rows, each step a line of its own, there are more than streams: none is there
+        before it is asked for, which costs as much as a second time.
         """
         if operand != "a" or "a" in self.packed or self.problem.a_unit != "k":
             return 1.0
+        if self.row.in_tiles:
+            return 2.0 if self.tile.m > STREAMS else 1.0
         rows = ceil(self.tile.m / self.places(self.problem.k * self.item["a"]))
         if rows < self.target.l1d_ways:
             return 1.0

@@ -264,9 +264,10 @@ class WordsOf:
         cuts = words if self.is_phase else self.shared(words)
         found = [self._of_axis(self._in_dtype(word, row)) for word in cuts]
         split = any(isinstance(word, Split) for word in cuts)
-        if _cuts(cuts, "k") and not split and not self.waits_in_result:
+        place = Sums("out" if self.waits_in_result else "scratch", init=row.in_tiles)
+        if _cuts(cuts, "k") and not split and place != Sums("out"):
             first = next(k for k, x in enumerate(found) if isinstance(x, Block) and x.axis == "k")
-            found.insert(first, Sums("scratch"))
+            found.insert(first, place)
         if "n" in self.open:
             found = self._with_columns(found)
         for axis, how in (("m", "clamp"), ("n", "mask")):

@@ -10,7 +10,8 @@ Sums between blocks of the summed axis: they wait in the result, and the last bl
     if last(%k) { %y = map(%t) {…}; store %y, %c } else { store %t, %c }
 ```
 
-With numerics "strict" what waits is what the next block's sums begin with: `dot … init %e`.
+With numerics "strict", and after `sums(…, init)`, what waits is what the next block's sums begin
+with: `dot … init %e`. In tile registers, which nothing else adds to, that is one load.
 
 The word `sums(scratch)` stands before the block, where the result cannot hold them: of another
 dtype, one of several, or in memory that what follows the product reads.
@@ -22,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim
@@ -49,6 +50,8 @@ from mlc.passes.tile.cut import axes_of, begin_with, tile_of
 
 SUMS = "sums"
 """Attribute of a kernel to which `sums(scratch)` has been applied, until all words are."""
+INIT = "sums_init"
+"""Likewise of `sums(…, init)`."""
 OVER = "over"
 """Attribute of a kernel: for each result the input that may lie in its memory, or -1."""
 
@@ -57,6 +60,8 @@ def sums(kernel: KernelOp, word: Sums) -> None:
     """Says where the sums of the blocks that follow wait."""
     if word.place == "scratch":
         kernel.attributes[SUMS] = StringAttr(word.place)
+    if word.init:
+        kernel.attributes[INIT] = UnitAttr()
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,12 @@ def wait(kernel: KernelOp, dot: DotOp, loop: ForOp, word: Word) -> None:
     )
     block = dot.parent
     assert block is not None
-    strict = is_strict(kernel)
-    arms = (_zero(dot), _earlier(dot, waiting)) if strict else (_alone(dot), _both(dot, waiting))
+    begins = is_strict(kernel) or INIT in kernel.attributes
+    arms = (_zero(dot), _earlier(dot, waiting)) if begins else (_alone(dot), _both(dot, waiting))
     chosen = IfOp.of(first, [place], [kind], *arms)
     chosen.location = dot.location
     total, end = chosen.outs[0], chosen
-    if strict:
+    if begins:
         block.insert_op_before(chosen, dot)
         begin_with(dot, total)
         total, end = dot.result, dot
