@@ -140,6 +140,7 @@ LOOPS = (
     Step("mlc-dce", "loops still carry the sums that left them"),
     Step("mlc-turn-factors", "no index letters absorb views any more"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
+    Step("mlc-sum-products", "what reads a factor is what will read it"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
 )
 FUSION = (

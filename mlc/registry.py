@@ -26,6 +26,7 @@ PASSES = {
     "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
     "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
+    "mlc-sum-products": "mlc.passes.tensor.sum_products:SumProductsPass",
     "mlc-turn-factors": "mlc.passes.tensor.turn_factors:TurnFactorsPass",
     "mlc-pack-before-loops": "mlc.passes.tensor.pack_before_loops:PackBeforeLoopsPass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",

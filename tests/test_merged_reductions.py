@@ -39,9 +39,19 @@ def of_kinds(x: Any, y: Any) -> Any:
     return x.sum(), x.argmax(), (x > y).any(), (x > 0).sum(), x.prod()
 
 
+def bodies(x: Any, y: Any) -> Any:
+    """A matrix that three products with a vector read, of whose results each needs the others."""
+    p, q, m = x[0, :200], y[0, :200], x[1, :200]
+    dx, dy = p[None, :] - p[:, None], q[None, :] - q[:, None]
+    near = 1.0 / np.sqrt(dx * dx + dy * dy + 0.5)
+    u, v = (dx * near) @ m, (dy * near) @ m
+    return u, v * 2 - u, near @ m + v, (dx * near).T @ m
+
+
 CASES: list[tuple[Callable[..., Any], Any]] = [
     (of_all, LONG), (live, LONG), (in_turn, LONG), (of_kinds, LONG),
     (of_all, ROWS), (of_rows, ROWS), (in_turn, ROWS), (of_kinds, ROWS),
+    (bodies, ROWS),
 ]  # fmt: skip
 
 

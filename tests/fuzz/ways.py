@@ -19,7 +19,10 @@ PASSES = (
         "fold-views,fold-affine,dce",
         "reorder-contractions,exchange-sums,merge-siblings",
     ),
-    *("hoist-invariants,sum-after-loops,multiply-before-loops,dce", "turn-factors,drop-barriers"),
+    *(
+        "hoist-invariants,sum-after-loops,multiply-before-loops,dce",
+        "turn-factors,drop-barriers,sum-products",
+    ),
     *("inline-rules", "expand-partition", "differentiate{mode=reverse}", "batch"),
     "roll-loops{least-trips=2 least-ops=4},dce",
     *("differentiate{mode=forward},canonicalize,cse,dce", "rematerialise", "form-tiles"),

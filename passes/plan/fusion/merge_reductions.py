@@ -7,7 +7,8 @@ s = kernel "row" { sum of x * y }       ->     s, t = kernel "row" {
 t = kernel "row" { largest of x - y }            sum of x * y, largest of x - y }
 ```
 
-Their states stand beside one another in registers. Equal ops of both are one.
+Their states stand beside one another in registers. Equal ops of both are one. What one kernel wrote
+for several of them, and the one alone reads now where it stands, is computed there.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.access import Nest, is_single, nest_of
+from mlc.dialects.analysis.access import Access, Nest, is_single, nest_of
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp, Template
 from mlc.dialects.tensor.tiles import is_phase
-from mlc.passes.plan.fusion.merging import Group, blocks_of, may_join
+from mlc.passes.plan.fusion.merging import Group, blocks_of, looked_at, may_join
 from mlc.passes.plan.tiling.schedule import vector_axis
 
-LEAST = 256
+LEAST = 64
 """Points of a row from which rows are walked one by one, not several at once."""
 MOST = 4
 """Reductions of one kernel: their states, each several times, stay in registers."""
@@ -53,6 +54,8 @@ class MergeReductionsPass(ModulePass):
                 for block in blocks_of(function):
                     while (group := next(_groups(block), None)) is not None:
                         group.merge(cast("Template", group.members[0].template.data))
+                    while (group := next(_with_makers(block), None)) is not None:
+                        group.merge(cast("Template", group.members[-1].template.data))
 
 
 def _groups(block: Block) -> Iterator[Group]:
@@ -62,8 +65,44 @@ def _groups(block: Block) -> Iterator[Group]:
         for other, its in found[k + 1 :]:
             if _are_alike(nest, its):
                 group = Group(block, [one, other])
-                if _is_free(group):
+                if group.is_convex() and _is_free(group, its):
                     yield group
+
+
+def _with_makers(block: Block) -> Iterator[Group]:
+    """Kernels of several reductions, each with one that made what it alone reads."""
+    for op in block.ops:
+        nest = _nest(op) if isinstance(op, KernelOp) else None
+        if nest is None or not nest.siblings:
+            continue
+        for x in nest.kernel.inputs:
+            maker = x.owner
+            if isinstance(maker, KernelOp) and maker.parent is block and _is_part(maker, nest):
+                group = Group(block, [maker, nest.kernel])
+                if group.is_convex():
+                    yield group
+
+
+def _is_part(maker: KernelOp, nest: Nest) -> bool:
+    """Whether a kernel makes what one reader alone reads, once at each of the same points."""
+    made = set(maker.outs)
+    its = nest_of(maker) if may_join(maker) else None
+    if its is None or its.reduction is not None or its.sizes != nest.sizes:
+        return False
+    if any(use.operation is not nest.kernel for x in made for use in x.uses):
+        return False
+    if len([*maker.block.ops, *nest.kernel.block.ops]) > OPS:
+        return False
+    return all(
+        not access.per_result and _is_here(access, len(nest.sizes))
+        for access in nest.accesses
+        if nest.kernel.inputs[access.argument] in made
+    )
+
+
+def _is_here(access: Access, axes: int) -> bool:
+    """Whether it reads the element at the very point."""
+    return [x.is_axis for x in access.point] == list(range(axes))
 
 
 def _nest(op: KernelOp) -> Nest | None:
@@ -103,7 +142,10 @@ def _are_alike(one: Nest, other: Nest) -> bool:
     return bool(walked[0] & walked[1])
 
 
-def _is_free(group: Group) -> bool:
-    """Whether neither needs the other's result, nor what is made of it."""
-    made = group.made
-    return group.is_convex() and not any(x in made for op in group.members for x in op.inputs)
+def _is_free(group: Group, last: Nest) -> bool:
+    """Whether the last needs no other's result while it walks, nor another element of it behind."""
+    return all(
+        access.per_result and _is_here(access, last.rank)
+        for access in last.accesses
+        if looked_at(last.kernel.inputs[access.argument]) in group.made
+    )

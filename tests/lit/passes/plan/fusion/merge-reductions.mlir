@@ -72,3 +72,57 @@ func.func @other_points(%x: tensor<900x900xf32>) -> (tensor<900xf32>, tensor<900
   }
   func.return %s, %t : tensor<900xf32>, tensor<900xf32>
 }
+
+// -----
+
+// Each takes the other's sum at its own point, behind its walk: one kernel. What one wrote for both, and now the one alone
+// reads, is computed there.
+// CHECK-LABEL: @behind
+// CHECK:      %s, %t = mlc.kernel "row" (%{{.*}} = %x, %{{.*}} = %y)
+// CHECK-NEXT:   %[[D:.*]] = mlc.sub
+// CHECK-NEXT:   %[[S:.*]] = mlc.reduce "sum" "ab->a" %[[D]]
+// CHECK-NEXT:   %[[Q:.*]] = mlc.mul %[[D]], %[[D]]
+// CHECK-NEXT:   %[[T:.*]] = mlc.reduce "sum" "ab->a" %[[Q]]
+// CHECK-NEXT:   %[[R:.*]] = mlc.div %[[T]], %[[S]]
+// CHECK-NEXT:   mlc.yield %[[S]], %[[R]]
+// CHECK-NOT:  mlc.kernel
+func.func @behind(%x: tensor<90x900xf32>, %y: tensor<90x900xf32>) -> (tensor<90xf32>, tensor<90xf32>) {
+  %d = mlc.kernel "cell" (%a = %x, %b = %y) : (tensor<90x900xf32>, tensor<90x900xf32>) -> (tensor<90x900xf32>) {
+    %1 = mlc.sub %a, %b : tensor<90x900xf32>
+    mlc.yield %1 : tensor<90x900xf32>
+  }
+  %s = mlc.kernel "row" (%a = %d) : (tensor<90x900xf32>) -> (tensor<90xf32>) {
+    %1 = mlc.reduce "sum" "ab->a" %a : tensor<90x900xf32> -> tensor<90xf32>
+    mlc.yield %1 : tensor<90xf32>
+  }
+  %t = mlc.kernel "row" (%a = %d, %b = %s) : (tensor<90x900xf32>, tensor<90xf32>) -> (tensor<90xf32>) {
+    %1 = mlc.mul %a, %a : tensor<90x900xf32>
+    %2 = mlc.reduce "sum" "ab->a" %1 : tensor<90x900xf32> -> tensor<90xf32>
+    %3 = mlc.div %2, %b : tensor<90xf32>
+    mlc.yield %3 : tensor<90xf32>
+  }
+  func.return %s, %t : tensor<90xf32>, tensor<90xf32>
+}
+
+// -----
+
+// What another reads too, or what is read at other points, is stored.
+// CHECK-LABEL: @stored
+// CHECK:      %d = mlc.kernel "cell"
+// CHECK:      %{{.*}}, %{{.*}} = mlc.kernel "row"
+// CHECK-NOT:  mlc.kernel
+func.func @stored(%x: tensor<90x900xf32>) -> (tensor<90x900xf32>, tensor<90xf32>, tensor<90xf32>) {
+  %d = mlc.kernel "cell" (%a = %x) : (tensor<90x900xf32>) -> (tensor<90x900xf32>) {
+    %1 = mlc.exp %a : tensor<90x900xf32>
+    mlc.yield %1 : tensor<90x900xf32>
+  }
+  %s = mlc.kernel "row" (%a = %d) : (tensor<90x900xf32>) -> (tensor<90xf32>) {
+    %1 = mlc.reduce "sum" "ab->a" %a : tensor<90x900xf32> -> tensor<90xf32>
+    mlc.yield %1 : tensor<90xf32>
+  }
+  %t = mlc.kernel "row" (%a = %d) : (tensor<90x900xf32>) -> (tensor<90xf32>) {
+    %1 = mlc.reduce "max" "ab->a" %a : tensor<90x900xf32> -> tensor<90xf32>
+    mlc.yield %1 : tensor<90xf32>
+  }
+  func.return %d, %s, %t : tensor<90x900xf32>, tensor<90xf32>, tensor<90xf32>
+}
