@@ -250,6 +250,7 @@ def _place(s: TileScope, op: AllocOp) -> None:
 
 
 def _block(s: TileScope, block: Block) -> None:
+    outer, s.home = s.home, s.b.block
     for op in block.ops:
         match op:
             case ForOp():
@@ -272,6 +273,7 @@ def _block(s: TileScope, block: Block) -> None:
                 continue
             case _:
                 lower_fragment(s, op)
+    s.home = outer
 
 
 def _prefetch(s: TileScope, op: PrefetchOp) -> None:

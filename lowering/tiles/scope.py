@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import I64
@@ -49,6 +49,9 @@ class TileScope:
     ends: dict[SSAValue, SSAValue | bool] = field(default_factory=dict[SSAValue, SSAValue | bool])
     fragments: dict[SSAValue, Fragment] = field(default_factory=dict[SSAValue, Fragment])
     reads: dict[ReadOp, Access] = field(default_factory=dict[ReadOp, "Access"])
+
+    def __post_init__(self) -> None:
+        self.home: Block = self.b.block  # where the ops of the program's block at hand are lowered
 
     def lanes_of(self, kind: FragType) -> int:
         """Elements of a vector of a tile's last axis."""

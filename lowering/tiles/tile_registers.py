@@ -62,21 +62,25 @@ def zeros(b: LoopBuilder, shape: Sequence[int], kind: TileType) -> list[SSAValue
 def in_tiles(
     s: TileScope, kind: FragType, registers: TileType, values: Sequence[SSAValue]
 ) -> Fragment:
-    """A fragment that tile registers hold; its rows go through the stack, once in each block."""
+    """
+    A fragment that tile registers hold; its rows go through the stack, once in each block of the
+    program that asks for them.
+    """
     columns, lanes = kind.shape[-1], s.lanes_of(kind)
     cells: dict[Block, SSAValue] = {}
 
     def cell() -> SSAValue:
-        around: Block | None = s.b.block
+        around: Block | None = s.home
         while around is not None and around not in cells:
             around = around.parent_block()
         if around is not None:
             return cells[around]
-        cells[s.b.block] = found = s.b.view(
-            s.b.cell(registers.element_type, kind.shape[0] * columns), kind.shape
+        b = LoopBuilder(s.home)  # rows may be asked for in blocks of their own
+        cells[s.home] = found = b.view(
+            b.cell(registers.element_type, kind.shape[0] * columns), kind.shape
         )
         for (i, j), x in zip(places(kind.shape, registers), values, strict=True):
-            s.b.add_op(TileStoreOp.of(x, found, [s.b.index(i), s.b.index(j)]))
+            b.add_op(TileStoreOp.of(x, found, [b.index(i), b.index(j)]))
         return found
 
     def row(place: tuple[int, ...]) -> Sequence[SSAValue]:

@@ -40,7 +40,8 @@ from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
 from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, work_of_op
 from mlc.passes.cost.work import Work, level_of, moved, of_cycles
-from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES, step_cycles
+from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES
+from mlc.passes.tile.steps import step_cycles
 
 RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,

@@ -26,9 +26,9 @@ from mlc.passes.tile.predict import (
     is_shifted,
     predict,
     row_of,
-    step_cycles,
     usable_rows,
 )
+from mlc.passes.tile.steps import step_cycles
 
 Route = Literal["tiny", "panel", "blocked", "skinny", "batched"]
 ROUTES: tuple[Route, ...] = get_args(Route)

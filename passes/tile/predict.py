@@ -20,25 +20,18 @@ from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
 from mlc.passes.cost.model import first_access_s, line_s
 from mlc.passes.tile.loads import AXES, Nest
+from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
 
 _W = TypeVar("_W", bound=Word)
 
 # SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
-LOADS_PER_CYCLE = 2
-TILE_LOAD_CYCLES = 8  # of a tile register: Intel optimization manual, chapter 20
 PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
 PAGES = 64  # that it holds
 STREAMS = 16  # rows that prefetchers follow at once: half of those that they may
-ROW_ADDRESSES = (
-    11  # of the registers for integers, what a register tile's loop leaves for rows of a
-)
 
 # Measured: docs/measurements.md, Cost model.
 TILE_CYCLES = 25.0  # around a register tile's loop
 PACK_CYCLES = 2.0  # a vector moved into a panel
-
-# Measured: docs/measurements.md, Register tiles.
-LOAD_SHARE = 0.28  # of a load, what multiplying does not hide
 
 # Measured: docs/measurements.md, Reads under arithmetic.
 READ_SHARE = 0.2  # of reads, what arithmetic does not hide
@@ -472,33 +465,3 @@ class _Walk:
             if isinstance(word, Pack) and word.team:
                 barriers += 2 * prod(loop.trips for loop in self.nest.loops[: self.depth(k)])
         return self.target.fork_join_s + barriers * self.target.barrier_s
-
-
-def step_shape(row: Intrinsic, tile: Register) -> tuple[int, int]:
-    """Instructions along both sides of a register tile."""
-    return ceil(tile.m / row.shape[0]), ceil(tile.n / row.shape[1])
-
-
-def row_addresses(row: Intrinsic, rows: int) -> int:
-    """Addresses of a's rows that one step loads again: no register holds them."""
-    return 0 if row.in_tiles else max(0, rows * row.shape[0] - ROW_ADDRESSES)
-
-
-def step_cycles(
-    row: Intrinsic,
-    rows: int,
-    columns: int,
-    target: CpuTarget,
-    *,
-    apart: bool,
-    shifted: bool = False,
-) -> float:
-    """
-    Cycles of one step of a register tile: multiplying, loading, or waiting for the sums. `apart`: a
-    is read in place, each row by an address of its own. `shifted`: as if there were a row more.
-    """
-    ports = 1 if row.in_tiles else target.fma_ports
-    each = TILE_LOAD_CYCLES if row.in_tiles else 1 / LOADS_PER_CYCLE
-    loading = (rows + columns + (row_addresses(row, rows) if apart else 0)) * each
-    multiplying = (rows + shifted) * columns / (row.starts_per_cycle * ports)
-    return max(multiplying + loading * LOAD_SHARE, loading, float(row.latency_cycles))

@@ -9,7 +9,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.op import TensorOp
 
-GRAIN_SECONDS = 2.5e-5
+GRAIN_SECONDS = 5e-6
 """Least work of each thread: half of what waking one that sleeps costs, since it may be awake.
 Measured: docs/measurements.md, Threads."""
 
