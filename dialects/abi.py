@@ -49,6 +49,9 @@ BARRIER_SYMBOL: Final = "mlc_team_barrier"
 TAKE_SYMBOL: Final = "mlc_team_take"
 """``i64 (ptr ctx, i64 last, i64 threads)``: the next trip. runtime/team.ll."""
 
+TEAM_SYMBOL: Final = "mlc_team_size"
+"""``i64 (i64 threads, i64 shares, i64 waking)``: workers of a call's team. runtime/team.ll."""
+
 PROFILE_BEGIN: Final = "mlc_profile_begin"
 PROFILE_END: Final = "mlc_profile_end"
 """Called around kernel number i64 by entries that are profiled: runtime/kernel_clock.ll."""

@@ -72,7 +72,9 @@ class RegionOp(IRDLOperation):
     """
     Runs the body once on each of at most `threads` threads; `%tid` counts from 0 to `%nt` - 1. The
     runtime may give fewer threads than asked, so work is divided by `%nt`. The body may use every
-    value defined outside and has no results. With `threads` <= 1 the body runs on the caller.
+    value defined outside and has no results. With `threads` <= 1 the body runs on the caller. The
+    OpenMP runtime is always asked for all threads of the call, of which the others do nothing: it
+    ends threads that a smaller team leaves over, and starts them again.
 
     ```mlir
     mlc_par.region (%ctx, %threads) {
@@ -199,6 +201,30 @@ class ThreadsOp(IRDLOperation):
     @staticmethod
     def of(ctx: SSAValue) -> ThreadsOp:
         return ThreadsOp.create(operands=(ctx,), result_types=(INDEX,))
+
+
+@irdl_op_definition
+class TeamOp(IRDLOperation):
+    """
+    How many workers the team of this call has: of the threads that it may use as many as there are
+    shares of its work. Where they may be asleep only as many as repay waking them. The results of
+    the call do not depend on it.
+
+    ```mlir
+    %workers = mlc_par.team %ctx, %shares waking %few : index
+    ```
+    """
+
+    name = "mlc_par.team"
+    ctx = operand_def(ContextType)
+    shares = operand_def(IndexType)
+    waking = operand_def(IndexType)
+    result = result_def(IndexType)
+    assembly_format = "$ctx `,` $shares `waking` $waking attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(ctx: SSAValue, shares: SSAValue, waking: SSAValue) -> TeamOp:
+        return TeamOp.create(operands=(ctx, shares, waking), result_types=(INDEX,))
 
 
 def check_sizes(name: str, buffer: Attribute, sizes: int) -> None:
@@ -424,6 +450,7 @@ MlcPar = Dialect(
         TakeOp,
         LeaveOp,
         ThreadsOp,
+        TeamOp,
         ArenaOp,
         ShiftOp,
         ReserveOp,

@@ -53,6 +53,9 @@ _EXPORTS = (
     "mlc_num_threads_target",
     abi.BARRIER_SYMBOL,
     abi.TAKE_SYMBOL,
+    abi.TEAM_SYMBOL,
+    "mlc_awake_ns",
+    "mlc_late",
     "mlc_cpus",
     "mlc_patience",
     "mlc_max_threads_target",
@@ -60,7 +63,14 @@ _EXPORTS = (
 
 _LIBC = (
     *("aligned_alloc", "free", "malloc_usable_size", "madvise", "memcpy", "memset", "memmove"),
-    *("sigaction", "syscall", "sched_getcpu", "sched_getaffinity", "sched_setaffinity"),
+    *(
+        "sigaction",
+        "syscall",
+        "sched_getcpu",
+        "sched_getaffinity",
+        "sched_setaffinity",
+        "clock_gettime",
+    ),
 )
 
 _READ_FLOAT_STATE = {

@@ -9,7 +9,60 @@
 @mlc_num_threads_target = global ptr null
 @mlc_max_threads_target = global ptr null  ; set while the runtime's own limit is to be respected
 
-%mlc.region = type { ptr, ptr, [64 x i32] }  ; body, data, where each of the first workers began
+; body, data, where each of the first workers began, when the region did
+%mlc.region = type { ptr, ptr, [64 x i32], i64 }
+
+; Idle threads spin for longer than this (runtime/threads.py): a call that follows another within it
+; finds them awake, or wakes them for those that follow.
+@mlc_awake_ns = global i64 150000
+; A worker that begins so late was kept from its core by another process: then, for a while, small
+; calls do without.
+@mlc_late_ns = internal constant i64 1000000
+@mlc_alone_ns = internal constant i64 50000000
+@mlc_seen = internal global i64 -1000000000  ; when a call last had, or wanted, a team
+@mlc_late = global i64 -1000000000  ; when a worker last was late
+
+declare i32 @clock_gettime(i32, ptr)
+
+define internal i64 @mlc_now() {
+  %at = alloca { i64, i64 }, align 8
+  %unused = call i32 @clock_gettime(i32 1, ptr %at)
+  %s = load i64, ptr %at, align 8
+  %ns.at = getelementptr i8, ptr %at, i64 8
+  %ns = load i64, ptr %ns.at, align 8
+  %whole = mul i64 %s, 1000000000
+  %now = add i64 %whole, %ns
+  ret i64 %now
+}
+
+; How many workers a call's team has, for so many shares of its work; `waking`: that repay waking.
+define i64 @mlc_team_size(i64 %threads, i64 %shares, i64 %waking) {
+entry:
+  %few = icmp slt i64 %threads, %shares
+  %most = select i1 %few, i64 %threads, i64 %shares
+  %several = icmp sgt i64 %most, 1
+  br i1 %several, label %look, label %alone
+alone:
+  ret i64 1
+look:
+  %now = call i64 @mlc_now()
+  %seen = load atomic i64, ptr @mlc_seen monotonic, align 8
+  %late = load atomic i64, ptr @mlc_late monotonic, align 8
+  store atomic i64 %now, ptr @mlc_seen monotonic, align 8
+  %idle = sub i64 %now, %seen
+  %window = load i64, ptr @mlc_awake_ns, align 8
+  %recent = icmp slt i64 %idle, %window
+  %since = sub i64 %now, %late
+  %calm.ns = load i64, ptr @mlc_alone_ns, align 8
+  %calm = icmp sgt i64 %since, %calm.ns
+  %awake = and i1 %recent, %calm
+  %repaid = icmp slt i64 %waking, %most
+  %fewer = select i1 %repaid, i64 %waking, i64 %most
+  %found = select i1 %awake, i64 %most, i64 %fewer
+  %some = icmp sgt i64 %found, 1
+  %team = select i1 %some, i64 %found, i64 1
+  ret i64 %team
+}
 
 define void @mlc_parallel(ptr %body, ptr %data, i32 %threads, i32 %flags) {
 entry:
@@ -38,7 +91,12 @@ start:
   call void @llvm.memset.p0.i64(ptr %cpus.at, i8 -1, i64 256, i1 false)
   %own = call i32 @sched_getcpu()
   store i32 %own, ptr %cpus.at, align 4
+  %began.at = getelementptr %mlc.region, ptr %region, i64 0, i32 3
+  %began = call i64 @mlc_now()
+  store i64 %began, ptr %began.at, align 8
   call void %target(ptr @mlc_begin, ptr %region, i32 %count, i32 %flags)
+  %ended = call i64 @mlc_now()
+  store atomic i64 %ended, ptr @mlc_seen monotonic, align 8
   ret void
 alone:
   tail call void %body(ptr %data)
@@ -60,9 +118,21 @@ entry:
   %worker = zext i32 %number to i64
   %cpus = getelementptr %mlc.region, ptr %region, i64 0, i32 2
   %first = icmp eq i32 %number, 0
+  br i1 %first, label %begin, label %clock
+clock:
+  %began.at = getelementptr %mlc.region, ptr %region, i64 0, i32 3
+  %began = load i64, ptr %began.at, align 8
+  %now = call i64 @mlc_now()
+  %waited = sub i64 %now, %began
+  %patience = load i64, ptr @mlc_late_ns, align 8
+  %is.late = icmp sgt i64 %waited, %patience
+  br i1 %is.late, label %late, label %place
+late:
+  store atomic i64 %now, ptr @mlc_late monotonic, align 8
+  br label %place
+place:
   %many = icmp ugt i64 %worker, 63
-  %stays = or i1 %first, %many
-  br i1 %stays, label %begin, label %settle
+  br i1 %many, label %begin, label %settle
 settle:
   call void @mlc_settle(ptr %cpus, i64 %worker)
   br label %begin

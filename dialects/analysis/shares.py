@@ -21,6 +21,10 @@ WAIT = "mlc.wait"
 """Attribute of an op of such a function: workers wait before it, or before a condition is read."""
 
 
+WAKING = 5
+"""Shares of work that repay waking a worker that sleeps; one repays a worker that is awake."""
+
+
 def loads_of(kernel: KernelOp | CallOp) -> Dim:
     """For how many workers there is work enough: the points of the nest by the grain."""
     if isinstance(kernel, CallOp):

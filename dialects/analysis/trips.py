@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ControlOp, ForOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
 
@@ -28,6 +28,24 @@ def trips_of(op: ControlOp, sizes: Mapping[str, int] | None = None) -> Dim | Non
     if isinstance(owner, ConstantOp):
         return Dim.const(max(0, int(owner.array()[()])))
     return None
+
+
+UNKNOWN_TRIPS = 100
+"""Of a loop whose count only the call knows."""
+
+
+def times_run(op: Operation) -> int:
+    """How often a call runs an op of the entry, at a guess where data decides."""
+    runs, around = 1, op.parent_op()
+    while around is not None:
+        if isinstance(around, ForOp):
+            count = trips_of(around)
+            known = None if count is None else count.constant
+            runs *= UNKNOWN_TRIPS if known is None else max(known, 1)
+        elif isinstance(around, WhileOp):
+            runs *= UNKNOWN_TRIPS
+        around = around.parent_op()
+    return runs
 
 
 def runs_of(op: Operation, sizes: Mapping[str, int]) -> int | None:

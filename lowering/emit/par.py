@@ -27,6 +27,14 @@ def _threads(e: FunctionText, op: par.ThreadsOp) -> None:
     e.define(op.results[0], f"load i64, ptr {where}, align 8")
 
 
+def _team(e: FunctionText, op: par.TeamOp) -> None:
+    ctx, shares, waking = (e[x] for x in op.operands)
+    threads = e.put(f"load i64, ptr {_field(e, ctx, abi.CTX_THREADS)}, align 8")
+    e.module.declare(abi.TEAM_SYMBOL, f"declare i64 @{abi.TEAM_SYMBOL}(i64, i64, i64) nounwind")
+    passed = f"i64 {threads}, i64 {shares}, i64 {waking}"
+    e.define(op.results[0], f"call i64 @{abi.TEAM_SYMBOL}({passed})")
+
+
 def _arena(e: FunctionText, op: par.ArenaOp) -> None:
     ctx, byte_offset, *dynamic = op.operands
     result = op.results[0]
@@ -207,7 +215,7 @@ def _parameter_attributes(e: FunctionText, captured: dict[str, str], *, barrier:
 
 
 def _region(e: FunctionText, op: par.RegionOp) -> None:
-    threads = e[op.operands[1]]
+    ctx, threads = (e[x] for x in op.operands)
     region = op.regions[0]
     captured, barrier = _captured(e, region)
     number = e.module.regions
@@ -219,15 +227,16 @@ def _region(e: FunctionText, op: par.RegionOp) -> None:
 
     passed = "".join(f"{spelled} {name}, " for name, spelled in captured.items())
     several, alone, done = e.labels("parallel", "serial", "end")
-    frame = f"{{ {', '.join(captured.values())} }}"
+    frame = f"{{ {', '.join((*captured.values(), 'i64'))} }}"
     slot = e.fresh()
     e.allocas.append(f"  {slot} = alloca {frame}")
     e.branch(e.put(f"icmp sgt i64 {threads}, 1"), several, alone)
     e.open(several)
-    for k, (name, spelled) in enumerate(captured.items()):
+    for k, (name, spelled) in enumerate([*captured.items(), (threads, "i64")]):
         where = e.put(f"getelementptr inbounds {frame}, ptr {slot}, i32 0, i32 {k}")
         e.do(f"store {spelled} {name}, ptr {where}")
-    count = e.put(f"trunc i64 {threads} to i32") if threads[0] == "%" else threads
+    available = e.put(f"load i64, ptr {_field(e, ctx, abi.CTX_THREADS)}, align 8")
+    count = e.put(f"trunc i64 {available} to i32")
     e.module.declare("GOMP_parallel", "declare void @GOMP_parallel(ptr, ptr, i32, i32) nounwind")
     e.do(f"call void @GOMP_parallel(ptr {starter}, ptr {slot}, i32 {count}, i32 0)")
     e.jump(done)
@@ -265,21 +274,31 @@ def _write_starter(e: FunctionText, name: str, body: str, captured: dict[str, st
     e.module.declare("omp_get_thread_num", "declare i32 @omp_get_thread_num() nounwind")
     e.module.declare("omp_get_num_threads", "declare i32 @omp_get_num_threads() nounwind")
     starter = FunctionText(e.module, e.rules, e.name)
-    frame = f"{{ {', '.join(captured.values())} }}"
-    passed: list[str] = []
-    for k, spelled in enumerate(captured.values()):
+    kinds = [*captured.values(), "i64"]
+    frame = f"{{ {', '.join(kinds)} }}"
+    values: list[str] = []
+    for k, spelled in enumerate(kinds):
         where = starter.put(f"getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {k}")
-        passed.append(f"{spelled} {starter.put(f'load {spelled}, ptr {where}')}, ")
+        values.append(starter.put(f"load {spelled}, ptr {where}"))
     thread = starter.put("call i32 @omp_get_thread_num()")
     count = starter.put("call i32 @omp_get_num_threads()")
     thread = starter.put(f"zext i32 {thread} to i64")
     count = starter.put(f"zext i32 {count} to i64")
-    starter.do(f"call void {body}({''.join(passed)}i64 {thread}, i64 {count})")
+    few = starter.put(f"icmp slt i64 {count}, {values[-1]}")
+    team = starter.put(f"select i1 {few}, i64 {count}, i64 {values[-1]}")
+    works, done = starter.labels("works", "done")
+    starter.branch(starter.put(f"icmp slt i64 {thread}, {team}"), works, done)
+    starter.open(works)
+    passed = "".join(f"{spelled} {x}, " for spelled, x in zip(kinds[:-1], values, strict=False))
+    starter.do(f"call void {body}({passed}i64 {thread}, i64 {team})")
+    starter.jump(done)
+    starter.open(done)
     starter.do("ret void")
     starter.finish(f"define internal void {name}(ptr %frame) #0 {{")
 
 
 RULES.on(par.ThreadsOp, _threads)
+RULES.on(par.TeamOp, _team)
 RULES.on(par.ArenaOp, _arena)
 RULES.on(par.ShiftOp, _shift)
 RULES.on(par.ReserveOp, _reserve)

@@ -27,7 +27,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.access import whole_of
-from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
+from mlc.dialects.analysis.shares import TEAM, WAIT, WAKING, is_dealt
+from mlc.dialects.analysis.trips import times_run
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import PlanError
@@ -163,13 +164,21 @@ class EntryLowering(TilesLowering):
             self._block(block)
             self.team = None
 
-        loads = [self._loads(op) for op in self.function.walk() if self._shares(op)]
-        self.b.region(self.context, self._workers(self._largest(loads)), run)
+        shared = [op for op in self.function.walk() if self._shares(op)]
+        self.b.region(self.context, self._workers(shared), run)
         self._check()
 
-    def _workers(self, loads: Index) -> Index:
-        """As many as there is work for, of those that the call may use."""
-        return self.b.min(self._available(), self.b.max(loads, 1))
+    def _workers(self, ops: Sequence[Operation]) -> Index:
+        """As many as an op has work for, or, where they sleep, as all together repay waking."""
+        b = self.b
+        waking: Index = 0
+        for op in ops:
+            waking = b.add(waking, b.mul(self._loads(op), min(times_run(op), WAKING)))
+        shares = self._largest(self._loads(op) for op in ops)
+        if isinstance(shares, int) and shares <= 1:
+            return 1
+        few = b.div(waking, WAKING)
+        return b.value(par.TeamOp.of(self.context, b.index(shares), b.index(few)))
 
     def _shares(self, op: Operation) -> bool:
         """Whether workers share what an op does."""
@@ -439,7 +448,7 @@ class EntryLowering(TilesLowering):
             if kernel.dealt and self.team is not None:
                 call(*self.team)
             elif kernel.dealt:
-                self.b.region(self.context, self._workers(self._loads(op)), call)
+                self.b.region(self.context, self._workers([op]), call)
             else:
                 self._alone(call)
 

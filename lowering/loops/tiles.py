@@ -56,8 +56,8 @@ class TilesLowering(ControlLowering):
         """Bytes of scratch that serve each of the kernels in turn."""
 
     @abstractmethod
-    def _workers(self, loads: Index) -> Index:
-        """As many as there is work for, of those that the call may use."""
+    def _workers(self, ops: Sequence[Operation]) -> Index:
+        """As many as an op has work for, or, where they sleep, as all together repay waking."""
 
     @abstractmethod
     def _largest(self, sizes: Iterable[Index]) -> Index:
@@ -191,7 +191,7 @@ class TilesLowering(ControlLowering):
         """Threads share the trips, or the chunks of them that are folded."""
         loads = self._loads(op)
         if self.team is None:
-            self.b.region(self.context, self._workers(loads), partial(self._share, op, loads))
+            self.b.region(self.context, self._workers([op]), partial(self._share, op, loads))
             self._combine(op)
             self._check()
             return

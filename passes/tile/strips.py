@@ -25,8 +25,8 @@ from mlc.passes.tile.choose import TAKE_S, WIDEST, fits_registers
 from mlc.passes.tile.cut import dot_of
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES, usable_rows
-from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.products import grain_of, words_after
+from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.windows import ROW, Windows, windows_of
 
 MOST_WORKERS = 16

@@ -127,6 +127,27 @@ def test_a_region_has_the_threads_asked_for() -> None:
     assert team(1).tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
+def test_a_team_has_the_workers_that_are_awake_or_worth_waking() -> None:
+    """Of so many threads, shares of work, and shares that repay waking."""
+    assert in_a_new_process("""
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *3 * (ctypes.c_int64,))
+        size = kind(support().symbols["mlc_team_size"])
+        awake, late = (
+            ctypes.c_int64.from_address(support().symbols[name])
+            for name in ("mlc_awake_ns", "mlc_late")
+        )
+        cases = [(4, 9, 9), (4, 3, 0), (4, 9, 2), (4, 9, 0), (4, 0, 0), (1, 9, 9)]
+        awake.value = -1  # nobody ever is
+        print([size(*x) for x in cases])
+        awake.value = 10**15
+        print([size(*x) for x in cases])
+        late.value = time.monotonic_ns()
+        print([size(*x) for x in cases])
+    """).split("\n") == [
+        "[4, 1, 2, 1, 1, 1]", "[4, 3, 4, 4, 1, 1]", "[4, 1, 2, 1, 1, 1]",
+    ]  # fmt: skip
+
+
 def test_set_threads_reaches_loaded_functions() -> None:
     call = load(TEAM, "team", TEAM_SIGNATURE, thread_count=None).builtin
     try:

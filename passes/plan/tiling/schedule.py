@@ -108,7 +108,7 @@ def choose_register_tile(
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
-    share_s = least_share_s(kernel, target)
+    share_s = least_share_s(target)
     grain = int(share_s / element_s(weight_of(kernel, nest), target))
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)

@@ -5,6 +5,8 @@
 func.func @kernel(%ctx: !mlc_par.ctx, %n: index) {
   // CHECK: %[[THREADS:.*]] = mlc_par.threads %ctx : index
   %threads = mlc_par.threads %ctx : index
+  // CHECK: mlc_par.team %ctx, %n waking %[[THREADS]] : index
+  %team = mlc_par.team %ctx, %n waking %threads : index
   // CHECK: mlc_par.region(%ctx, %[[THREADS]]) {
   // CHECK-NEXT: ^{{.*}}(%[[TID:.*]]: index, %[[NT:.*]]: index):
   mlc_par.region (%ctx, %threads) {
