@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import Nest, whole_of
-from mlc.dialects.analysis.shares import WAKING
+from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.shares import WAKING, is_dealt
+from mlc.dialects.dims import product, shape_of
+from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import TensorOp, as_tensor
 
 WAKING_S = 2.5e-5
 """Least work of a worker that may be asleep: half of what waking it costs, since it may be awake.
@@ -23,6 +26,28 @@ def least_share_s(target: CpuTarget) -> float:
     whether waking it is worth so many shares, is known when the call begins: `WAKING`.
     """
     return min(WAKING_S, max(WAKING_S / WAKING, WAITS * target.barrier_s))
+
+
+OTHERS_S = 2.5e-10
+"""Of a byte that another core has just written. Measured: docs/measurements.md, Threads."""
+
+
+def from_others_s(kernel: KernelOp, nest: Nest | None, target: CpuTarget) -> float:
+    """
+    Seconds of each point that reading takes of what workers share the writing of: it lies in the
+    caches of their cores, as long as each one's part does.
+    """
+    points = product(nest.sizes).constant if nest is not None else None
+    if not points:
+        return 0.0
+    total = 0
+    for value in map(root_of, kernel.inputs):
+        maker, size = value.owner, product(shape_of(value.type)).constant
+        if isinstance(maker, KernelOp) and maker.parent is kernel.parent and size is not None:
+            held = size * dtype_of(as_tensor(value.type).element_type).bytes
+            if is_dealt(maker) and held <= target.cores * target.l2_bytes:
+                total += held
+    return total * OTHERS_S / points
 
 
 def weight_of(kernel: KernelOp, nest: Nest | None) -> float:

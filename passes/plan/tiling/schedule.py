@@ -38,7 +38,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.passes.gpu.schedule import choose_gpu_schedule
-from mlc.passes.plan.tiling.grain import least_share_s, weight_of
+from mlc.passes.plan.tiling.grain import from_others_s, least_share_s, weight_of
 from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
@@ -109,7 +109,8 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
     share_s = least_share_s(target)
-    grain = int(share_s / element_s(weight_of(kernel, nest), target))
+    point_s = element_s(weight_of(kernel, nest), target) + from_others_s(kernel, nest, target)
+    grain = max(int(share_s / point_s), 1)
     if nest is None:
         return Schedule(lanes=lanes, unroll=1, grain=grain)
     if nest.order != "any":
