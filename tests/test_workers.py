@@ -10,9 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
 
 import mlc
-from mlc.dialects.plan import KernelOp
+from mlc.dialects import par
+from mlc.dialects.analysis.shares import WAKING
 from mlc.memory import memory_plan_of
 from tests.plans import RUNNABLE, planned, spec
 
@@ -186,11 +190,20 @@ def framed(u: Any) -> Any:
     return mlc.fori_loop(0, 40, step, u)
 
 
-def grains(f: Callable[..., Any], *arguments: Any) -> list[int]:
-    """Of each kernel, the least that a worker has of it, in program order."""
-    plan = mlc.compile(threads=2, target=RUNNABLE)(f).lower(*arguments).levels.plan()
-    schedules = [op.schedule for op in plan.walk() if isinstance(op, KernelOp)]
-    return [schedule.data.grain for schedule in schedules if schedule is not None]
+def team_of(f: Callable[..., Any], *arguments: Any) -> tuple[int, int]:
+    """Shares of the work of a call's team, and those that repay waking a worker."""
+    levels = mlc.compile(threads=2, target=RUNNABLE)(f).lower(*arguments).levels
+    (op,) = (op for op in levels.at("loops").walk() if isinstance(op, par.TeamOp))
+    shares, waking = (number_of(x) for x in (op.shares, op.waking))
+    return shares, waking
+
+
+def number_of(value: SSAValue) -> int:
+    """The number that a value is."""
+    assert isinstance(value.owner, arith.ConstantOp)
+    number = value.owner.value
+    assert isinstance(number, IntegerAttr)
+    return number.value.data
 
 
 def test_sweeps_that_repay_a_barrier_are_shared_in_loops() -> None:
@@ -208,9 +221,10 @@ def test_sweeps_that_repay_a_barrier_are_shared_in_loops() -> None:
     def often(u: Any) -> Any:
         return mlc.fori_loop(0, 1000, lambda _, u: once(u), u)
 
-    (alone,), (few, *_), (many, *_) = (grains(f, x) for f in (once, twice, often))
-    assert alone > few > many
-    assert few == pytest.approx(alone / 2, rel=0.01)
+    (shares, alone), (_, few), (same, many) = (team_of(f, x) for f in (once, twice, often))
+    assert shares == same > 1
+    assert (alone, few) == (shares // WAKING, 2 * shares // WAKING)
+    assert many >= shares
 
 
 @pytest.mark.parametrize("shape", [(40, 30), (1, 700), (6, 5, 90)])

@@ -8,7 +8,7 @@ where kernels choose among several slots, the number of the slot in which it lie
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -19,7 +19,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.aliases import Aliases, root_of
-from mlc.dialects.analysis.shares import WAIT, loads_of, loads_of_tiles
+from mlc.dialects.analysis.shares import WAIT, WAKING, loads_of, loads_of_tiles
+from mlc.dialects.analysis.trips import times_run
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
@@ -209,6 +210,25 @@ class ControlLowering(ABC):
         if isinstance(op, TilesOp):
             return self.b.dim(loads_of_tiles(op))
         return self.b.dim(loads_of(cast("KernelOp | CallOp", op)))
+
+    def _workers(self, ops: Sequence[Operation]) -> Index:
+        """As many as an op has work for, or, where they sleep, as all together repay waking."""
+        b = self.b
+        waking: Index = 0
+        for op in ops:
+            waking = b.add(waking, b.mul(self._loads(op), min(times_run(op), WAKING)))
+        shares = self._largest(self._loads(op) for op in ops)
+        if isinstance(shares, int) and shares <= 1:
+            return 1
+        few = b.div(waking, WAKING)
+        return b.value(par.TeamOp.of(self.context, b.index(shares), b.index(few)))
+
+    def _largest(self, sizes: Iterable[Index]) -> Index:
+        """The largest of sizes, 0 of none."""
+        most: Index = 0
+        for size in sizes:
+            most = self.b.max(most, size) if most != 0 else size
+        return most
 
     # ops --------------------------------------------------------------------------------------
 

@@ -27,8 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.access import whole_of
-from mlc.dialects.analysis.shares import TEAM, WAIT, WAKING, is_dealt
-from mlc.dialects.analysis.trips import times_run
+from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import PlanError
@@ -168,18 +167,6 @@ class EntryLowering(TilesLowering):
         self.b.region(self.context, self._workers(shared), run)
         self._check()
 
-    def _workers(self, ops: Sequence[Operation]) -> Index:
-        """As many as an op has work for, or, where they sleep, as all together repay waking."""
-        b = self.b
-        waking: Index = 0
-        for op in ops:
-            waking = b.add(waking, b.mul(self._loads(op), min(times_run(op), WAKING)))
-        shares = self._largest(self._loads(op) for op in ops)
-        if isinstance(shares, int) and shares <= 1:
-            return 1
-        few = b.div(waking, WAKING)
-        return b.value(par.TeamOp.of(self.context, b.index(shares), b.index(few)))
-
     def _shares(self, op: Operation) -> bool:
         """Whether workers share what an op does."""
         if isinstance(op, TilesOp):
@@ -228,12 +215,6 @@ class EntryLowering(TilesLowering):
 
     def _most_scratch(self, kernels: Iterable[KernelOp | CallOp]) -> Index:
         return self._largest(n for k in kernels if (n := self._scratch_bytes(k)) != 0)
-
-    def _largest(self, sizes: Iterable[Index]) -> Index:
-        most: Index = 0
-        for size in sizes:
-            most = self.b.max(most, size) if most != 0 else size
-        return most
 
     # ops ------------------------------------------------------------------------------------
 

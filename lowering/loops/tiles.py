@@ -55,14 +55,6 @@ class TilesLowering(ControlLowering):
     def _most_scratch(self, kernels: Iterable[KernelOp | CallOp]) -> Index:
         """Bytes of scratch that serve each of the kernels in turn."""
 
-    @abstractmethod
-    def _workers(self, ops: Sequence[Operation]) -> Index:
-        """As many as an op has work for, or, where they sleep, as all together repay waking."""
-
-    @abstractmethod
-    def _largest(self, sizes: Iterable[Index]) -> Index:
-        """The largest of sizes, 0 of none."""
-
     def _reserve_for_tiles(self, total: Index) -> Index:
         """Lays out what tile loops need behind `total` bytes: the threads' areas, and partials."""
         b = self.b

@@ -26,6 +26,11 @@ def _step(dim: Dim, name: str) -> int:
     return sum(n for monomial, n in dim.terms if monomial == (name,))
 
 
+AT_ONCE = 8
+"""Rows that are read side by side: as many streams, and as many lines of one set of level 1, as any
+machine has."""
+
+
 class Copy:
     """One copy on its way down."""
 
@@ -42,6 +47,7 @@ class Copy:
         self.atoms = s.atoms(op.positions)
         self.fill = 0 if op.fill is None else op.fill.value.data
         self.lanes = self._lanes()
+        self.ends: dict[str, tuple[Index, Index]] = {}  # of letters of which a part is walked
 
     def _lanes(self) -> int:
         """Elements of a vector along the last letter: 1 where vectors do not come out even."""
@@ -65,7 +71,22 @@ class Copy:
         return lanes
 
     def run(self) -> None:
-        self.nest(0, {}, self.source)
+        """
+        Panels one by one; of panels that lie side by side in the source's rows a few rows at once:
+        then all that is there of so many rows is read before the next ones.
+        """
+        b, order = self.s.b, self.order
+        *_, rows = self.op.words.operands[0]
+        if len(order) != 3 or [order[0], order[2]] != [*rows]:
+            self.nest(0, {}, self.source)
+            return
+        size = self.s.least(self.op.extents[order[1]].data, self.op.positions)
+
+        def some(first: Index) -> None:
+            self.ends[order[1]] = first, b.min(b.add(first, AT_ONCE), size)
+            self.nest(0, {}, self.source)
+
+        b.loop(0, size, AT_ONCE, some)
 
     def nest(self, k: int, at: dict[str, Position], source: Access) -> None:
         """The loops from the k-th letter on."""
@@ -74,7 +95,7 @@ class Copy:
             self.row(at, source)
             return
         size = self.s.least(self.op.extents[c].data, self.op.positions)
-        low, high = 0, size
+        low, high = self.ends.get(c, (0, size))
         if self.op.deal is not None and c == self.op.deal.data:
             low, high = share(b, size, self.s.thread, self.s.threads)
 

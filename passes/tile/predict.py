@@ -439,6 +439,8 @@ class _Walk:
         across, unit = ("n", problem.b_unit) if x == "b" else ("m", problem.a_unit)
         lanes = self.target.lanes(8 * self.item[x])
         each = PACK_CYCLES + (0.0 if unit == across else log2(max(2, lanes)))
+        if unit == across:  # a row of a panel may fill no vector
+            each *= lanes * ceil(word.panels / lanes) / word.panels
         whole = prod({"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}[axis]
                      for axis in problem.axes[x]) * self.source[x]  # fmt: skip
         copying = max(
