@@ -180,6 +180,7 @@ BACKENDS = (
                     Step("mlc-form-convolutions", "letters of products say which axes are shifted"),
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),
+                    Step("mlc-winograd", "convolutions are what they will be"),
                     *LOOPS,
                     Step("mlc-pack-before-loops", "factors lie as registers want them, or never"),
                 ),

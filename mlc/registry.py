@@ -23,6 +23,7 @@ PASSES = {
     "mlc-fold-affine": "mlc.passes.tensor.fold_affine:FoldAffinePass",
     "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",
     "mlc-merge-siblings": "mlc.passes.tensor.merge_siblings:MergeSiblingsPass",
+    "mlc-winograd": "mlc.passes.tensor.winograd:WinogradPass",
     "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
     "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
