@@ -13,16 +13,19 @@
 %mlc.region = type { ptr, ptr, [64 x i32], i64 }
 
 ; Idle threads spin for longer than this (runtime/threads.py): a call that follows another within it
-; finds them awake, or wakes them for those that follow.
+; finds them awake, or wakes them for those that follow. They are those of the thread that called: of
+; several threads that call by turns, none does.
 @mlc_awake_ns = global i64 150000
 ; A worker that begins so late was kept from its core by another process: then, for a while, small
 ; calls do without.
 @mlc_late_ns = internal constant i64 1000000
 @mlc_alone_ns = internal constant i64 50000000
 @mlc_seen = internal global i64 -1000000000  ; when a call last had, or wanted, a team
+@mlc_seen_by = internal global i64 0  ; which thread's call that was
 @mlc_late = global i64 -1000000000  ; when a worker last was late
 
 declare i32 @clock_gettime(i32, ptr)
+declare ptr @llvm.thread.pointer.p0()
 
 define internal i64 @mlc_now() {
   %at = alloca { i64, i64 }, align 8
@@ -48,14 +51,20 @@ look:
   %now = call i64 @mlc_now()
   %seen = load atomic i64, ptr @mlc_seen monotonic, align 8
   %late = load atomic i64, ptr @mlc_late monotonic, align 8
+  %seen.by = load atomic i64, ptr @mlc_seen_by monotonic, align 8
+  %caller = call ptr @llvm.thread.pointer.p0()
+  %self = ptrtoint ptr %caller to i64
   store atomic i64 %now, ptr @mlc_seen monotonic, align 8
+  store atomic i64 %self, ptr @mlc_seen_by monotonic, align 8
+  %own = icmp eq i64 %seen.by, %self
   %idle = sub i64 %now, %seen
   %window = load i64, ptr @mlc_awake_ns, align 8
   %recent = icmp slt i64 %idle, %window
   %since = sub i64 %now, %late
   %calm.ns = load i64, ptr @mlc_alone_ns, align 8
   %calm = icmp sgt i64 %since, %calm.ns
-  %awake = and i1 %recent, %calm
+  %mine = and i1 %recent, %own
+  %awake = and i1 %mine, %calm
   %repaid = icmp slt i64 %waking, %most
   %fewer = select i1 %repaid, i64 %waking, i64 %most
   %found = select i1 %awake, i64 %most, i64 %fewer

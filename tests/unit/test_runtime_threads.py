@@ -141,10 +141,14 @@ def test_a_team_has_the_workers_that_are_awake_or_worth_waking() -> None:
         print([size(*x) for x in cases])
         awake.value = 10**15
         print([size(*x) for x in cases])
+        size(*cases[0])
+        other = threading.Thread(target=lambda: print([size(*x) for x in cases[:1]]))
+        other.start(), other.join()
+        print(size(*cases[2]), size(*cases[2]))  # the other thread's call was the last
         late.value = time.monotonic_ns()
         print([size(*x) for x in cases])
     """).split("\n") == [
-        "[4, 1, 2, 1, 1, 1]", "[4, 3, 4, 4, 1, 1]", "[4, 1, 2, 1, 1, 1]",
+        "[4, 1, 2, 1, 1, 1]", "[4, 3, 4, 4, 1, 1]", "[4]", "2 4", "[4, 1, 2, 1, 1, 1]",
     ]  # fmt: skip
 
 
