@@ -198,23 +198,45 @@ def test_code_for_tile_registers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is loaded, multiplied and stored: with tile instructions in software, on any machine."""
-    host, case = host_target(), TILES[name]
+    case = TILES[name]
+    arrays = case.arrays()
+    check(case, run_in_software(case.text("amx"), tmp_path, monkeypatch)(*arrays), arrays)
+
+
+def test_sums_in_tile_registers_begin_with_what_the_text_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tile whose region has a zero, but yields another number, is no tile of zeros."""
+    case = TILES["whole tiles"]
+    text = levels_of(case.text("amx"), tmp_path, "amx").text("tiles")
+    zero = re.search(r"(%\d+) = mlc.constant dense<0.0+e\+00> : tensor<f32>\n *(.*yield) \1", text)
+    assert zero is not None
+    one = "%one = mlc.constant dense<1.0> : tensor<f32>"
+    edited = text.replace(zero[0], f"{zero[1]} = mlc.constant dense<0.0> : tensor<f32>\n{one}\n"
+                                   f"{zero[2]} %one")  # fmt: skip
+    arrays = case.arrays()
+    found = run_in_software(edited, tmp_path, monkeypatch)(*arrays)
+    exact = product(*(x.astype(np.float64) for x in arrays)) + 1
+    np.testing.assert_allclose(found.astype(np.float64), exact, rtol=2.0**-8, atol=1e-4)
+
+
+def run_in_software(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A text's program for this machine, with tile instructions in software."""
+    host = host_target()
     if host.arch != "x86_64":
-        pytest.skip(f"{host.name} has no {case.instruction}")
+        pytest.skip(f"{host.name} has no tile registers")
     made = objects.object_of
 
     def object_of(text: str, target: CpuTarget, **options: Any) -> CompiledObject:
         return made(in_software(text), target, **options)
 
     monkeypatch.setattr(objects, "object_of", object_of)
-    path = tmp_path / "plan.mlir"
-    path.write_text(case.text("amx"))
+    path = folder / "program.mlir"
+    path.write_text(text)
     module, signature = read_module(path)
     module.attributes.pop(ATTRIBUTE)
     target = replace(host, extensions="amx-bf16,amx-int8,amx-tile")
-    run: Any = compile_module(module, signature, Options(target=target, threads=2))
-    arrays = case.arrays()
-    check(case, run(*arrays), arrays)
+    return compile_module(module, signature, Options(target=target, threads=2))
 
 
 REFUSED = {

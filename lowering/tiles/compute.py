@@ -15,6 +15,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.element import MapOp
 from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
+from mlc.dialects.tile.region import yielded
 from mlc.dialects.tile.types import FragType, frag_of, view_of
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.element import Lanes
@@ -183,9 +184,9 @@ def lower_map(s: TileScope, op: MapOp) -> None:
 
 
 def _is_zero(op: MapOp) -> bool:
-    """Whether all that a region computes is the number 0."""
-    first, *_ = op.body.block.ops
-    return not op.inputs and isinstance(first, ConstantOp) and not any(first.value.data.data)
+    """Whether every element is the number 0, whose bits all are."""
+    made = yielded(op.body.block)[0].owner
+    return isinstance(made, ConstantOp) and not any(made.value.data.data)
 
 
 def lower_load(s: TileScope, op: LoadOp) -> None:
@@ -207,10 +208,13 @@ def lower_load(s: TileScope, op: LoadOp) -> None:
             return inside() if there else outside
         return s.b.pick_all(there, inside, lambda: outside)
 
+    tile = Fragment(kind.shape, rows.lanes, row)
+    if not waits(op):
+        s.fragments[op.result] = Fragment.of(kind.shape, rows.lanes, tile.all())
+        return
     memory = TilesInMemory.of(s, rows.whole, op.positions, rows.axes)
     tiles = partial(memory.load, kind.shape) if memory is not None else None
-    tile = Fragment(kind.shape, rows.lanes, row, tiles)
-    s.fragments[op.result] = tile if waits(op) else Fragment.of(kind.shape, rows.lanes, tile.all())
+    s.fragments[op.result] = replace(tile, tiles=tiles)
 
 
 def lower_store(s: TileScope, op: StoreOp) -> None:
