@@ -213,13 +213,13 @@ class ControlLowering(ABC):
 
     def _workers(self, ops: Sequence[Operation]) -> Index:
         """As many as an op has work for, or, where they sleep, as all together repay waking."""
-        b = self.b
-        waking: Index = 0
-        for op in ops:
-            waking = b.add(waking, b.mul(self._loads(op), min(times_run(op), WAKING)))
-        shares = self._largest(self._loads(op) for op in ops)
+        b, loads = self.b, [self._loads(op) for op in ops]
+        shares = self._largest(loads)
         if isinstance(shares, int) and shares <= 1:
             return 1
+        waking: Index = 0
+        for op, load in zip(ops, loads, strict=True):
+            waking = b.add(waking, b.mul(load, min(times_run(op), WAKING)))
         few = b.div(waking, WAKING)
         return b.value(par.TeamOp.of(self.context, b.index(shares), b.index(few)))
 

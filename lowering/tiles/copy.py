@@ -14,6 +14,10 @@ from mlc.lowering.tiles.access import Access, fetch, point_of, put
 from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.team import share
 
+AT_ONCE = 8
+"""Rows that are read side by side: as many streams, and as many lines of one set of level 1, as any
+machine has."""
+
 
 def _is_divided(dim: Dim, name: str) -> bool:
     """Whether a letter stands in a quotient."""
@@ -24,11 +28,6 @@ def _is_divided(dim: Dim, name: str) -> bool:
 def _step(dim: Dim, name: str) -> int:
     """Of a letter that stands alone in a subscript, how far it goes."""
     return sum(n for monomial, n in dim.terms if monomial == (name,))
-
-
-AT_ONCE = 8
-"""Rows that are read side by side: as many streams, and as many lines of one set of level 1, as any
-machine has."""
 
 
 class Copy:

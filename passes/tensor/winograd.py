@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of, tensor_type
-from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
@@ -56,9 +56,10 @@ class WinogradPass(ModulePass):
             return
         target = cpu_of(op, self.name)
         for inner in list(op.walk()):
-            form = _form(inner) if isinstance(inner, ConvOp) else None
-            if isinstance(inner, ConvOp) and form is not None and _repays(inner, form, target):
-                _rewrite(inner, form)
+            if isinstance(inner, ConvOp):
+                form = _form(inner)
+                if form is not None and _repays(inner, form, target):
+                    _rewrite(inner, form)
 
 
 @dataclass(frozen=True)
@@ -109,22 +110,20 @@ def _form(op: ConvOp) -> _Form | None:
 
 def _repays(op: ConvOp, form: _Form, target: CpuTarget) -> bool:
     """Whether the multiplications that go take longer than the sums that come take to move."""
+    tiles = prod(form.tiles)
     sizes = dict(zip(form.words[0], shape_of(op.lhs.type), strict=True))
     sizes |= dict(zip(form.words[2], shape_of(op.result.type), strict=True))
-    if any(size.constant is None for size in sizes.values()):
+    if tiles < LEAST or any(size.constant is None for size in sizes.values()):
         return False
-    tiles = prod(form.tiles)
-    placed = dict(zip(form.axes, form.tiles, strict=True))
-    for axis, count in placed.items():
+    for axis, count in zip(form.axes, form.tiles, strict=True):
         sizes[form.words[2][axis]] = Dim.const(count)
     data, weights, result = (product(sizes[c] for c in w).constant or 0 for w in form.words)
     depth = product(sizes[c] for c in form.words[1] if c not in form.words[2]).constant or 0
     whole = WINDOW**2 * result // tiles * prod(form.counts)
-    saved = 2 * depth * (whole - PLACES**2 * result) / target.f32_flops_per_s
-    moved = PLACES**2 * (data + weights + result)
-    if tiles < LEAST:
-        return False
-    return saved / 4 > MARGIN * moved / target.memory_read_bytes_per_s
+    # of f64 both take twice as long
+    saved_s = 2 * depth * (whole - PLACES**2 * result) / target.f32_flops_per_s
+    moved_s = PLACES**2 * (data + weights + result) * F32.bytes / target.memory_read_bytes_per_s
+    return saved_s > MARGIN * moved_s
 
 
 def _rewrite(op: ConvOp, form: _Form) -> None:
@@ -170,7 +169,7 @@ def _part(
     sizes: Sequence[int],
     step: int,
 ) -> SSAValue:
-    """Every so manieth element along some axes."""
+    """Of some axes so many elements, each `step` behind the one before."""
     shape = list(shape_of(x.type))
     offsets, steps = [ZERO] * len(shape), [ONE] * len(shape)
     for axis, first, size in zip(axes, at, sizes, strict=True):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from mlc.dialects.analysis.access import Nest, whole_of
 from mlc.dialects.analysis.aliases import root_of
 from mlc.dialects.analysis.shares import WAKING, is_dealt
-from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.dims import product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import TensorOp, as_tensor
+from mlc.dialects.tensor.op import TensorOp, bytes_of
 
 WAKING_S = 2.5e-5
 """Least work of a worker that may be asleep: half of what waking it costs, since it may be awake.
@@ -19,6 +18,9 @@ WAITS = 10
 """A share of a worker that is awake is worth so many of the barriers at its end. Measured:
 docs/measurements.md, Threads."""
 
+OTHERS_S = 2.5e-10
+"""Of a byte that another core has just written. Measured: docs/measurements.md, Threads."""
+
 
 def least_share_s(target: CpuTarget) -> float:
     """
@@ -26,10 +28,6 @@ def least_share_s(target: CpuTarget) -> float:
     whether waking it is worth so many shares, is known when the call begins: `WAKING`.
     """
     return min(WAKING_S, max(WAKING_S / WAKING, WAITS * target.barrier_s))
-
-
-OTHERS_S = 2.5e-10
-"""Of a byte that another core has just written. Measured: docs/measurements.md, Threads."""
 
 
 def from_others_s(kernel: KernelOp, nest: Nest | None, target: CpuTarget) -> float:
@@ -42,11 +40,9 @@ def from_others_s(kernel: KernelOp, nest: Nest | None, target: CpuTarget) -> flo
         return 0.0
     total = 0
     for value in map(root_of, kernel.inputs):
-        maker, size = value.owner, product(shape_of(value.type)).constant
-        if isinstance(maker, KernelOp) and maker.parent is kernel.parent and size is not None:
-            held = size * dtype_of(as_tensor(value.type).element_type).bytes
-            if is_dealt(maker) and held <= target.cores * target.l2_bytes:
-                total += held
+        maker, held = value.owner, bytes_of(value.type).constant
+        if isinstance(maker, KernelOp) and maker.parent is kernel.parent and is_dealt(maker):
+            total += held if held is not None and held <= target.cores * target.l2_bytes else 0
     return total * OTHERS_S / points
 
 
