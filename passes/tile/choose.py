@@ -171,6 +171,8 @@ def _blocked(problem: Problem, target: CpuTarget) -> Iterator[Words]:
         most = {_l3_bytes(target) // 4 // (depth * item)}  # a block of b in level 3
         if depth < problem.k:  # or with its sums, which come again, in level 2
             most.add(target.l2_bytes // 2 // ((depth + problem.m) * item))
+        else:  # or the block there
+            most.add(target.l2_bytes // 4 // (depth * item))
         for columns in sorted({_rounded(size, tile.n, problem.n) for size in most}):
             outer = (*_whole("n", columns, problem.n), *_whole("k", depth, problem.k))
             yield (*outer, pack_b, *inner, *pack_a, *_ending(problem, row, tile))
@@ -267,18 +269,18 @@ def _dynamic(problem: Problem, words: Words, target: CpuTarget, trips: int) -> I
     depth = min([problem.k, *(w.step for w in words if isinstance(w, Block) and w.axis == "k")])
     for tile, packed in _tiles(problem, row, target):
         copy_a = (_packed("a", tile.m, row, problem),) if packed else ()
+        most = max(1, target.l2_bytes // 4 // (depth * _item(row)) // tile.n) * tile.n
         for parts in range(1, min(trips, ceil(problem.m / tile.m)) + 1):
             rows = _share(problem.m, tile.m, parts)
             columns = _share(problem.n, tile.n, ceil(trips / parts))
             if ceil(problem.m / rows) * ceil(problem.n / columns) < trips:
                 continue
-            blocks = (
-                *_whole("n", columns, problem.n, dynamic=True),
-                *_whole("m", rows, problem.m, dynamic=True),
-            )
+            trip_m = _whole("m", rows, problem.m, dynamic=True)
+            blocks = (*_whole("n", columns, problem.n, dynamic=True), *trip_m)
+            near = (*_whole("n", min(columns, most), problem.n, dynamic=True), *trip_m)
             depths = _whole("k", depth, problem.k)
             rest = (*copy_a, *_ending(problem, row, tile))
-            yield (*blocks, *depths, _packed("b", tile.n, row, problem), *rest)
+            yield (*near, *depths, _packed("b", tile.n, row, problem), *rest)
             if row.in_tiles and copy_a and blocks and not depths:  # of vectors it gains nothing
                 yield (_packed("b", tile.n, row, problem, team=True), *blocks, *rest)
 
@@ -304,7 +306,8 @@ def _tiles_and_depths(
         for tile, packed in _tiles(problem, row, target):
             fitting = target.l1d_bytes // (tile.n * _item(row)) // 64 * 64  # a panel in level 1
             depths = {d for d in (*DEPTHS, fitting) if row.shape[2] <= d < problem.k}
-            depths.add(min(problem.k, 1024))
+            whole = tile.n * problem.k * _item(row) <= target.l2_bytes // 4  # a panel in level 2
+            depths.add(problem.k if whole else min(problem.k, 1024))
             if packed and WHOLE_ROWS * problem.k * _item(row) <= target.l2_bytes // 4:
                 depths.add(problem.k)
             for depth in sorted(depths):

@@ -1,9 +1,9 @@
 """
 What a list of words moves and takes, for a product of known sizes on a CPU: values in, values out.
 
-Seconds are writes + max(reads, arithmetic and the part of reads that it does not hide) + lines that
-no stream brings + copies + starts, per worker. Reads of a level are what `loads.py` counts into the
-level above and not into the level itself.
+Seconds are writes + arithmetic + what it does not hide of reads + lines that no stream brings +
+copies + starts, per worker. Reads of a level are what `loads.py` counts into the level above and
+not into the level itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ TILE_CYCLES = 25.0  # around a register tile's loop
 PACK_CYCLES = 2.0  # a vector moved into a panel
 
 # Measured: docs/measurements.md, Reads under arithmetic.
-READ_SHARE = 0.2  # of reads, what arithmetic does not hide
+READ_SHARE = 0.1  # of reads, what arithmetic does not hide even where it takes longer
+TILE_READ_SHARE = 0.2  # likewise of tile registers
+CROSSED_SHARE = 0.2  # more of b in place, where each vector crosses into another line
+ALIGNED = 16  # bytes that a caller's arrays are aligned to at least
+FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +82,13 @@ class Prediction:
     """Read by one worker from level 1, 2, 3 and memory, copies apart."""
     core_s: float
     read_s: float
+    wait_s: float
+    """Of reads, what arithmetic does not hide."""
     line_s: float
     write_s: float
     pack_s: float
     start_s: float
     workers: int
-
-    @property
-    def wait_s(self) -> float:
-        """Of reads, what arithmetic does not hide."""
-        return max(self.read_s - self.core_s, READ_SHARE * self.read_s)
 
     @property
     def seconds(self) -> float:
@@ -225,6 +226,7 @@ class _Walk:
             bytes=(round(steps * loads * self.load_bytes()), *read),
             core_s=core,
             read_s=read_s,
+            wait_s=max(self.beside(read_s), self.late(core)),
             line_s=self.lines(),
             write_s=self.writes() + self.added(),
             pack_s=sum(self.packing(word) for word in self.words if isinstance(word, Pack)),
@@ -327,9 +329,9 @@ class _Walk:
         if self.row.in_tiles:
             return 2.0 if self.tile.m > STREAMS else 1.0
         rows = ceil(self.tile.m / self.places(self.problem.k * self.item["a"]))
-        if rows < self.target.l1d_ways:
-            return 1.0
-        return self.target.cache_line_bytes / (self.row.shape[2] * self.item["a"])
+        beyond = max(0, rows - self.target.l1d_ways) / rows
+        steps = self.target.cache_line_bytes / (self.row.shape[2] * self.item["a"])
+        return 1 + beyond * max(0.0, steps - 1)
 
     def places(self, apart: int) -> int:
         """Where rows so many bytes apart begin in a way of level 1."""
@@ -341,11 +343,50 @@ class _Walk:
 
     def reads(self) -> tuple[tuple[int, int, int], float]:
         """Bytes that levels 2, 3 and memory give, and the seconds of that."""
-        levels = [sum(x) for x in zip(*(self.into(x) for x in "abc"), strict=True)]
-        first, second, third = levels[0], min(levels[0], levels[1]), min(levels[1], levels[2])
-        given = (max(0.0, first - second), max(0.0, second - third), third)
+        given = [sum(x) for x in zip(*(self.given(x) for x in "abc"), strict=True)]
         seconds = sum(x / rate for x, rate in zip(given, self.rates(), strict=True))
         return (round(given[0]), round(given[1]), round(given[2])), seconds + self.pages()
+
+    def given(self, operand: str) -> tuple[float, float, float]:
+        """Bytes of an operand that levels 2, 3 and memory give."""
+        first, second, third = self.into(operand)
+        second = min(first, second)
+        third = min(second, third)
+        return first - second, second - third, third
+
+    def beside(self, read_s: float) -> float:
+        """Seconds that reads cost beside arithmetic, all of which are there in time."""
+        crossed = 0.0
+        if "b" not in self.packed:
+            line = self.target.cache_line_bytes
+            vector = min(line, self.row.shape[1] * self.item["b"])
+            part = max(0, vector - ALIGNED) / (line - ALIGNED)  # of vectors at such addresses
+            reads = zip(self.given("b"), self.rates(), strict=True)
+            crossed = CROSSED_SHARE * part * sum(size / rate for size, rate in reads)
+        return (TILE_READ_SHARE if self.row.in_tiles else READ_SHARE) * read_s + crossed
+
+    def late(self, core_s: float) -> float:
+        """
+        Seconds of reads that take longer than what is computed meanwhile: registers take all bytes
+        of a factor in `core_s`, so these in their part of it. Sums must be there before a tile
+        begins, and those in level 2 are.
+        """
+        rows, columns = step_shape(self.row, self.tile)
+        m, n, k = self.row.shape
+        steps = self.tiles() * self.nest.loops[-1].trips
+        taken = {"a": steps * rows * m * k * self.item["a"],
+                 "b": steps * columns * n * k * self.item["b"], "c": inf}  # fmt: skip
+        total = 0.0
+        for x, whole in taken.items():
+            left = core_s
+            for level, (size, rate) in enumerate(zip(self.given(x), self.rates(), strict=True)):
+                seconds, meanwhile = size / rate, core_s * min(1.0, size / whole)
+                if level or x != "c":
+                    total += max(0.0, seconds - meanwhile)
+                    left -= min(seconds, meanwhile)
+            if x == "b":
+                total += max(0.0, self.pages() - left)
+        return total
 
     def pages(self) -> float:
         """Seconds of translations, where b is read in place and its rows lie on many pages."""
@@ -359,8 +400,9 @@ class _Walk:
         """
         Seconds of waiting for lines that no stream brings: those of factors of which a register
         tile, or a copy, reads less than half a page of a row, and the next row is on another page.
-        Of few rows of b each is a stream: the next tile goes on where this one has ended. A copy
-        waits for the first line of a part, and asks for the next ones meanwhile.
+        The first lines of a run, then a stream brings the others. Of few rows of b each is a
+        stream: the next tile goes on where this one has ended. A copy waits for the first line of a
+        part, and asks for the next ones meanwhile.
         """
         problem, target, seconds = self.problem, self.target, 0.0
         sizes = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
@@ -378,7 +420,9 @@ class _Walk:
                 whole = prod(sizes[axis] for axis in problem.axes[x]) * self.source[x]
                 lines = self.into(x)[1] / target.cache_line_bytes
                 if copied is None:
-                    seconds += lines * first_access_s(whole, target)
+                    run = part * self.source[x] / target.cache_line_bytes
+                    first = min(1.0, FIRST_LINES / max(run, 1.0))
+                    seconds += lines * first * first_access_s(whole, target)
                 elif whole > target.l2_bytes:
                     parts = (
                         copied[1]

@@ -6,7 +6,7 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TypeGuard
@@ -50,6 +50,7 @@ from mlc.passes.tile.cases import sizes_of
 from mlc.passes.tile.choose import (
     FEW_ROWS,
     TAKE_S,
+    Candidate,
     choose_schedule,
     dynamic_schedules,
     split_schedule,
@@ -67,6 +68,8 @@ that no instruction's shape divides."""
 FEW = 63
 """Likewise of a product that is small; of one with fewer rows than a register tile `FEWEST`."""
 FEWEST = 3
+ALIKE = 1.01
+"""Times the fastest schedule of one worker: what all workers decide."""
 NO_LOOPS = ("mmla_bf16", "mmla_s8")
 """Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
@@ -127,13 +130,24 @@ class WordsOf:
     assumed: Mapping[str, int] = field(default_factory=lambda: MANY)
 
     def best(self) -> Words | None:
-        """The fastest schedule that passes apply, as `choose.py` has it."""
-        offered = (c.words for c in choose_schedule(self.problem, self.target))
-        fitting = (x for x in offered if self.unapplied(x) is None)
+        """The fastest schedule that passes apply: of one worker, then of all, where some are alike."""
+        offered: Iterable[Candidate] = choose_schedule(self.problem, self.target)
         if self.problem.dtypes[1] != self.problem.dtypes[2]:
             # whole depths first: narrow panels are small, and no sums wait in memory
-            fitting = iter(sorted(fitting, key=lambda x: _cuts(x, "k")))
-        return next(fitting, None)
+            offered = sorted(offered, key=lambda c: _cuts(c.words, "k"))
+        alike: list[Candidate] = []
+        for found in offered:
+            if alike and found.seconds > ALIKE * alike[0].seconds:
+                break
+            if self.unapplied(found.words) is None:
+                alike.append(found)
+        team = replace(self.problem, threads=self.target.cores)
+
+        def of_team(found: Candidate) -> float:
+            words = shared(found.words, self.problem, self.target)
+            return predict(team, words, self.target).seconds
+
+        return min(alike, key=of_team).words if alike else None
 
     def cases(self) -> Iterator[tuple[Case, Mapping[str, int]]]:
         """What is worth a schedule of its own where sizes are not known, and is assumed for it."""
@@ -335,15 +349,18 @@ def _cuts(words: Sequence[Word], axis: str) -> bool:
 def shared(words: Words, problem: Problem, target: CpuTarget) -> Words:
     """
     Words for a team whose workers have parts of one size: they share batches where copies of one
-    fit their caches, columns of few rows, else rows and what is packed for all.
+    fit their caches and all cores have some to do, columns of few rows, else rows and what is
+    packed for all.
     """
     first = words[0] if words else None
     if isinstance(first, Block) and first.axis == "g":
-        worker, _ = _scratch(words, problem)
-        if worker <= target.l2_bytes:
-            trip = predict(problem, words, target).seconds / problem.batch
-            return (replace(first, team=True, dynamic=trip >= TAKE_S), *words[1:])
-        return (first, *shared(words[1:], problem, target))
+        within = (first, *shared(words[1:], problem, target))
+        if _scratch(words, problem)[0] > target.l2_bytes:
+            return within
+        trip = predict(problem, words, target).seconds / problem.batch
+        whole = (replace(first, team=True, dynamic=trip >= TAKE_S), *words[1:])
+        team = replace(problem, threads=target.cores)
+        return min((whole, within), key=lambda x: predict(team, x, target).seconds)
     if isinstance(first, Block) and first.axis == "n" and problem.m <= FEW_ROWS:
         return (replace(first, team=True), *words[1:])
     found = [replace(x, team=True) if _is_common(x) else x for x in words]

@@ -106,7 +106,7 @@ def test_words_are_those_for_any_team(target: str) -> None:
 @pytest.mark.parametrize("target", ["avx2", "avx512"])
 def test_workers_share_batches_whose_copies_fit_their_caches(target: str) -> None:
     """Of larger ones they share the rows of each."""
-    for size, teams in ((128, ["g"]), (1024, ["m"])):
+    for size, teams in ((128, ["g"]), (4096, ["m"])):
         words = words_of(product, *[spec(8, size, size)] * 2, target=target)
         blocks = [word for word in words if isinstance(word, Block)]
         assert (blocks[0].axis, blocks[0].step) == ("g", 1)
