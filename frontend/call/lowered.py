@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Level = Literal["trace", "tensor", "plan", "loops", "code"]
 
-_LEVELS: tuple[Level, ...] = ("trace", "tensor", "plan", "loops", "code")
+_LEVELS: tuple[Level, ...] = ("trace", "tensor", "plan", "tiles", "loops", "code")
 
 
 class Lowered:
