@@ -19,6 +19,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 OUTPUT = ("text", "mlir", "llvm", "asm")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -64,7 +65,8 @@ class Runner:
     def __init__(self, path: Path, folder: Path) -> None:
         self.path = path
         self.folder = folder
-        self.names: dict[str, object] = {"__name__": "document"}
+        module = sys.modules["document"] = ModuleType("document")  # dataclasses look for theirs
+        self.names: dict[str, object] = module.__dict__
 
     def python(self, block: Block) -> str:
         """Runs a block; what it printed."""

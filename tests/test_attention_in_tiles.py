@@ -47,6 +47,23 @@ def head(queries: int, keys: int, depth: int = 64, dtype: Any = np.float32) -> l
     return randoms(((queries, depth), (keys, depth), (keys, depth)), dtype)
 
 
+def entropies(q: Any, k: Any) -> Any:
+    """Of the weights of each query: what is summed has the difference as a factor too."""
+    scores = q @ k.T
+    rest = scores - scores.max(axis=-1, keepdims=True)
+    e = np.exp(rest)
+    total = e.sum(axis=-1)
+    return np.log(total) - (e * rest).sum(axis=-1) / total
+
+
+@pytest.mark.parametrize("shape", [(512, 8192), (300, 20011)])
+def test_sums_with_the_difference_as_a_factor_walk_again(shape: tuple[int, int]) -> None:
+    """Rescaling by exp(m_before - m_now) would leave the other factor as it was."""
+    q, k, _ = head(*shape)
+    wide = entropies(q.astype(float), k.astype(float))
+    np.testing.assert_allclose(tiled(entropies, q, k), wide, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("queries", "keys"), [(2048, 2048), (2003, 1999), (1500, 3001), (3001, 1500), (1, 70_000)]
 )

@@ -20,6 +20,7 @@ EXECUTABLE = (
     "how-to-add-a-pass",
     "how-to-add-a-target",
     "how-to-add-an-intrinsic",
+    "how-to-add-a-word",
     "vmap",
     "derivatives",
     "explain",

@@ -203,23 +203,6 @@ def test_words_that_cannot_be_applied_say_why(words: str, tmp_path: Path) -> Non
         compiled(text, tmp_path, 1)
 
 
-def test_an_edited_program_keeps_its_result(tmp_path: Path) -> None:
-    """A printed tile program can be changed and run: here without packing, with another tile."""
-    case = CASES["odd"]
-    arguments = [normal(*sizes_of(shape)) for shape in case.shapes]
-    path = tmp_path / "plan.mlir"
-    path.write_text(with_words(text_of(case), IN_PLACE))
-    module, signature = read_module(path)
-    options = options_of_module(module, {"target": RUNNABLE})
-    levels = compile_module(module, signature, options).levels
-    text = levels.text("tiles")
-    assert "mlc_tile.dot" in text
-    edited = text.replace("step 16", "step 24").replace("4x16xf32", "4x24xf32")
-    assert edited != text
-    outputs = [compiled(x, tmp_path, 1)(*arguments) for x in (text, edited)]
-    np.testing.assert_array_equal(outputs[0], outputs[1])
-
-
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_panels_across_rows_are_turned_in_registers(dtype: str, tmp_path: Path) -> None:
     """Squares of whole vectors, of which no element is read by itself; then what is left."""

@@ -16,6 +16,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp
 
@@ -219,7 +220,15 @@ def _moves(op: TensorOp) -> Moves:
         return _of_whole(op)
     if isinstance(op, ConstantOp | SizeOp | IotaOp):
         return ((),) * len(op.shape)
-    return _by_element(op, reads_of(op))
+    moves = _by_element(op, reads_of(op))
+    return _of_pad(op, moves) if isinstance(op, PadOp) else moves
+
+
+def _of_pad(op: PadOp, moves: Moves) -> Moves:
+    """A tile of what has lost its last elements is a tile of the operand with none lost."""
+    ends = zip(op.low.data, op.high.data, moves, strict=True)
+    none, blocked = Dim.const(0), (BLOCKED,) * len(op.operands)
+    return tuple(own if low == high == none else blocked for low, high, own in ends)
 
 
 def _of_whole(op: Whole) -> Moves:

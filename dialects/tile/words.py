@@ -173,11 +173,11 @@ class Via(Word):
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Word):
-    """A factor's cache lines are asked for so many tiles ahead."""
+    """A factor's cache lines are asked for so many steps of the summed axis ahead."""
 
     NAME = "prefetch"
     operand: str = _one_of("a", "b")
-    tiles: int = _number(most=64)
+    steps: int = _number(most=64)
 
 
 @dataclass(frozen=True, slots=True)

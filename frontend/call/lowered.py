@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mlc.dialects.dims import Shape
 from mlc.dialects.signature import EntrySignature
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mlc.passes.report.timeline import Memory
     from mlc.passes.tensor.multilinear import Multilinearity
 
-Level = Literal["trace", "tensor", "plan", "loops", "code"]
+Level = Literal["trace", "tensor", "plan", "tiles", "loops", "code"]
 
-_LEVELS: tuple[Level, ...] = ("trace", "tensor", "plan", "loops", "code")
+_LEVELS: tuple[Level, ...] = get_args(Level)
 
 
 class Lowered:

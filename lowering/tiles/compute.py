@@ -9,15 +9,17 @@ from functools import partial
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects import vec
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tile.compute import ConvertOp, DotOp, ExtractOp
 from mlc.dialects.tile.element import MapOp
+from mlc.dialects.tile.expression import letters_in
 from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
 from mlc.dialects.tile.region import yielded
 from mlc.dialects.tile.types import FragType, frag_of, view_of
-from mlc.lowering.loops.buffer import Position
+from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.access import Access, fetch, guard_of, point_of, put, run_elements
 from mlc.lowering.tiles.fragment import Fragment, waits
@@ -25,6 +27,7 @@ from mlc.lowering.tiles.rows import GROUPED, lower_grouped, over_summed
 from mlc.lowering.tiles.scope import TileScope
 from mlc.lowering.tiles.tile_registers import IN_TILES, TilesInMemory, lower_in_tiles, zeros
 
+LINE_BYTES = 64
 ROWS = ("fma", "mul_add")
 """The rows that multiply single elements, in vectors."""
 
@@ -67,6 +70,8 @@ def lower_dot(s: TileScope, op: DotOp) -> None:
         for view, at in zip((op.lhs, op.rhs), op.where(), strict=True)
     )
     if lower is not None:
+        if op.prefetch is not None:
+            raise MlcError(f"tiles to loops: {op.name}: via {row} is not prefetched; expected fma")
         s.fragments[op.result] = lower(s, op, left, right)
         return
     product = _Product(s, op, left, right, axes, summed)
@@ -103,6 +108,9 @@ class _Product:
 
     def step(self, at: dict[str, Position], sums: Sequence[SSAValue]) -> list[SSAValue]:
         """One summed element's products, added to all sums."""
+        for which, steps in enumerate(self.op.prefetch or ()):
+            if steps.value.data:
+                self.prefetch(which, steps.value.data, at)
         e = self.s.element_builder(self.lanes)
         known: dict[object, SSAValue] = {}
         found: list[SSAValue] = []
@@ -112,6 +120,27 @@ class _Product:
                 y = self.factor(self.rhs, 1, row, v, at, known)
                 found.append(self.multiply_add(e, x, y, sums[len(found)]))
         return found
+
+    def prefetch(self, which: int, steps: int, at: dict[str, Position]) -> None:
+        """Asks for the cache lines that a factor is read from so many steps later."""
+        s, access, letter = self.s, (self.lhs, self.rhs)[which], f".{self.summed[-1]}"
+        buffer = s.memory[access.view]
+        if not isinstance(buffer, Buffer):  # what is computed is not in memory
+            return
+        later = {**at, letter: Position(s.b.add(at[letter].base, steps))}
+        in_line = max(1, LINE_BYTES // view_of(access.view).dtype.bytes)
+        rows, vectors = list(self.tile.rows), [0]
+        if self.axes and self.axes[-1] in "".join(self.op.words.operands[which]):
+            rows = rows[:1]
+            vectors = list(range(0, self.tile.vectors, max(1, in_line // self.lanes)))
+        elif len(self.axes) > 1 and self.axes[-2] in letters_in([access.at[-1]]):
+            rows = rows[::in_line]
+        for row in rows:
+            for v in vectors:
+                atoms = {**self.atoms, **later, **_place(self.axes, row, v, self.lanes)}
+                point = point_of(s, access, atoms)
+                indices = [s.b.index(place.base) for place in point]
+                s.b.add_op(vec.PrefetchOp.of(buffer.memref, indices))
 
     def factor(
         self,

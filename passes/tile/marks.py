@@ -37,7 +37,7 @@ def prefetch(kernel: KernelOp, word: Prefetch) -> None:
     """Says how far ahead a factor is asked for."""
     dot = dot_of(kernel)
     ahead = [n.value.data for n in dot.prefetch] if dot.prefetch is not None else [0, 0]
-    ahead["ab".index(word.operand)] = word.tiles
+    ahead["ab".index(word.operand)] = word.steps
     dot.properties["prefetch"] = ArrayAttr([IntegerAttr(n, i64) for n in ahead])
 
 

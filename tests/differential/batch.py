@@ -23,12 +23,14 @@ from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.passes import wellformed
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.passes.tensor.dce import DcePass
 from mlc.runtime.interpret import interpret
+from tests.differential.cutting import cut_products
 from tests.differential.elementwise import elementary_op
 from tests.differential.programs import (
     SYMBOLS,
@@ -45,6 +47,8 @@ from tests.differential.values import Array, Traced, differs
 from tests.every_op.native import Argument, compile_plan, evaluate, function_of, signature_of
 
 RUNS = 2  # sizes of the symbols at which each compilation runs
+TEAMS = (2, 3, 16)  # whose results have the bits of one worker's
+WORKERS = 3  # of the interpreter
 MOST_STEPS = 7
 Sizes = Mapping[str, int]
 
@@ -54,7 +58,8 @@ class Way:
     """
     How a batch is compiled: whether ops share kernels, whether threads share their work, and how
     hard LLVM tries (at 0 a batch takes 28 % less time). `verified`: after every pass, not only at
-    the end of the plan. `tile`: rows and columns of tile loops for all that may be one.
+    the end of the plan. `tile`: rows and columns of tile loops for all that may be one. `words`:
+    which of `cutting.FORMS` all products have.
     """
 
     fused: bool = True
@@ -62,19 +67,20 @@ class Way:
     opt_level: int = 0
     verified: bool = False
     tile: tuple[int, ...] = ()
+    words: int | None = None
 
 
 WAYS = (
     Way(opt_level=1),
-    Way(parallel=True, tile=(2, 5)),
-    Way(fused=False, verified=True),
-    Way(verified=True),
-    Way(tile=(3, 8), verified=True),
+    Way(parallel=True, tile=(2, 5), words=1),
+    Way(fused=False, verified=True, words=2),
+    Way(verified=True, parallel=True, words=0),
+    Way(tile=(3, 8), verified=True, words=3),
 )
 TILED = (
     Way(tile=(3, 8), verified=True),
-    Way(tile=(4, 3), parallel=True),
-    Way(tile=(1, 2), opt_level=1),
+    Way(tile=(4, 3), parallel=True, words=1),
+    Way(tile=(1, 2), opt_level=1, words=3),
     Way(tile=(2, 16), fused=False, verified=True),
     Way(tile=(16, 5)),
 )
@@ -86,7 +92,7 @@ class Batch:
     """
     Programs in one function: `module` at the tensor level; `results` in its results' order, each
     with the number of its program; `made`: every value outside of regions; `loops`: how many tile
-    loops of each kind the last check formed.
+    loops of each kind the last check formed; `programs`: how many tile programs.
     """
 
     module: ModuleOp
@@ -95,6 +101,7 @@ class Batch:
     made: list[tuple[int, Traced]]
     runs: Sequence[Sizes]
     loops: Counter[str] = field(default_factory=Counter[str])
+    programs: int = 0
 
     def _repr_pretty_(self, printer: RepresentationPrinter, cycle: bool) -> None:
         """What hypothesis prints of a failure: not all that values refer to, which never ends."""
@@ -206,8 +213,9 @@ def _ends(program: Program) -> list[Traced]:
 
 def check(batch: Batch, way: Way) -> str:
     """
-    What is wrong: the reference of the program, of the program after every pass, and compiled code
-    must give equal results at all sizes. Empty where nothing is.
+    What is wrong: the reference of the program, of the program after every pass of tensor and plan
+    and as tiles, and compiled code must give equal results at all sizes; compiled code the same
+    bits for every team. Empty where nothing is.
     """
     batch.module.verify()
     verify_dominance(batch.module)
@@ -225,8 +233,11 @@ def check(batch: Batch, way: Way) -> str:
                 chosen = ChooseFusionPass(fusion="none")
             if isinstance(chosen, FormTilesPass) and way.tile:
                 chosen = FormTilesPass(tile=way.tile)
-            if way.parallel and isinstance(chosen, PlaceBarriersPass):
-                _cut_finely(module)  # who shares work decides who waits
+            if isinstance(chosen, PlaceBarriersPass):  # who shares work decides who waits
+                if way.words is not None:
+                    cut_products(module, way.words)
+                if way.parallel:
+                    _cut_finely(module)
             chosen.apply(Context(), module)
             if isinstance(chosen, FormTilesPass):
                 batch.loops = tile_loops(module)
@@ -239,12 +250,34 @@ def check(batch: Batch, way: Way) -> str:
                 return fault
     if wrong := [message for _, message in wellformed.faults(module)]:
         return f"the plan: {wrong[0]}"
-    threads = 2 if way.parallel else 1
-    call = compile_plan(module, signature, opt_level=way.opt_level, thread_count=threads)
+    for step in backend.stage("tiles").steps:
+        registry.load(step.name)().apply(Context(), module)
+    module.verify()
+    batch.programs = sum(isinstance(op, TileKernelOp) for op in module.walk())
+    run = RUNS - 1
+    found = interpret(module, *pairs[run], workers=WORKERS)
+    if fault := _fault(batch, found, wanted[run], "as tiles", run):
+        return fault
+    call = compile_plan(module, signature, opt_level=way.opt_level, thread_count=1)
     for run in (*range(RUNS), 0):  # the first sizes again, after others
-        fault = _fault(batch, call(*arrays[run]), wanted[run], "compiled", run)
-        if fault:
+        found = call(*arrays[run])
+        if fault := _fault(batch, found, wanted[run], "compiled", run):
             return fault
+        for count in TEAMS if way.parallel else ():
+            call.set_threads(count)
+            if fault := _other_bits(batch, call(*arrays[run]), found, count, run):
+                return fault
+        call.set_threads(1)
+    return ""
+
+
+def _other_bits(
+    batch: Batch, found: Sequence[Array], alone: Sequence[Array], count: int, run: int
+) -> str:
+    """The first result that a team of so many does not make as one worker does."""
+    for (program, _), got, want in zip(batch.results, found, alone, strict=True):
+        if np.asarray(got).tobytes() != np.asarray(want).tobytes():
+            return f"program {program}, {count} threads, sizes {dict(batch.runs[run])}: other bits"
     return ""
 
 
@@ -266,7 +299,7 @@ def tile_loops(module: ModuleOp) -> Counter[str]:
 def _cut_finely(module: ModuleOp) -> None:
     """Kernels share their work among threads, however little it is."""
     for op in module.walk():
-        if isinstance(op, KernelOp) and op.schedule is not None:
+        if isinstance(op, KernelOp) and op.schedule is not None and not op.schedule.data.words:
             op.properties["schedule"] = ScheduleAttr(replace(op.schedule.data, grain=1))
 
 

@@ -30,6 +30,10 @@ class GuardedEntry:
         pointers = [ctypes.c_void_p] * 4
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers)(address)
 
+    def set_threads(self, count: int) -> None:
+        """How many threads a call has from now on."""
+        self._state.set_threads(count)
+
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
         """The results; AssertionError if a byte beside one of them has changed."""
         sizes = self._bound(arrays)

@@ -135,8 +135,8 @@ def compile_plan(
     *,
     opt_level: int = 1,
     thread_count: int | None = None,
-) -> Callable[..., tuple[Array, ...]]:
-    """The plan-level module as a callable on arrays."""
+) -> GuardedEntry:
+    """A module of the level plan or tiles as a callable on arrays."""
     target = host_target()
     loops = lower_to_loops(module)
     ExpandMathPass().apply(Context(), loops)

@@ -53,7 +53,7 @@ def command(rng: random.Random, base: Base, file: str, output: str) -> list[str]
     if draw < 0.6:
         return ["opt", file, "-p", rng.choice(PASSES), "--target", target]
     if draw < 0.9:
-        level = rng.choice(("trace", "tensor", "plan", "loops", "code", "code"))
+        level = rng.choice(("trace", "tensor", "plan", "tiles", "loops", "code", "code"))
         return ["show", file, "--at", level, "--target", target]
     if draw < 0.95:
         return ["explain", file, "--target", target, *rng.choice(((), ("--json",), ("--html",)))]

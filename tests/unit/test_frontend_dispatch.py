@@ -225,7 +225,7 @@ def test_stats_in_words() -> None:
 
 def test_lowered() -> None:
     low = decorated.lower(mlc.TensorSpec("B", 3, dtype="f32"), 2.0)
-    for level in ("trace", "tensor", "plan", "loops", "code"):
+    for level in ("trace", "tensor", "plan", "tiles", "loops", "code"):
         assert low.text(level)
     executable = low.compile()
     assert executable.cost(B=8).flops == 24

@@ -125,8 +125,8 @@ class Walks:
         ]
         if isinstance(op, ExpOp) and (form := forms[0]) is not None:
             return None if form.is_exponential else replace(form, is_exponential=True)
-        found = [form for form in forms if form is not None and form.is_exponential]
-        if len(found) != 1:
+        found = [form for form in forms if form is not None]
+        if len(found) != 1 or not found[0].is_exponential:  # exp(s - m) (s - m) has another factor
             return None
         (form,) = found
         others = [x for x, f in zip(op.operands, forms, strict=True) if f is None]

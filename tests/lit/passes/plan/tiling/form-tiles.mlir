@@ -145,3 +145,18 @@ func.func @masked(%x: tensor<9x16xf32>, %mask: tensor<9x16xi1>) -> tensor<9xf32>
   %s = mlc.reduce "sum" "ab->a" %e : tensor<9x16xf32> -> tensor<9xf32>
   func.return %s : tensor<9xf32>
 }
+
+// -----
+
+// What has lost its last element has to lie in memory: a tile of it is not a tile that lost one.
+// ANY-LABEL: @shortened
+// ANY: %[[P:.*]] = mlc.pad %x,
+// ANY: mlc.tiles (%[[I:.*]] in 10 step 3 as "T{{.*}}")
+// ANY: mlc.tile %[[P]][%[[I]]] at (0)
+func.func @shortened(%x: tensor<11xi32>) -> (tensor<10xi32>, tensor<i32>) {
+  %c = mlc.constant dense<2> : tensor<i32>
+  %p = mlc.pad %x, %c[<0>, <-1>] : tensor<11xi32>, tensor<i32> -> tensor<10xi32>
+  %n = mlc.neg %p : tensor<10xi32>
+  %s = mlc.reduce "sum" "c->" %n : tensor<10xi32> -> tensor<i32>
+  func.return %n, %s : tensor<10xi32>, tensor<i32>
+}
