@@ -67,8 +67,6 @@ that no instruction's shape divides."""
 FEW = 63
 """Likewise of a product that is small; of one with fewer rows than a register tile `FEWEST`."""
 FEWEST = 3
-NO_LOOPS = ("mmla_bf16", "mmla_s8")
-"""Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
 
 def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
@@ -240,7 +238,7 @@ class WordsOf:
         it is packed.
         """
         for word in words:
-            if type(word) not in APPLIED or (isinstance(word, Via) and word.row in NO_LOOPS):
+            if type(word) not in APPLIED:
                 return f"{word}: no pass applies it yet"
         packed = {word.operand for word in words if isinstance(word, Pack)}
         for x, factor in zip("ab", self.factors, strict=True):
