@@ -176,7 +176,8 @@ def test_the_loop_keeps_its_sums_in_registers(case: Case, instruction: str) -> N
 
 
 REFUSED = {
-    "pack(b, panels 8, group 8, i8), register(m 2, n 4), via(mmla_s8)": "expected the lhs in panels: pack(a, panels N, group 8)",
+    "pack(b, panels 8, group 8, i8), register(m 2, n 4), via(mmla_s8)":
+        "expected the lhs in panels: pack(a, panels N, group 8)",
     "pack(b, panels 8, group 8, i8), pack(a, panels 3, group 8, i8), register(m 2, n 4),"
     " via(mmla_s8)": "expected the lhs in panels: pack(a, panels N, group 8)",
     "pack(b, panels 7, group 8, i8), pack(a, panels 2, group 8, i8), register(m 2, n 4),"
