@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from mlc.dialects.target.cpu import CpuTarget
+from mlc.runtime.arm_features import arm_features
 
 OPT_LEVELS = (0, 1, 2, 3)
 
@@ -89,10 +90,10 @@ def host_triple() -> str:
 
 
 def host_cpu() -> tuple[str, Mapping[str, bool]]:
-    """LLVM's name of this CPU and its features (CPUID, or getauxval and /proc/cpuinfo on Arm)."""
+    """LLVM's name of this CPU and its features (CPUID, or the kernel's word on Arm)."""
     import llvmlite.binding as llvm
 
-    return str(llvm.get_host_cpu_name()), dict(llvm.get_host_cpu_features())
+    return str(llvm.get_host_cpu_name()), {**llvm.get_host_cpu_features(), **arm_features()}
 
 
 def target_machine(triple: str, cpu_name: str, features: str, level: int) -> TargetMachine:

@@ -117,6 +117,20 @@ NEON = CpuTarget(
     "level-3 and memory rates: rounded from published STREAM results",
 )
 
+MMLA = replace(
+    NEON,
+    name="mmla",
+    cpu_name="neoverse-v1",
+    fma_ports=4,
+    clock_hz=2.6e9,
+    f32_flops_per_s=83.2e9,  # 2 * 4 lanes * 4 ports * 2.6 GHz
+    l1_read_bytes_per_s=124.8e9,  # 3 loads of 16 bytes a cycle
+    l2_read_bytes_per_s=62.4e9,
+    extensions="bf16,dotprod,i8mm",
+    source="Arm Neoverse V1 Software Optimization Guide and Reference Manual, Graviton 3; "
+    "level-3 and memory rates: as neon",
+)
+
 SM_75 = GpuTarget(
     name="sm_75",
     compute_capability=75,
@@ -261,7 +275,7 @@ SM_100 = replace(
 
 SM_100A = replace(SM_100, name="sm_100a", arch_specific=True, tensor_core_kinds=("mma", "tcgen05"))
 
-CPUS: tuple[CpuTarget, ...] = (AVX2, AVX512, AMX, NEON)
+CPUS: tuple[CpuTarget, ...] = (AVX2, AVX512, AMX, NEON, MMLA)
 GPUS: tuple[GpuTarget, ...] = (
     SM_75,
     SM_80,

@@ -183,7 +183,8 @@ def _scope(
         (_bytes(x.type) for inner in op.walk() for x in inner.results if _bytes(x.type)), default=4
     )
     threads = b.min(workers, b.max(b.dim(op.loads), 1)) if op.is_dealt else 1
-    s = TileScope(b, context, target.lanes(8 * widest), {}, worker, threads, workers)
+    lanes, bits = target.lanes(8 * widest), target.vector_bits
+    s = TileScope(b, context, lanes, {}, worker, threads, workers, bits)
     inputs = len(op.inputs)
     for k, x in enumerate(op.inputs):
         s.memory[x] = buffer_in(b, named(next(given), x.name_hint), view_of(x), strides.get(k))

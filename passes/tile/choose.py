@@ -130,14 +130,13 @@ def fits_registers(
     row: Intrinsic, rows: int, columns: int, target: CpuTarget, *, shifted: bool = False
 ) -> bool:
     """
-    Whether the sums and one step's operands fit: of a, one at a time where it is repeated; where
-    its elements are shifted, sums of what they are too much as well.
+    Whether the sums and one step's operands fit: of a, one at a time; where its elements are
+    shifted, sums of what they are too much as well.
     """
     if row.in_tiles:
         return rows * columns + rows + columns <= TILE_REGISTERS
-    lhs = 1 if row.shape[0] == 1 else rows
     beyond = columns + 1 if shifted else 0
-    return rows * columns + columns + lhs + beyond <= target.num_vector_registers
+    return rows * columns + columns + 1 + beyond <= target.num_vector_registers
 
 
 # what each route offers

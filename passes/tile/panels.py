@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DType, named_dtype
@@ -136,12 +136,37 @@ def _narrow(dot: DotOp, view: SSAValue, wanted: DType) -> SSAValue:
 
 def as_given(view: SSAValue) -> SSAValue:
     """The view whose elements, at the same places, are only converted and keep their values."""
-    op = view.owner
-    if not isinstance(op, ElementsOp):
-        return view
-    (last,) = (x.owner for x in yielded(op.body.block))
+    op, last = view.owner, _computed_by(view)
     read = last.x.owner if isinstance(last, ConvertOp) and holds(last.dtype, last.source) else None
-    return read.view if isinstance(read, ReadOp) and _reads_same_place(read, op) else view
+    if not isinstance(op, ElementsOp) or not isinstance(read, ReadOp):
+        return view
+    return read.view if _reads_same_place(read, op) else view
+
+
+def dtype_given(view: SSAValue) -> DType:
+    """Of a view's elements, before a conversion that keeps their values."""
+    last = _computed_by(view)
+    if isinstance(last, ConvertOp) and holds(last.dtype, last.source):
+        return last.source
+    return view_of(view).dtype
+
+
+def source_of(view: SSAValue, at: Sequence[Dim]) -> tuple[SSAValue, Sequence[Dim]]:
+    """Where elements at subscripts lie: in another view, where they are its own, or converted."""
+    last = _computed_by(view)
+    read = last.x.owner if isinstance(last, ConvertOp) else last
+    if not isinstance(read, ReadOp):
+        return view, at
+    places = {
+        f"%{k}": at[x.index] for k, x in enumerate(read.positions) if isinstance(x, BlockArgument)
+    }
+    return read.view, [renamed(dim, places) for dim in read.at.data]
+
+
+def _computed_by(view: SSAValue) -> Operation | Block | None:
+    """What gives a view's elements, where they are computed when they are read."""
+    op = view.owner
+    return yielded(op.body.block)[0].owner if isinstance(op, ElementsOp) else None
 
 
 def forget(view: SSAValue) -> None:

@@ -57,7 +57,7 @@ from mlc.passes.tile.choose import (
 )
 from mlc.passes.tile.cut import dot_of, tile_of
 from mlc.passes.tile.layouts import layouts_of
-from mlc.passes.tile.panels import as_given
+from mlc.passes.tile.panels import as_given, dtype_given, source_of
 from mlc.passes.tile.predict import Prediction, Problem, predict, row_of, usable_rows
 
 MOST_AFTER = 8
@@ -70,8 +70,6 @@ FEW = 63
 FEWEST = 3
 ALIKE = 1.01
 """Times the fastest schedule of one worker: what all workers decide."""
-NO_LOOPS = ("mmla_bf16", "mmla_s8")
-"""Instructions that no lowering of tile programs has yet: their sums are small matrices."""
 
 
 def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
@@ -186,15 +184,15 @@ class WordsOf:
         return predict(problem, tuple(whole), self.target)
 
     def _problem(self, sizes: Mapping[str, int]) -> Problem:
-        dot, (a, b) = self.dot, self.factors
+        dot = self.dot
         size = {axis: self._assumed(axis, sizes) for axis in "gmnk"}
-        last = [*dot.summed][-1]
-        in_rows = _moves_with(a, dot.lhs_at.data[-1], last)
-        in_columns = _moves_with(b, dot.rhs_at.data[-1], "n")
+        in_rows = _moves_with(*source_of(dot.lhs, dot.lhs_at.data), [*dot.summed][-1])
+        in_columns = _moves_with(*source_of(dot.rhs, dot.rhs_at.data), "n")
         return Problem(
             m=size["m"], n=size["n"], k=size["k"], batch=size["g"],
             dtypes=(
-                view_of(a).dtype.name, view_of(b).dtype.name, frag_of(dot.result).dtype.name,
+                dtype_given(dot.lhs).name, dtype_given(dot.rhs).name,
+                frag_of(dot.result).dtype.name,
             ),
             a_unit="k" if in_rows else "m",
             b_unit="n" if in_columns else "k",
@@ -254,7 +252,7 @@ class WordsOf:
         it is packed.
         """
         for word in words:
-            if type(word) not in APPLIED or (isinstance(word, Via) and word.row in NO_LOOPS):
+            if type(word) not in APPLIED:
                 return f"{word}: no pass applies it yet"
         packed = {word.operand for word in words if isinstance(word, Pack)}
         for x, factor in zip("ab", self.factors, strict=True):
@@ -333,12 +331,12 @@ def words_after(dot: DotOp) -> Words:
     return (Epilogue("loop"),) if ops > MOST_AFTER else ()
 
 
-def _moves_with(view: SSAValue, dim: Dim, axis: str) -> bool:
+def _moves_with(view: SSAValue, at: Sequence[Dim], axis: str) -> bool:
     """Whether elements lie side by side along an axis, which the last subscript is."""
     if view_of(view).layout.data == "strided":
         return False
-    rest = dim - letter(axis)
-    return axis in letters_in([dim]) and axis not in letters_in([rest])
+    rest = at[-1] - letter(axis)
+    return axis in letters_in(at[-1:]) and axis not in letters_in([rest])
 
 
 def _cuts(words: Sequence[Word], axis: str) -> bool:

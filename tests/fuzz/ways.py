@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tests.fuzz.bases import Base
 
-TARGETS = ("avx2", "avx512", "amx", "neon", "sm_80", "cuda:sm_90a")
+TARGETS = ("avx2", "avx512", "amx", "neon", "mmla", "sm_80", "cuda:sm_90a")
 TO_PLAN = "form-kernels,schedule,plan-buffers"
 PASSES = (
     *(

@@ -125,12 +125,26 @@ def test_the_best_instruction_of_each_machine_multiplies() -> None:
 
 def test_rows_of_small_matrices_need_both_factors_packed() -> None:
     """bfmmla takes two rows of a side by side, which no row-major a has."""
-    machine = replace(cpu("neon"), extensions="bf16,dotprod,i8mm")
-    found = choose_schedule(PROBLEMS["bf16"], machine)
-    matrices = [c for c in found if Via("mmla_bf16") in c.words]
-    assert found[0] in matrices
-    for c in matrices:
-        assert {w.operand for w in c.words if isinstance(w, Pack)} == {"a", "b"}
+    for name, row in (("bf16", "mmla_bf16"), ("bytes", "mmla_s8")):
+        found = choose_schedule(PROBLEMS[name], cpu("mmla"))
+        matrices = [c for c in found if Via(row) in c.words]
+        assert found[0] in matrices
+        for c in matrices:
+            assert {w.operand for w in c.words if isinstance(w, Pack)} == {"a", "b"}
+
+
+def test_sums_in_small_matrices_fill_the_registers() -> None:
+    """6 x 4 of them, and of one step 4 operands of b and one of a: 29 of 32 registers."""
+    row = row_named("mmla_s8", cpu("mmla"))
+    assert register_tiles(row, cpu("mmla"), 1024, 1024, apart=False)[0] == (12, 8)
+    assert not fits_registers(row, 7, 4, cpu("mmla"))
+
+
+def test_one_row_of_bytes_takes_no_instruction_that_makes_two() -> None:
+    """Half of what it multiplies would be for nothing, and a would be copied."""
+    words = choose_schedule(Problem(m=1, n=1024, k=1024, dtypes=PROBLEMS["bytes"].dtypes),
+                            cpu("mmla"))[0].words  # fmt: skip
+    assert Via("dot_s8") in words
 
 
 def test_more_workers_are_not_slower() -> None:

@@ -68,7 +68,9 @@ def _said(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["rows", "product", "columns", "carried"])
-@pytest.mark.parametrize("target", ["avx2", "avx512", "amx", "neon", "sm_80", "cuda:sm_90a"])
+@pytest.mark.parametrize(
+    "target", ["avx2", "avx512", "amx", "neon", "mmla", "sm_80", "cuda:sm_90a"]
+)
 def test_what_mlc_plans_has_no_fault(name: str, target: str) -> None:
     assert _said(_plan(name, target)) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import platform
 
 import pytest
 
@@ -85,6 +86,16 @@ def test_every_extension_that_a_row_needs_is_probed() -> None:
     features = {need: not need.startswith("amx") for row in INTRINSICS for need in row.needs}
     wanted = {need for need, on in features.items() if on}
     assert set(probe.extensions(features).split(",")) == wanted
+
+
+def test_extensions_of_arm_are_what_the_kernel_says() -> None:
+    """LLVM's detection leaves them out: AT_HWCAP has sdot, AT_HWCAP2 the products of matrices."""
+    from mlc.runtime.arm_features import arm_features
+
+    n1, v1 = {16: 1 << 20, 26: 0}, {16: 1 << 20, 26: 1 << 13 | 1 << 14}
+    assert arm_features(n1.__getitem__) == {"dotprod": True, "i8mm": False, "bf16": False}
+    assert arm_features(v1.__getitem__) == {"dotprod": True, "i8mm": True, "bf16": True}
+    assert (arm_features() == {}) == (platform.machine() != "aarch64")
 
 
 def test_tile_permission_is_what_the_kernel_says() -> None:

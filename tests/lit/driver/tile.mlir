@@ -1,6 +1,7 @@
 // `mlc tile`: every way to cut a product, what it reads of each level, and why it is not taken.
 // RUN: mlc tile 1024 1024 1024 --target avx512 --first 3 | filecheck %s
 // RUN: mlc tile 512 512 512 --target amx --dtype bf16 --first 1 | filecheck %s --check-prefix=AMX
+// RUN: mlc tile 512 512 512 --target mmla --dtype bf16 --first 1 | filecheck %s --check-prefix=MMLA
 // RUN: mlc tile 8 64 65536 --target avx512 --threads 2 --first 40 | filecheck %s --check-prefix=SPLIT
 // RUN: not mlc tile 512 512 512 --target sm_90 2>&1 | filecheck %s --check-prefix=GPU
 
@@ -18,7 +19,11 @@
 // AMX: register(m 32, n 32), via(amx_bf16)
 // AMX-NEXT: blocked; what the compiler takes now
 
+// MMLA: bf16 into f32, on mmla
+// MMLA: pack(a, panels 12, group 4), register(m 12, n 8), via(mmla_bf16)
+// MMLA-NEXT: blocked; what the compiler takes now
+
 // SPLIT: [split(k, 2), register(m 8, n 32), via(fma)]
 // SPLIT-NEXT: skinny; {{.*}}% slower
 
-// GPU: mlc: --target sm_90: expected a processor, host, avx2, avx512, amx, neon
+// GPU: mlc: --target sm_90: expected a processor, host, avx2, avx512, amx, neon, mmla
