@@ -2,10 +2,12 @@
 The first call: seconds per stage with an empty cache, with a full one, and of the import.
 
 Every number is a median over fresh processes. `imports` are the parts of the compiler that `import
-mlc` leaves out, `trace` makes the tensor-level program, `LLVM text` writes it down while threads
-make objects of what is written, `LLVM` is what these take beyond that, `load` links them; between
-stand the levels. `whole first call` is measured in processes of its own, with nothing taken apart.
-`Passes` says what each pass takes of the largest program.
+mlc` leaves out, `trace` makes the tensor-level program; then come the levels. `loops` makes one
+function after the other, each of which `LLVM text` writes down and a thread compiles meanwhile;
+`LLVM` is what that takes beyond both, `load` links the objects. `whole first call` is measured in
+processes of its own, with nothing taken apart; `process` is all of such a process, from the start
+of the interpreter to its end. `Passes` says what each pass takes of the largest program, `Lines`
+how long the programs' loops are.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from benchmarks.harness import Table, report, settings
@@ -73,7 +76,8 @@ else:
     for name, seconds in executable.passes_s:
         passes[f"pass {name}"] += seconds
     print(json.dumps({"imports": imports, "trace": trace, **levels, "LLVM text": s["emit"],
-        "LLVM": s["llvm"], "load": s["load"], **passes}))
+        "LLVM": s["llvm"], "load": s["load"], **passes,
+        "lines": low.text("loops").count(chr(10))}))
 """
 FUNCTIONS = ("elementwise", "matmul", "softmax", "layers", "mlp_step", "transformer_step")
 STAGES = ("imports", "trace", "tensor", "plan", "tiles", "loops", "LLVM text", "LLVM", "load")
@@ -84,7 +88,10 @@ def run(function: str, mode: str, cache: str) -> dict[str, float]:
     """Seconds of the first call in a fresh process, whole or by stages."""
     environment = {**os.environ, "MLC_CACHE_DIR": cache}
     command = [sys.executable, "-c", PROGRAM, function, mode]
-    return json.loads(subprocess.check_output(command, env=environment, text=True, cwd=ROOT))
+    start = time.perf_counter()
+    said = subprocess.check_output(command, env=environment, text=True, cwd=ROOT)
+    process = {"process": time.perf_counter() - start} if mode == "whole" else {}
+    return {**json.loads(said), **process}
 
 
 def medians(function: str, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
@@ -119,9 +126,10 @@ def main() -> None:
     options = settings("the first call, stage by stage")
     rounds = max(3, options.rounds // 3)
     table = Table(
-        "First call in a fresh process", ["function", "cache", *STAGES, "whole first call"]
+        "First call in a fresh process",
+        ["function", "cache", *STAGES, "whole first call", "process"],
     )
-    passes = Table("Passes", ["pass", "seconds"])
+    passes, lines = Table("Passes", ["pass", "seconds"]), Table("Lines", ["function", "of loops"])
     for function in FUNCTIONS[:2] if options.quick else FUNCTIONS:
         cold, warm = medians(function, rounds)
         if function == FUNCTIONS[-1]:
@@ -129,13 +137,15 @@ def main() -> None:
             for name, seconds in of_passes:
                 passes.add(name, float(seconds))
         for cache, found in (("empty", cold), ("full", warm)):
-            table.add(function, cache, *(float(found[s]) for s in STAGES), float(found["whole"]))
+            shown = (*STAGES, "whole", "process")
+            table.add(function, cache, *(float(found[s]) for s in shown))
+        lines.add(function, int(cold["lines"]))
     imports = Table("Import", ["statement", "seconds", "of NumPy's"])
     numpy_s = import_s("import numpy", rounds)
     for statement in ("import numpy", "import mlc", "import numpy, mlc"):
         seconds = import_s(statement, rounds)
         imports.add(statement, seconds, f"{seconds / numpy_s:.2f}")
-    report(options, table, passes, imports)
+    report(options, table, passes, lines, imports)
 
 
 if __name__ == "__main__":

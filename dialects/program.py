@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -17,6 +18,9 @@ SYMBOLS = "mlc.symbols"
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""
 
+Take = Callable[[FuncOp], None]
+"""Whom a function goes to when it is made, while others are not."""
+
 ALIGNMENT_BYTES = 64  # of every slot of the arena: a cache line, and the widest vector
 
 
@@ -24,10 +28,19 @@ class ProgramError(MlcError, ValueError):
     """A module holds no function with a body, or several."""
 
 
+def kept(function: FuncOp) -> None:
+    """As `Take`, where nobody waits for functions."""
+
+
+def is_entry(function: FuncOp) -> bool:
+    """Whether a function of the loops level is what calls enter by."""
+    return "mlc.entry" in function.attributes
+
+
 def entry_function(module: ModuleOp) -> FuncOp:
     """The function marked `mlc.entry`, else the only one with a body."""
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
-    marked = [f for f in functions if "mlc.entry" in f.attributes]
+    marked = [f for f in functions if is_entry(f)]
     if len(marked) == 1:
         return marked[0]
     if len(functions) != 1:

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.program import Take, kept
 from mlc.dialects.target.attribute import target_of
 from mlc.lowering.loops import lower_to_loops
 
@@ -31,10 +32,13 @@ class PlanToLoopsPass(ModulePass):
         op.attributes = dict(new.attributes)
 
 
-def lower_plan(module: ModuleOp) -> ModuleOp:
-    """A plan-level module at the loops level of its target; the module itself stays."""
+def lower_plan(module: ModuleOp, take: Take = kept) -> ModuleOp:
+    """
+    A plan-level module at the loops level of its target; the module itself stays. `take` gets each
+    function for CPUs when it is made.
+    """
     if not target_of(module).launches_grids:
-        return lower_to_loops(module)
+        return lower_to_loops(module, take)
     if is_strict(module):
         raise MlcError('numerics "strict" is for CPUs; GPUs combine sums in an order of their own')
     from mlc.lowering.gpu import lower_to_gpu

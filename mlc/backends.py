@@ -21,6 +21,7 @@ from mlc.runtime.support import support
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
+    from mlc.dialects.program import Take
     from mlc.lowering.loops.function import Scratch
     from mlc.runtime.cuda import LoadedProgram
     from mlc.runtime.entry import LoadedEntry
@@ -69,7 +70,7 @@ class Backend:
     scratch: Callable[[KernelOp], tuple[Scratch, ...]]  # what a kernel needs while it runs
     emit: Callable[[ModuleOp, Any], list[CodeUnit]]  # loops to LLVM IR
     assembly: Callable[[str, Any], str]  # of LLVM IR
-    build: Callable[[ModuleOp, Request, Any], Built]  # loops to code
+    build: Callable[[Callable[[Take | None], ModuleOp], Request, Any], Built]  # plan to code
     load: Callable[[Artifact, Any, Callable[..., object], int | None], Loaded]
     reserved: Callable[[], Container[str]]  # names that no function may have
     files: Mapping[str, Callable[[str, Any], bytes]]  # of LLVM IR, by kind; the usual one first
@@ -226,7 +227,7 @@ BACKENDS = (
         scratch=_scratch_of_kernel,
         emit=lambda loops, target: native().emit_cpu(loops, target),
         assembly=lambda text, target: llvm().emit_assembly(text, target),
-        build=lambda loops, request, target: native().build_cpu(loops, request, target),
+        build=lambda lower, request, target: native().build_cpu(lower, request, target),
         load=load_cpu,
         reserved=lambda: support().symbols,
         files={
@@ -286,7 +287,7 @@ BACKENDS = (
         scratch=lambda kernel: device().scratch_of_phases(kernel),
         emit=lambda loops, target: device().emit_kernels(loops, target),
         assembly=lambda llvm, target: device().emit_ptx(llvm, target),
-        build=lambda loops, request, target: device().build_gpu(loops, request, target),
+        build=lambda lower, request, target: device().build_gpu(lower, request, target),
         load=lambda artifact, target, slow, n: device().load_gpu(artifact, target, slow, n),
         reserved=frozenset,
         files={

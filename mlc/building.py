@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from mlc.artifact import Artifact, Request
 from mlc.backends import backend_of
+from mlc.dialects.program import Take
 from mlc.levels import Levels
 from mlc.memory import memory_plan_of
 from mlc.pipeline import Dump, Report, level_of, run_pipeline
@@ -17,9 +18,15 @@ def build(module: ModuleOp, program: Levels, report: Report, *, fresh: bool) -> 
     dump = Dump.for_function(program.name)
     target = program.options.target
     backend = backend_of(target)
-    loops = _lowered(module, program, report, dump)
+    loops = module
+
+    def lower(take: Take | None) -> ModuleOp:
+        nonlocal loops
+        loops = _lowered(module, program, report, dump, take)
+        return loops
+
     request = Request(name=program.name, signature=program.signature, planned=module, fresh=fresh)
-    built = backend.build(loops, request, target)
+    built = backend.build(lower, request, target)
     program.code = list(built.units)
     report.passes += [("emit", built.emit_s), ("llvm", built.llvm_s)]
     if dump is not None:
@@ -38,12 +45,14 @@ def build(module: ModuleOp, program: Levels, report: Report, *, fresh: bool) -> 
     )
 
 
-def _lowered(module: ModuleOp, program: Levels, report: Report, dump: Dump | None) -> ModuleOp:
-    """The module at the loops level."""
+def _lowered(
+    module: ModuleOp, program: Levels, report: Report, dump: Dump | None, take: Take | None
+) -> ModuleOp:
+    """The module at the loops level; `take`: see `run_pipeline`."""
     options = program.options
     if level_of(module) == "loops":
         if dump is not None:
             dump.write("trace", module, 0.0)
         return module
     program.planned = run_pipeline(module, options, until="plan", report=report, dump=dump)
-    return run_pipeline(program.planned, options, done="plan", report=report, dump=dump)
+    return run_pipeline(program.planned, options, done="plan", report=report, dump=dump, take=take)

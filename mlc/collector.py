@@ -1,6 +1,6 @@
 """
-No search for cycles while a program is compiled: nearly all that is made then stays until the end,
-and each search would go through it.
+No search for cycles while the compiler is imported, or a program is compiled: nearly all that is
+made then stays until the end, and each search would go through it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -13,6 +13,7 @@ from mlc.artifact import Built, Code, CodeUnit, Request
 from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.program import Take, is_entry
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of
@@ -20,50 +21,60 @@ from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
 from mlc.passes.cost.model import predicted_ns
-from mlc.runtime.objects import object_of, objects_of
+from mlc.runtime.objects import Objects, object_of
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
 
 
 def emit_cpu(loops: ModuleOp, target: CpuTarget) -> list[CodeUnit]:
     """LLVM IR of each function of a loops-level module, the entry last."""
-    return list(_emitted(loops, target))
+    return [_emitted(function, target) for function in _functions(loops)]
 
 
-def _emitted(loops: ModuleOp, target: CpuTarget) -> Iterator[CodeUnit]:
-    functions = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
-    kernels = [f for f in functions if "mlc.entry" not in f.attributes]
-    entries = [f for f in functions if "mlc.entry" in f.attributes]
-    yield from (CodeUnit(f.sym_name.data, emit_kernel(f, target)) for f in kernels)
-    yield from (CodeUnit(f.sym_name.data, emit_main(f, target)) for f in entries)
+def _functions(loops: ModuleOp) -> list[FuncOp]:
+    """The functions of a module, the entry last."""
+    found = [f for f in loops.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
+    return sorted(found, key=is_entry)
 
 
-def build_cpu(loops: ModuleOp, request: Request, target: CpuTarget) -> Built:
-    """Objects of the kernels; of the entry and its shim, which are the host's part."""
-    start = emitted = time.perf_counter()
-    units: list[CodeUnit] = []
-    shim = ""
+def _emitted(function: FuncOp, target: CpuTarget) -> CodeUnit:
+    emit = emit_main if is_entry(function) else emit_kernel
+    return CodeUnit(function.sym_name.data, emit(function, target))
 
-    def texts() -> Iterator[str]:
-        """Of each unit, which LLVM compiles while the next one is written."""
-        nonlocal emitted, shim
-        for unit in _emitted(loops, target):
-            units.append(unit)
-            yield unit.text
+
+def build_cpu(lower: Callable[[Take], ModuleOp], request: Request, target: CpuTarget) -> Built:
+    """
+    Objects of the kernels; of the entry and its shim, which are the host's part. LLVM compiles one
+    function while `lower` makes the next one.
+    """
+    units: dict[str, CodeUnit] = {}
+    emit_s = 0.0
+    with Objects(target, fresh=request.fresh) as objects:
+
+        def take(function: FuncOp) -> None:
+            nonlocal emit_s
+            start = time.perf_counter()
+            unit = units[function.sym_name.data] = _emitted(function, target)
+            objects.add(unit.text)
+            emit_s += time.perf_counter() - start
+
+        for function in _functions(lower(take)):
+            if function.sym_name.data not in units:
+                take(function)
+        start = time.perf_counter()
         work_ns = predicted_ns(_runs(request.planned), target)
         shim = emit_shim(request.signature, request.name, work_ns=work_ns)
         emitted = time.perf_counter()
-
-    objects = objects_of(texts(), target, fresh=request.fresh)
-    last = object_of(shim, target, opt_level=SHIM_OPT_LEVEL, fresh=request.fresh)
-    code = [Code(u.name, o.image) for u, o in zip(units, objects, strict=True)]
+        last = object_of(shim, target, opt_level=SHIM_OPT_LEVEL, fresh=request.fresh)
+        found = objects.wait()
+    code = [Code(name, o.image) for name, o in zip(units, found, strict=True)]
     return Built(
-        units=tuple(units),
+        units=tuple(units.values()),
         kernels=tuple(code[:-1]),
         host=(*code[-1:], Code(f"{request.name}.shim", last.image)),
-        emit_s=emitted - start,
+        emit_s=emit_s + emitted - start,
         llvm_s=time.perf_counter() - emitted,
-        compile_s=(*(o.compile_s for o in objects), last.compile_s),
+        compile_s=(*(o.compile_s for o in found), last.compile_s),
     )
 
 

@@ -6,9 +6,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
@@ -18,6 +20,7 @@ from mlc.dialects.analysis.dominance import verify_dominance
 from mlc.dialects.errors import CompilerBug, PlanError
 from mlc.dialects.numerics import ATTRIBUTE as NUMERICS
 from mlc.dialects.plan import Schedule, ScheduleAttr
+from mlc.dialects.program import Take
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.tile.words import words_of
 from mlc.lowering.plan_to_loops import lower_plan
@@ -55,11 +58,14 @@ def run_pipeline(
     done: Level | None = None,
     report: Report | None = None,
     dump: Dump | None = None,
+    take: Take | None = None,
 ) -> ModuleOp:
     """
     The module at the end of the stage `until`, from whatever level it is at now.
 
     `done`: the stage whose end it stands at already; without it the level's stage runs again.
+    `take` gets each function as soon as it is at the loops level, where nobody asks for a module
+    after each pass.
 
     The module is rewritten in place, until its loops-level successor replaces it. Nothing is
     printed, parsed or verified on the way, unless MLC_VERIFY or a dump asks for it.
@@ -77,6 +83,8 @@ def run_pipeline(
     if first > LEVELS.index(until):
         return module
     for stage in backend_of(options.target).stages[first:]:
+        if stage.name == "loops" and take is not None and dump is None and not verify:
+            return _by_functions(stage, module, take, report)
         for step in stage.steps:
             before = str(module) if verify else ""
             start = time.perf_counter()
@@ -92,6 +100,40 @@ def run_pipeline(
         if stage.name == until:
             break
     return module
+
+
+class FunctionPass(Protocol):
+    """A pass that looks at one function at a time."""
+
+    def apply_to(self, function: FuncOp, module: ModuleOp) -> None:
+        """Rewrites a function in place, for the target of a module."""
+        ...
+
+
+def _by_functions(stage: Stage, module: ModuleOp, take: Take, report: Report | None) -> ModuleOp:
+    """The stage `loops`, each function of which goes through the other passes, and to `take`."""
+    first, *others = stage.steps
+    passes = [(step.name, cast("FunctionPass", registry.load(step.name)())) for step in others]
+    seconds = {step.name: 0.0 for step in stage.steps}
+    apart = 0.0
+
+    def through(function: FuncOp) -> None:
+        nonlocal apart
+        start = time.perf_counter()
+        for name, chosen in passes:
+            begin = time.perf_counter()
+            chosen.apply_to(function, module)
+            seconds[name] += time.perf_counter() - begin
+        check_leaves(function, stage)
+        take(function)
+        apart += time.perf_counter() - start
+
+    start = time.perf_counter()
+    loops = lower_plan(module, through)
+    seconds[first.name] = time.perf_counter() - start - apart
+    if report is not None:
+        report.passes += seconds.items()
+    return loops
 
 
 def _apply(step: Step, module: ModuleOp, options: Options, context: Context) -> ModuleOp:
@@ -142,7 +184,7 @@ def level_of(module: ModuleOp) -> Level:
 _OF_OPS_ABOVE = ("mlc.kernel", "mlc_tile.map", "mlc_tile.elements", "mlc_tile.nest")
 
 
-def check_leaves(module: ModuleOp, stage: Stage, dump: Dump | None = None) -> None:
+def check_leaves(module: ModuleOp | FuncOp, stage: Stage, dump: Dump | None = None) -> None:
     """CompilerBug if an op is left that the stage forbids."""
     seen: set[type[Operation]] = set()
     pending: list[Operation] = list(module.body.block.ops)
@@ -175,7 +217,7 @@ def _verify(module: ModuleOp, name: str, before: str, dump: Dump | None) -> None
         ) from error
 
 
-def reproducer(module: ModuleOp | str, name: str, dump: Dump | None) -> Path:
+def reproducer(module: Operation | str, name: str, dump: Dump | None) -> Path:
     """A file with the module, in the dump folder or a temporary one."""
     import tempfile
 

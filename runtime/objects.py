@@ -7,12 +7,15 @@ program, is the pipeline's.
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.runtime import cache
@@ -21,6 +24,12 @@ from mlc.runtime.llvm import DEFAULT_OPT_LEVEL, compile_object
 from mlc.runtime.threads import allowed_cpus
 
 MOST_THREADS = 16  # that compile one program: its kernels are some dozens
+TURN_S = 5e-4
+"""
+How long a thread of Python keeps others waiting meanwhile. An object takes some twenty calls of
+LLVM, most of them short, and each asks for the interpreter again. Measured: docs/measurements.md,
+First call.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,20 +63,78 @@ def objects_of(
     opt_level: int = DEFAULT_OPT_LEVEL,
     fresh: bool = False,
 ) -> list[CompiledObject]:
-    """
-    The objects of several modules, in order. Threads compile them, as many as there are hardware
-    threads for this process, while `texts` goes on to write the next one.
-    """
-    made: dict[str, Future[CompiledObject]] = {}
-    found: list[tuple[Future[CompiledObject], bool]] = []
-    with ThreadPoolExecutor(min(allowed_cpus(), MOST_THREADS), "mlc-llvm") as threads:
+    """The objects of several modules, in order; threads compile while `texts` writes the next."""
+    with Objects(target, opt_level=opt_level, fresh=fresh) as objects:
         for text in texts:
-            known = text in made
-            if not known:
-                job = partial(object_of, text, target, opt_level=opt_level, fresh=fresh)
-                made[text] = threads.submit(copy_context().run, job)  # knobs are of a context
-            found.append((made[text], known))
-    return [
-        replace(made.result(), from_cache=True, compile_s=0.0) if known else made.result()
-        for made, known in found
-    ]
+            objects.add(text)
+        return objects.wait()
+
+
+class Objects:
+    """
+    Objects of modules that come one by one. Threads compile them, one less than there are hardware
+    threads for this process, while the caller writes the next one.
+    """
+
+    def __init__(
+        self, target: CpuTarget, *, opt_level: int = DEFAULT_OPT_LEVEL, fresh: bool = False
+    ) -> None:
+        self._compile = partial(object_of, target=target, opt_level=opt_level, fresh=fresh)
+        others = max(1, min(allowed_cpus(), MOST_THREADS) - 1)
+        self._threads = ThreadPoolExecutor(others, "mlc-llvm")
+        self._made: dict[str, Future[CompiledObject]] = {}
+        self._found: list[tuple[str, bool]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        if self._found:
+            _turns.end()
+
+    def add(self, text: str) -> None:
+        """One more module."""
+        if not self._found:
+            _turns.begin()
+        known = text in self._made
+        if not known:  # knobs are of a context
+            self._made[text] = self._threads.submit(copy_context().run, self._compile, text)
+        self._found.append((text, known))
+
+    def wait(self) -> list[CompiledObject]:
+        """The objects of all modules so far, in order; this thread does its share of what waits."""
+        for text, made in reversed(self._made.items()):
+            if made.cancel():
+                self._made[text] = done = Future[CompiledObject]()
+                done.set_result(self._compile(text))
+        return [
+            replace(done, from_cache=True, compile_s=0.0) if known else done
+            for text, known in self._found
+            for done in [self._made[text].result()]
+        ]
+
+
+class _Turns:
+    """Turns of threads at Python, short as long as anybody asks for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before = 0.0
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(TURN_S, self._before))
+            self._inside += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._before)
+
+
+_turns = _Turns()

@@ -290,8 +290,31 @@ def whole_of(kernel: KernelOp) -> Whole | None:
     return owner if isinstance(owner, Whole) else None
 
 
+_KNOWN = "mlc_nest"
+"""Python attribute of a kernel: what its nest was made of, and the nest."""
+
+
 def nest_of(kernel: KernelOp) -> Nest | None:
     """The iteration space of a kernel; None for one written as a whole, or of several phases."""
+    made_of = _made_of(kernel)
+    known: tuple[list[object], Nest | None] | None = getattr(kernel, _KNOWN, None)
+    if known is None or known[0] != made_of:
+        known = made_of, _nest_of(kernel)
+        setattr(kernel, _KNOWN, known)
+    return known[1]
+
+
+def _made_of(kernel: KernelOp) -> list[object]:
+    """All that decides on a kernel's nest: passes ask for it again and again, and rarely change."""
+    found: list[object] = [kernel.template, kernel.overwritten, is_strict(kernel)]
+    found += [argument.type for argument in kernel.block.args]
+    for op in kernel.block.ops:
+        found += [op, *op.operands, *op.properties.values()]
+        found += [result.type for result in op.results]
+    return found
+
+
+def _nest_of(kernel: KernelOp) -> Nest | None:
     ops = list(kernel.block.ops)
     if whole_of(kernel) is not None or kernel.overwritten is not None:
         return None

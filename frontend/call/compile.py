@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
+from mlc.collector import collector_off
 from mlc.frontend.trace.definitions import keep_text
 from mlc.knobs import FUSIONS, Fusion, byte_count
 from mlc.runtime.float_flags import float_flags_kept
@@ -61,7 +62,7 @@ class Compiled(Generic[P, R]):
     @property
     def _dispatcher(self) -> Dispatcher:
         if self._lazy is None:
-            with self._lock(), float_flags_kept():
+            with self._lock(), float_flags_kept(), collector_off():
                 from mlc.frontend.call.dispatcher import Dispatcher  # imports the compiler
 
                 if self._lazy is None:

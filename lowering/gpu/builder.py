@@ -38,6 +38,8 @@ class Grid:
 class GpuBuilder(LoopBuilder):
     """Also knows of every index by what it is divisible, to find out how an access is aligned."""
 
+    shares_places = False  # threads have few registers, and assemblers choose places themselves
+
     def __init__(self, entry: Block) -> None:
         super().__init__(entry)
         self._divisors: dict[SSAValue, int] = {}

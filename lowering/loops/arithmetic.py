@@ -7,9 +7,10 @@ constant that folds (D7).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from math import gcd
+from typing import TypeGuard, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -24,10 +25,55 @@ Index = int | SSAValue
 
 NO_OVERFLOW = arith.IntegerOverflowAttr("none")
 _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cmpi, signed
+_MAY_FAIL = (arith.DivUIOp, arith.RemUIOp, arith.FloorDivSIOp)
+_KEYED = (arith.AddiOp, arith.MinSIOp)  # that move, and are known by their operands
+_SUMS = arith.AddiOp | arith.SubiOp | arith.MinSIOp | arith.MaxSIOp
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    """Where a value is made."""
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent
+
+
+def _parted(x: Index) -> tuple[Index, int]:
+    """An index as a value and a number that is added to it last."""
+    if isinstance(x, int):
+        return 0, x
+    if isinstance(made := x.owner, arith.AddiOp):
+        value, last = made.operands
+        if _is_number(made := last.owner):
+            return value, _number(made)
+    return x, 0
+
+
+def _is_number(made: Operation | Block) -> TypeGuard[arith.ConstantOp]:
+    return isinstance(made, arith.ConstantOp) and made.result.type == INDEX
+
+
+def _number(op: arith.ConstantOp) -> int:
+    return cast("IntegerAttr[IndexType]", op.value).value.data
+
+
+def _factor_of(value: SSAValue, depth: int = 8) -> int:
+    """A number that divides an index, as far as the ops say that make it; 0 divides 0 alone."""
+    made = value.owner
+    if _is_number(made):
+        return abs(_number(made))
+    if depth == 0 or not isinstance(made, arith.MuliOp | _SUMS):
+        return 1
+    x, y = (_factor_of(operand, depth - 1) for operand in made.operands)
+    return x * y if isinstance(made, arith.MuliOp) else gcd(x, y)
 
 
 class IndexBuilder:
     """Appends ops to the current block. Constants go to the function's first block, each once."""
+
+    shares_places = True
+    """
+    Whether one register serves many places: numbers are added last, as loads and stores do it, and
+    a branch's arithmetic stands in front of it, where others have it too.
+    """
 
     def __init__(self, entry: Block) -> None:
         self.block = entry
@@ -37,6 +83,8 @@ class IndexBuilder:
         self._indices: dict[int, SSAValue] = {}  # of these, those of indices
         self._last_constant: Operation | None = None
         self._known: list[dict[object, Index]] = [{}]
+        self._before: list[Block | None] = [None]  # of these, where a branch will stand
+        self._asked: dict[SSAValue, tuple[object, ...]] = {}  # comparisons of a condition
 
     # ops ------------------------------------------------------------------------------------
 
@@ -91,15 +139,67 @@ class IndexBuilder:
 
     def _binary(self, op: type[Operation], x: Index, y: Index, flags: bool) -> Index:
         key = (op, x, y)
-        for scope in reversed(self._known):
-            if key in scope:
-                return scope[key]
+        found = self._found(key)
+        if found is not None:
+            return found
         properties: dict[str, Attribute] = {"overflowFlags": NO_OVERFLOW} if flags else {}
         new = op.create(
             operands=[self.index(x), self.index(y)], result_types=[INDEX], properties=properties
         )
-        result = self._known[-1][key] = self.value(new)
+        if op in _MAY_FAIL:
+            result = self._known[-1][key] = self.value(new)
+            return result
+        return self._before_arms(key, new)
+
+    def once(self, op: Operation, *, stays: bool = False) -> SSAValue:
+        """
+        The result of an op without effects and properties, made where it is not known yet. `stays`:
+        not in front of a branch that it stands in.
+        """
+        key = (type(op), op.results[0].type, *op.operands)
+        found = self._found(key)
+        if isinstance(found, SSAValue):
+            op.erase()
+            return found
+        if not stays:
+            return self._before_arms(key, op)
+        self._known[-1][key] = self.value(op)
+        return op.results[0]
+
+    def placed(self, op: Operation) -> Sequence[SSAValue]:
+        """Appends an op that was made elsewhere, unless its result is known here: its results."""
+        if type(op) in _KEYED:
+            operands = [_number(made) if _is_number(made := x.owner) else x for x in op.operands]
+            key = (type(op), *operands)
+        elif isinstance(op, memref.LoadOp | vector.BroadcastOp):
+            key = (type(op), op.results[0].type, *op.operands)
+        else:
+            return self.add_op(op).results
+        known = self._found(key)
+        if isinstance(known, SSAValue):
+            op.results[0].replace_all_uses_with(known)
+            op.erase()
+            return (known,)
+        self._known[-1][key] = self.value(op)
+        return op.results
+
+    def _before_arms(self, key: object, op: Operation) -> SSAValue:
+        """Appends an op in front of the branches around that do not make what it reads."""
+        depth, block = len(self._known) - 1, self.block
+        while (outer := self._before[depth]) is not None and not any(
+            _block_of(x) is block for x in op.operands
+        ):
+            depth, block = depth - 1, outer
+        block.add_op(op)
+        result = self._known[depth][key] = op.results[0]
         return result
+
+    def _found(self, key: object) -> Index | None:
+        """What is known here already."""
+        for scope in reversed(self._known):
+            if key in scope:
+                return scope[key]
+        return None
 
     def add(self, x: Index, y: Index) -> Index:
         """x + y"""
@@ -107,7 +207,18 @@ class IndexBuilder:
             return x + y
         if x == 0:
             return y
-        return x if y == 0 else self._binary(arith.AddiOp, x, y, True)
+        if isinstance(y, SSAValue) and isinstance(made := y.owner, arith.SubiOp):
+            whole, part = made.operands
+            if part is self.index(x):
+                return whole
+        if y == 0:
+            return x
+        if not self.shares_places:
+            return self._binary(arith.AddiOp, x, y, True)
+        (x, more), (y, beyond) = _parted(x), _parted(y)
+        total = x if y == 0 else y if x == 0 else self._binary(arith.AddiOp, x, y, True)
+        number = more + beyond
+        return self._binary(arith.AddiOp, total, number, True) if number else total
 
     def sub(self, x: Index, y: Index) -> Index:
         """x - y"""
@@ -123,12 +234,20 @@ class IndexBuilder:
             return 0
         if x == 1:
             return y
+        if isinstance(y, int) and isinstance(x, SSAValue) and isinstance(x.owner, arith.DivUIOp):
+            whole, part = x.owner.operands
+            if part is self.index(y) and _factor_of(whole) % y == 0:
+                return whole
         return x if y == 1 else self._binary(arith.MuliOp, x, y, True)
 
     def div(self, x: Index, y: Index) -> Index:
         """floor(x / y) for x >= 0, y > 0"""
         if isinstance(x, int) and isinstance(y, int):
             return x // y
+        if isinstance(x, SSAValue) and isinstance(made := x.owner, arith.MuliOp):
+            factor, times = made.operands
+            if times is self.index(y):
+                return factor
         return x if y == 1 else self._binary(arith.DivUIOp, x, y, False)
 
     def ceil_div(self, x: Index, y: Index) -> Index:
@@ -179,7 +298,7 @@ class IndexBuilder:
         return total
 
     def compare(self, predicate: str, x: Index, y: Index) -> SSAValue | bool:
-        """x ? y for eq ne lt le gt ge, signed."""
+        """x ? y for eq ne lt le gt ge, signed; known where it decides that this code runs."""
         if isinstance(x, int) and isinstance(y, int):
             return {
                 "eq": x == y,
@@ -189,14 +308,16 @@ class IndexBuilder:
                 "gt": x > y,
                 "ge": x >= y,
             }[predicate]
+        key = (predicate, x, y)
+        known = self._found(key)
+        if known is not None:
+            return bool(known) if isinstance(known, int) else known
         code = IntegerAttr(_PREDICATES[predicate], i64)
-        return self.value(
-            arith.CmpiOp.create(
-                operands=[self.index(x), self.index(y)],
-                result_types=[i1],
-                properties={"predicate": code},
-            )
-        )
+        operands, properties = [self.index(x), self.index(y)], {"predicate": code}
+        new = arith.CmpiOp.create(operands=operands, result_types=[i1], properties=properties)
+        result = self._before_arms(key, new)
+        self._asked[result] = (key,)
+        return result
 
     def both(self, x: SSAValue | bool, y: SSAValue | bool) -> SSAValue | bool:
         """Conjunction of two conditions."""
@@ -204,7 +325,9 @@ class IndexBuilder:
             return y if x else False
         if isinstance(y, bool):
             return x if y else False
-        return self.value(arith.AndIOp.create(operands=[x, y], result_types=[i1]))
+        result = self.value(arith.AndIOp.create(operands=[x, y], result_types=[i1]))
+        self._asked[result] = (*self._asked.get(x, ()), *self._asked.get(y, ()))
+        return result
 
     def negated(self, x: SSAValue) -> SSAValue:
         """The opposite condition."""

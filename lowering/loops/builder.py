@@ -39,6 +39,7 @@ _UNSAFE = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 """Pure, and yet not to be computed where it was not asked for."""
 _PLACES = (arith.MinSIOp, arith.AddiOp)
 """What clamps a place: LLVM leaves it in a loop of which few registers are left."""
+_SUMS = (arith.AddiOp, arith.MuliOp)
 
 NOT_UNROLLED: dict[str, Attribute] = {NO_UNROLL: UnitAttr()}
 """Of a loop whose trips LLVM leaves as they are."""
@@ -101,16 +102,24 @@ class LoopBuilder(IndexBuilder):
     # structure ------------------------------------------------------------------------------
 
     @contextmanager
-    def inside(self, block: Block) -> Generator[None]:
-        """Appends to another block; what is computed there is unknown outside."""
+    def inside(
+        self, block: Block, condition: SSAValue | None = None, *, is_arm: bool = False
+    ) -> Generator[None]:
+        """
+        Appends to another block; what is computed there is unknown outside. `condition`: what holds
+        wherever the block runs; `is_arm`: it is a branch that will stand where the block is now.
+        """
         outer = self.block
         self.block = block
-        self._known.append({})
+        known = () if condition is None else self._asked.get(condition, ())
+        self._known.append(dict.fromkeys(known, True))
+        self._before.append(outer if is_arm and self.shares_places else None)
         try:
             yield
         finally:
             self.block = outer
             self._known.pop()
+            self._before.pop()
 
     def loop(
         self,
@@ -130,6 +139,8 @@ class LoopBuilder(IndexBuilder):
                 return tuple(inits)
             if high <= low + step:
                 return tuple(body(low, *inits) or ())
+        if low is high:
+            return tuple(inits)
         block = Block(arg_types=[INDEX, *(x.type for x in inits)])
         block.args[0].name_hint = "i"
         with self.inside(block):
@@ -153,6 +164,10 @@ class LoopBuilder(IndexBuilder):
         reached it.
         """
         moved: set[SSAValue] = set()
+        for op in reversed(list(body.ops) if self.shares_places else ()):
+            if isinstance(op, _SUMS) and op.results[0].first_use is None:
+                op.detach()
+                op.erase()  # part of a place that other sums have taken in
         for op in list(body.ops):
             if isinstance(op, memref.LoadOp):
                 may = op.memref in self.unchanging
@@ -162,8 +177,7 @@ class LoopBuilder(IndexBuilder):
                 may = may and not isinstance(op, _UNSAFE)
             if may and not any(_is_of(x, body) for x in op.operands):
                 op.detach()
-                self.block.add_op(op)
-                moved.update(op.results)
+                moved.update(self.placed(op))
 
     def lie_apart(self, x: SSAValue, y: SSAValue) -> SSAValue | bool:
         """Whether two buffers begin at different addresses."""
@@ -184,12 +198,12 @@ class LoopBuilder(IndexBuilder):
                 otherwise()
             return
         regions: list[Region] = []
-        for arm in (then, otherwise):
+        for holds, arm in ((condition, then), (None, otherwise)):
             if arm is None:
                 regions.append(Region())
                 continue
             block = Block()
-            with self.inside(block):
+            with self.inside(block, holds, is_arm=True):
                 arm()
                 block.add_op(scf.YieldOp.create())
             regions.append(Region(block))
@@ -210,9 +224,9 @@ class LoopBuilder(IndexBuilder):
         """scf.if with results."""
         regions: list[Region] = []
         kinds: list[Attribute] = []
-        for arm in (then, otherwise):
+        for holds, arm in ((condition, then), (None, otherwise)):
             block = Block()
-            with self.inside(block):
+            with self.inside(block, holds, is_arm=True):
                 results = arm()
                 kinds = [x.type for x in results]
                 block.add_op(scf.YieldOp.create(operands=results))
@@ -282,10 +296,11 @@ class LoopBuilder(IndexBuilder):
         return self.value(memref.AllocaOp.create(result_types=[kind], properties=properties))
 
     def load(self, buffer: SSAValue, at: Sequence[Index]) -> SSAValue:
-        """One element."""
+        """One element; of a buffer that nobody writes, as it was read before."""
         operands = [buffer, *(self.index(i) for i in at)]
         element = as_memref(buffer.type).element_type
-        return self.value(memref.LoadOp.create(operands=operands, result_types=[element]))
+        op = memref.LoadOp.create(operands=operands, result_types=[element])
+        return self.once(op, stays=True) if buffer in self.unchanging else self.value(op)
 
     def store(self, value: SSAValue, buffer: SSAValue, at: Sequence[Index]) -> None:
         """One element."""
@@ -377,10 +392,9 @@ class LoopBuilder(IndexBuilder):
 
     def splat(self, value: SSAValue, lanes: int) -> SSAValue:
         """A scalar in every lane."""
-        return self.value(
-            vector.BroadcastOp.create(
-                operands=[value], result_types=[vector_type(value.type, lanes)]
-            )
+        kind = vector_type(value.type, lanes)
+        return self.once(
+            vector.BroadcastOp.create(operands=[value], result_types=[kind]), stays=True
         )
 
     def view(

@@ -203,7 +203,7 @@ class ControlLowering(ABC):
 
     def _available(self) -> SSAValue:
         """The threads that the call may use."""
-        return self.b.value(par.ThreadsOp.of(self.context))
+        return self.b.once(par.ThreadsOp.of(self.context))
 
     def _loads(self, op: Operation) -> Index:
         """For how many workers an op has work enough."""

@@ -32,7 +32,7 @@ from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.program import entry_function, symbols_of
+from mlc.dialects.program import Take, entry_function, kept, symbols_of
 from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
@@ -61,13 +61,13 @@ from mlc.lowering.loops.tiles import TilesLowering
 from mlc.lowering.loops.update import lower_update
 
 
-def lower_to_loops(module: ModuleOp) -> ModuleOp:
+def lower_to_loops(module: ModuleOp, take: Take = kept) -> ModuleOp:
     """A loops-level module with the kernels and the entry of the module's function.
 
-    `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1.
+    `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1. `take` gets each
+    function when it is made: the kernels before they are in the module.
     """
-    function = entry_function(module)
-    return EntryLowering(module, function).lower()
+    return EntryLowering(module, entry_function(module), take).lower()
 
 
 @dataclass
@@ -88,9 +88,10 @@ class EntryLowering(TilesLowering):
     A target with another way to run kernels overrides the last part.
     """
 
-    def __init__(self, module: ModuleOp, function: func.FuncOp) -> None:
+    def __init__(self, module: ModuleOp, function: func.FuncOp, take: Take = kept) -> None:
         self.module = module
         self.function = function
+        self.take = take
         self.symbols = list(symbols_of(function))
         self.sites = _Sites()
         self.kernels: dict[str, tuple[Kernel, ...]] = {}
@@ -146,7 +147,9 @@ class EntryLowering(TilesLowering):
         ]
         attributes = dict(self.module.attributes)
         attributes["mlc.sites"] = ArrayAttr(self.sites.known)
-        return ModuleOp(ops, attributes=attributes)
+        loops = ModuleOp(ops, attributes=attributes)
+        self.take(entry)
+        return loops
 
     def _body(self) -> None:
         """The function's ops: run by one team where the plan says so."""
@@ -381,14 +384,20 @@ class EntryLowering(TilesLowering):
         found = self.kernels.get(name)
         if found is None:
             found = self.kernels[name] = self._functions(op, name, strides, numbers)
+            for kernel in found:
+                self.take(kernel.function)
         return found
 
     def _called(self, op: CallOp) -> Kernel:
         """The function of a tile program."""
         from mlc.lowering.tiles.kernel import lower_called
 
-        names = [*self.symbols, *bounds_of(op)]
-        return lower_called(op, names, self.module, self.kernels)
+        name = op.callee.string_value()
+        if name not in self.kernels:
+            kernel = lower_called(op, [*self.symbols, *bounds_of(op)], self.module)
+            self.kernels[name] = (kernel,)
+            self.take(kernel.function)
+        return self.kernels[name][0]
 
     def _strides(self, op: KernelOp) -> Strides:
         """Which of the kernel's buffers are not row-major."""

@@ -241,7 +241,7 @@ class ReductionNest:
             group = self.kept[k]
             low, high = 0, self.axes.sizes[group]
             if group == outer:
-                low, high = self.s.share(high, thread, threads)
+                low, high = self.s.share(high, thread, threads, self.rows_of_share(group))
 
             def trip(i: Index) -> None:
                 inner = partial(nest, k + 1, {**fixed, group: Position(i)}, thread, threads)
@@ -256,6 +256,18 @@ class ReductionNest:
             self.b.loop(low, high, 1, trip)
 
         self.s.parallel(self.b.product(self.axes.sizes), partial(nest, 0, {}))
+
+    def rows_of_share(self, group: int) -> int:
+        """
+        What the rows of a worker are a multiple of: as many as are walked at once, where none are
+        left over and a share has several of those, so that they come out nearly even.
+        """
+        rows, size = self.s.schedule.rows, self.axes.sizes[group]
+        work = self.b.product(self.axes.sizes)
+        if not (rows and group == self.kept[-1] and isinstance(size, int) and size % rows == 0):
+            return 1
+        several = isinstance(work, int) and size * self.s.schedule.grain >= 4 * rows * work
+        return rows if several else 1
 
     def block_size(self, order: Sequence[int]) -> Index:
         """Positions of the outermost reduced group in a block."""

@@ -66,23 +66,11 @@ def symbols_of(kernel: KernelOp) -> set[str]:
     return {name for view in views for dim in view.shape for name in dim.symbols()}
 
 
-def lower_called(
-    call: CallOp,
-    all_symbols: Sequence[str],
-    module: ModuleOp,
-    known: dict[str, tuple[Kernel, ...]],
-) -> Kernel:
-    """The function of the kernel that is called, and what its caller passes; `known`: by name."""
-    name = call.callee.string_value()
-    if name not in known:
-        op = called(call)
-        assert op is not None
-        target = cpu_of(module, "tiles to loops")
-        known[name] = (_lowered(call, op, all_symbols, target),)
-    return known[name][0]
-
-
-def _lowered(call: CallOp, op: KernelOp, all_symbols: Sequence[str], target: CpuTarget) -> Kernel:
+def lower_called(call: CallOp, all_symbols: Sequence[str], module: ModuleOp) -> Kernel:
+    """The function of the kernel that is called, and what its caller passes."""
+    op = called(call)
+    assert op is not None
+    target = cpu_of(module, "tiles to loops")
     shared = call.shared_inputs
 
     def groups(value: SSAValue, view: SSAValue) -> tuple[tuple[int, ...], ...]:

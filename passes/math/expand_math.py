@@ -163,7 +163,10 @@ class ExpandMathPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expands in every function, for the module's target."""
-        unit, numerics = target_of(op).math_unit, numerics_of(op)
         for function in op.body.block.ops:
             if isinstance(function, func.FuncOp) and function.body.blocks:
-                expand(function, unit, numerics)
+                self.apply_to(function, op)
+
+    def apply_to(self, function: func.FuncOp, module: ModuleOp) -> None:
+        """Expands in one function, for the target of a module."""
+        expand(function, target_of(module).math_unit, numerics_of(module))

@@ -220,6 +220,7 @@ def _by_columns(problem: Problem, row: Intrinsic, tile: Register) -> Iterator[Wo
         yield (dealt, *_whole("k", depth, problem.k), pack_b, *_ending(problem, row, tile))
 
 
+@lru_cache(maxsize=1024)
 def split_schedule(problem: Problem, words: Words, target: CpuTarget) -> Words | None:
     """
     As `words`, of a long sum whose result is small, in parts that workers take one by one; None of
@@ -243,6 +244,7 @@ def split_schedule(problem: Problem, words: Words, target: CpuTarget) -> Words |
     return found if short and sums <= target.l2_bytes else None
 
 
+@lru_cache(maxsize=1024)
 def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tuple[Words, ...]:
     """
     As words whose shares are of one size, sums in the same order: blocks of rows and columns, each

@@ -6,7 +6,7 @@ canonical form: one tile that is the whole kernel, and no loop. The list goes wi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.alike import structure_of
 from mlc.dialects.analysis.shares import LOADS, loads_of_tiles
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.errors import MlcError
@@ -55,6 +56,7 @@ class PlanToTilesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op)
         known: dict[str, TileKernel] = {}
+        names: dict[Hashable, str] = {}
         for kernel, schedule in list(_kernels(op)):
             layouts = layouts_of(kernel)
             if schedule.data.threads and not _is_blocks(kernel, schedule, layouts):
@@ -64,8 +66,11 @@ class PlanToTilesPass(ModulePass):
             for loop in enclosing_tiles(kernel):
                 if LOADS not in loop.attributes and loop.spreads:  # by its kernels, while they are
                     loop.attributes[LOADS] = DimsAttr((loads_of_tiles(loop),))
-            key = _structure(kernel, layouts)
-            name = f"{kernel.template.data}_{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+            same = structure_of(kernel), tuple(layouts)
+            if same not in names:
+                key = _structure(kernel, layouts).encode()
+                names[same] = f"{kernel.template.data}_{hashlib.sha256(key).hexdigest()[:8]}"
+            name = names[same]
             if name not in known:
                 known[name] = _program(kernel, schedule, name, layouts)
                 op.body.block.insert_op_before(known[name], function)

@@ -108,7 +108,9 @@ class _Walk:
             if op.folds.data:
                 self.pending = {}  # workers meet to combine what they have
             return
-        for _ in range(2):  # the second time sees what the trip before has touched
+        before = None  # the next time sees what the trip before has touched
+        while before != self.pending.keys():
+            before = set(self.pending)
             self.block(op.body.block, dealt)
 
     def taken(self, op: IfOp) -> list[Block]:

@@ -72,11 +72,62 @@ def test_what_a_branch_computed_is_unknown_outside(b: LoopBuilder, block: Block)
     """Else a value would be used where it is not defined."""
     n = block.args[0]
     found: list[Index] = []
-    b.when(b.compare("lt", n, 4), lambda: found.append(b.mul(n, n)))
-    found.append(b.mul(n, n))
+    b.when(b.compare("lt", n, 4), lambda: found.append(b.div(n, block.args[1])))
+    found.append(b.div(n, block.args[1]))
     inside, outside = found
     assert inside is not outside
-    assert names(block) == ["arith.cmpi", "scf.if", "arith.muli"]
+    assert names(block) == ["arith.cmpi", "scf.if", "arith.divui"]
+
+
+def test_a_place_stands_in_front_of_the_branches_that_use_it(b: LoopBuilder, block: Block) -> None:
+    n, m, _ = block.args
+    found: list[Index] = []
+    for k in (4, 8):
+        b.when(b.compare("lt", n, k), lambda: found.append(b.mul(n, m)))
+    first, second = found
+    assert first is second
+    assert names(block) == ["arith.cmpi", "arith.muli", "scf.if", "arith.cmpi", "scf.if"]
+
+
+def test_a_branch_knows_its_condition(b: LoopBuilder, block: Block) -> None:
+    n, m, _ = block.args
+    found: list[SSAValue | bool] = []
+
+    def inside() -> None:
+        found.extend((b.compare("lt", n, 4), b.compare("lt", m, 4)))
+
+    b.when(b.both(b.compare("lt", n, 4), b.compare("lt", m, 4)), inside, inside)
+    then, otherwise = found[:2], found[2:]
+    assert then == [True, True]
+    assert not any(isinstance(x, bool) for x in otherwise)
+
+
+def test_numbers_are_added_last(b: LoopBuilder, block: Block) -> None:
+    n, m, _ = block.args
+    assert b.add(n, b.add(m, 4)) is b.add(b.add(n, 2), b.add(m, 2))
+    assert b.add(b.add(n, 4), -4) is n
+    assert b.add(n, b.sub(m, n)) is m
+
+
+def test_what_comes_out_even_has_no_rest(b: LoopBuilder, block: Block) -> None:
+    n, m, _ = block.args
+    even = b.min(b.mul(n, 8), b.add(b.mul(m, 4), 16))
+    assert b.mul(b.div(even, 4), 4) is even
+    assert b.mul(b.div(even, 8), 8) is not even
+    assert b.div(b.mul(n, m), m) is n
+
+
+def test_a_loop_from_a_place_to_itself_is_none(b: LoopBuilder, block: Block) -> None:
+    n = block.args[0]
+    b.loop(n, n, 1, lambda i: b.add_op(scf.YieldOp.create()) and None)
+    assert not list(block.ops)
+
+
+def test_what_nobody_writes_is_read_once(b: LoopBuilder, block: Block) -> None:
+    n, _, memory = block.args
+    assert b.load(memory, [n]) is not b.load(memory, [n])
+    b.unchanging = frozenset((memory,))
+    assert b.load(memory, [n]) is b.load(memory, [n])
 
 
 def test_a_loop_sees_what_was_computed_before(b: LoopBuilder, block: Block) -> None:

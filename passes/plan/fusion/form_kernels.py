@@ -117,9 +117,10 @@ class _Build:
         for kernel in at.get(len(old), ()):
             self.kernel(kernel)
         values = [self.left(terminator, k) for k in range(len(terminator.operands))]
+        kept = {*self.ops, terminator}
         for op in reversed(old):
             op.detach()
-            if not isinstance(op, ControlOp) and op is not terminator and op not in self.ops:
+            if not isinstance(op, ControlOp) and op not in kept:
                 op.erase(safe_erase=False)
         self.block.add_ops([*self.ops, terminator])
         terminator.operands = values

@@ -13,17 +13,18 @@ for several of them, and the one alone reads now where it stands, is computed th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.access import Access, Nest, is_single, nest_of
+from mlc.dialects.analysis.access import Access, Affine, Nest, is_single, nest_of
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp, Template
 from mlc.dialects.tensor.tiles import is_phase
@@ -60,12 +61,17 @@ class MergeReductionsPass(ModulePass):
 
 def _groups(block: Block) -> Iterator[Group]:
     """Pairs that become one, the first ones first."""
-    found = [(op, nest) for op in block.ops if isinstance(op, KernelOp) and (nest := _nest(op))]
-    for k, (one, nest) in enumerate(found):
-        for other, its in found[k + 1 :]:
-            if _are_alike(nest, its):
-                group = Group(block, [one, other])
-                if group.is_convex() and _is_free(group, its):
+    found = [nest for op in block.ops if isinstance(op, KernelOp) and (nest := _nest(op))]
+    points = [_points(nest) for nest in found]
+    behind: dict[Hashable, deque[Nest]] = {}
+    for key, nest in zip(points, found, strict=True):
+        behind.setdefault(key, deque()).append(nest)
+    for key, nest in zip(points, found, strict=True):
+        behind[key].popleft()
+        for other in behind[key]:
+            if _walk_alike(nest, other):
+                group = Group(block, [nest.kernel, other.kernel])
+                if group.is_convex() and _is_free(group, other):
                     yield group
 
 
@@ -119,27 +125,28 @@ def _nest(op: KernelOp) -> Nest | None:
     return nest if size is None or size >= LEAST else None
 
 
-def _are_alike(one: Nest, other: Nest) -> bool:
-    """Whether both walk the same points, and something that has all of them, in the same way."""
-    if one.sizes != other.sizes or one.rank != other.rank:
-        return False
-    if one.kernel.template != other.kernel.template:
-        return False
+def _points(nest: Nest) -> Hashable:
+    """Which points a nest walks, and how."""
+    return nest.sizes, nest.rank, nest.kernel.template, vector_axis(nest)
+
+
+def _walk_alike(one: Nest, other: Nest) -> bool:
+    """Whether nests of the same points walk something that has all of them in the same way."""
     if len(one.reductions) + len(other.reductions) > MOST:
         return False
-    if len([*one.kernel.block.ops, *other.kernel.block.ops]) > OPS:
+    if not _walked(one) & _walked(other):
         return False
-    if vector_axis(one) != vector_axis(other):
-        return False
-    walked = [
-        {
-            (nest.kernel.inputs[access.argument], access.point)
-            for access in nest.accesses
-            if not access.per_result and len(access.point) == len(nest.sizes)
-        }
-        for nest in (one, other)
-    ]
-    return bool(walked[0] & walked[1])
+    return len([*one.kernel.block.ops, *other.kernel.block.ops]) <= OPS
+
+
+def _walked(nest: Nest) -> set[tuple[SSAValue, tuple[Affine, ...]]]:
+    """What a nest reads at each point, and where."""
+    inputs = nest.kernel.inputs
+    return {
+        (inputs[access.argument], access.point)
+        for access in nest.accesses
+        if not access.per_result and len(access.point) == len(nest.sizes)
+    }
 
 
 def _is_free(group: Group, last: Nest) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
@@ -137,21 +138,21 @@ def _placed(function: FuncOp) -> dict[SSAValue, int]:
 
 def _counts(places: Aliases, results: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
     """How many slots each group needs, by the value that stands for it."""
+    members: dict[SSAValue, set[SSAValue]] = {}
+    for value in places.values():
+        if root_of(value) is value and not _is_outside(value, results):
+            members.setdefault(places.group(value), set()).add(value)
     counts: dict[SSAValue, int] = {}
     for op, live in places.live.items():
         if op.overwritten is not None:
             continue
-        busy: dict[SSAValue, int] = {}
         replaced = {root_of(op.inputs[n]) for n in _replaced(op, places, results)}
-        for value in live:
-            if value not in replaced and not _is_outside(value, results):
-                group = places.group(value)
-                busy[group] = busy.get(group, 0) + 1
-        for value in op.outs:
-            if value not in results:
-                group = places.group(value)
-                busy[group] = busy.get(group, 0) + 1
-                counts[group] = max(counts.get(group, 0), busy[group])
+        made = Counter(places.group(value) for value in op.outs if value not in results)
+        for group, count in made.items():
+            busy, held = count, members[group] - replaced
+            if len(members[group]) > count:  # others than what is made here
+                busy += sum(value in held for value in live)
+            counts[group] = max(counts.get(group, 0), busy)
     return counts
 
 

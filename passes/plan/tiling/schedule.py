@@ -5,7 +5,7 @@ Chosen by pure functions of the problem and the target.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.access import Access, Nest, contiguous_votes, nest_of
+from mlc.dialects.analysis.alike import structure_of
 from mlc.dialects.analysis.flat_rows import (
     MOST_VECTORS,
     flat_rows,
@@ -35,7 +36,7 @@ from mlc.dialects.target.attribute import cpu_of, target_of
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
-from mlc.dialects.tensor.tiles import TilesOp, bounds_of
+from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import from_others_s, least_share_s, weight_of
@@ -43,6 +44,7 @@ from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
 from mlc.passes.tile.choose import TAKE_S
+from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.products import words_of_product
 from mlc.passes.tile.strips import words_of_strips
 
@@ -138,14 +140,32 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     if flat := _flat(nest, axis, lanes):
         return replace(schedule, flat=flat)
     if isinstance(nest.reduction, Product):
-        words = words_of_strips(kernel, target, share_s)
-        if words is None and _repays_tiles(nest, lanes, target):
-            words = words_of_product(kernel, target, share_s)
+        words = _words(kernel, nest, lanes, target)
         if words is not None:
             return Schedule(words=words)
     if rows := _rows_at_once(nest, schedule):
         return replace(schedule, rows=rows, unroll=AT_ONCE_VECTORS)
     return replace(schedule, rows=_streamed_rows(nest, schedule, target))
+
+
+_MOST_KNOWN = 256
+_known: dict[Hashable, Words | None] = {}
+"""The words of products that were asked for, by all that decides on them."""
+
+
+def _words(kernel: KernelOp, nest: Nest, lanes: int, target: CpuTarget) -> Words | None:
+    """The words that cut a product; None where it is a reduction like others."""
+    bounds = tuple(bounds_of(kernel).items())
+    key = structure_of(kernel), tuple(layouts_of(kernel)), is_phase(kernel), bounds, lanes, target
+    if key not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        share_s = least_share_s(target)
+        words = words_of_strips(kernel, target, share_s)
+        if words is None and _repays_tiles(nest, lanes, target):
+            words = words_of_product(kernel, target, share_s)
+        _known[key] = words
+    return _known[key]
 
 
 def _flat(nest: Nest, axis: int, lanes: int) -> int:
