@@ -126,7 +126,13 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     # bytes of the largest value at one row and column: it may have further axes
     each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
     each = max(each // (math.prod(sizes) * column), 1)
-    rows = min(COLUMN_TILE_ROWS, max(target.l2_bytes // (4 * LEAST_COLUMNS * each), 1))
+    # what is summed so far: each trip reads and writes it
+    states = sum(
+        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
+    )
+    carried = max(states // math.prod(sizes), 1)
+    rows = min(target.l2_bytes // (4 * LEAST_COLUMNS * each), target.l2_bytes // (2 * carried))
+    rows = min(COLUMN_TILE_ROWS, max(rows, 1))
     steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
     column_step = target.l2_bytes // (4 * steps[-1] * each)
     if not any(sizes_of) or column_step < LEAST_COLUMNS:
@@ -160,12 +166,8 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     after = Work(core=max(again - once, 0))
     after += Work(read=moved(2 * walks * tiles * streamed, level_of(streamed, target)))
     after += Work(starts=walks * tiles * trips * len(group.ops))
-    # what is summed so far: each trip reads and writes it
-    states = sum(
-        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
-    )
-    carried = moved(trips * states, level_of(2 * states // tiles, target))
-    after += Work(read=carried, write=carried)
+    summed = moved(trips * states, level_of(2 * states // tiles, target))
+    after += Work(read=summed, write=summed)
     group.steps = steps
     group.column_step = _even(column, column_step)
     return before - seconds(after, target) / ATTO
