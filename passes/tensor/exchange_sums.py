@@ -116,11 +116,11 @@ def _exchanged(
     D, what the weights' sums are, and the letters of both, in those of the reduction. Axes of one
     place may come and go between.
     """
-    inner = _unit_root(product).owner
+    inner = unit_root(product).owner
     if not isinstance(inner, ContractOp) or inner.summand() is not op.dtype:
         return
     words, result, summed = inner.words()
-    names = _named(inner.result, result, product, word)
+    names = named(inner.result, result, product, word)
     if names is None:
         return
     spare = iter(c for c in ALPHABET if c not in word)
@@ -129,13 +129,13 @@ def _exchanged(
     for d, v in ((0, 1), (1, 0)):
         if reduced in mine[d] or reduced not in mine[v]:
             continue
-        for at, outer in _products_of(weights):
+        for at, outer in products_of(weights):
             if outer.parent is not op.parent:
                 continue
             if outer.operands[1 - at] is not inner.operands[v] or outer.dtype is not op.dtype:
                 continue
             theirs, their_result, _ = outer.words()
-            known = _named(outer.operands[at], theirs[at], weights, word)
+            known = named(outer.operands[at], theirs[at], weights, word)
             if known is None:
                 continue
             if any(known.get(c, n) != n for c, n in zip(theirs[1 - at], mine[v], strict=True)):
@@ -147,24 +147,24 @@ def _exchanged(
                 yield inner.operands[d], outer.result, f"{mine[d]},{letters}"
 
 
-def _unit_root(value: SSAValue) -> SSAValue:
+def unit_root(value: SSAValue) -> SSAValue:
     """What a value is but for axes of one place."""
     while isinstance(value.owner, ReshapeOp) and value.owner.unit_axes_only():
         value = value.owner.x
     return value
 
 
-def _products_of(value: SSAValue) -> Iterator[tuple[int, ContractOp]]:
+def products_of(value: SSAValue) -> Iterator[tuple[int, ContractOp]]:
     """The contractions of a value, seen with more or fewer axes of one place too."""
     for use in value.uses:
         user = use.operation
         if isinstance(user, ContractOp):
             yield use.index, user
         elif isinstance(user, ReshapeOp) and user.unit_axes_only():
-            yield from _products_of(user.result)
+            yield from products_of(user.result)
 
 
-def _named(value: SSAValue, letters: str, view: SSAValue, word: str) -> dict[str, str] | None:
+def named(value: SSAValue, letters: str, view: SSAValue, word: str) -> dict[str, str] | None:
     """For each letter of a value that of a view on it; None where an axis of one place has none."""
     if value is view:
         return dict(zip(letters, word, strict=True))
