@@ -132,6 +132,9 @@ ALGEBRA = (
     Step("mlc-cse", "equal values look equal only in canonical form"),
     Step("mlc-exchange-sums", "a sum that is at hand is one value, however it was written"),
     Step("mlc-dce", "the originals of what was rewritten have no reader any more"),
+    Step("mlc-divide-factors", "who reads a quotient besides products is known by now"),
+    Step("mlc-cse", "products of one factor were divided each for itself"),
+    Step("mlc-dce", "quotients that nobody reads any more are no readers of factors"),
     Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
 )
 LOOPS = (

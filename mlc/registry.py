@@ -17,6 +17,7 @@ PASSES = {
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",
+    "mlc-divide-factors": "mlc.passes.tensor.divide_factors:DivideFactorsPass",
     "mlc-exchange-sums": "mlc.passes.tensor.exchange_sums:ExchangeSumsPass",
     "mlc-fold-views": "mlc.passes.tensor.fold_views:FoldViewsPass",
     "mlc-form-convolutions": "mlc.passes.tensor.form_convolutions:FormConvolutionsPass",

@@ -242,9 +242,76 @@ def test_vmap_of_attention() -> None:
     np.testing.assert_allclose(found, attention_of(q, k, v), rtol=1e-4, atol=2e-6)
 
 
-def test_gradient_of_attention() -> None:
-    x = head(1030, 1100)
-    plain: Any = mlc.compile(fusion="none")(gradients(causal, 3))
-    fused: Any = mlc.compile(gradients(causal, 3))
+def written(q: Any, k: Any, v: Any) -> Any:
+    """Below the diagonal, as one writes it with NumPy."""
+    scores = q @ np.swapaxes(k, -1, -2) / 8.0
+    scores = np.where(np.tril(np.ones(scores.shape[-2:], dtype=bool)), scores, -1e9)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+def weighed(f: Program) -> Program:
+    """Gradients of a sum that does not need the result, by q, k and v."""
+
+    def loss(q: Any, k: Any, v: Any, w: Any, *rest: Any) -> Any:
+        return (f(q, k, v, *rest) * w).sum()
+
+    return mlc.grad(loss, argnums=(0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((1030, 64), (1030, 64)),
+        ((2, 515, 32), (2, 515, 32)),
+        ((1, 4, 512, 64), (1, 4, 512, 64)),
+        ((3, 1, 700, 64), (3, 1, 700, 64)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("f", [causal, written], ids=["causal", "written"])
+def test_gradient_of_attention(f: Program, shapes: Any) -> None:
+    queries, keys = shapes
+    x = randoms((queries, keys, keys, queries), np.float32)
+    plain: Any = mlc.compile(fusion="none")(weighed(f))
+    fused: Any = mlc.compile(weighed(f))
     for found, want in zip(fused(*x), plain(*(a.astype(float) for a in x)), strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_skip_what_a_mask_leaves_out() -> None:
+    """Of 16 x 16 tiles those below the diagonal run, in each of three walks."""
+    x = head(2048, 2048)
+    x.append(x[0] + 1)
+    assert trips(weighed(written), *x).count(136) == 9
+    assert trips(weighed(masked), *x, below_diagonal(2048, 2048)).count(136) == 9
+
+
+@pytest.mark.parametrize("target", ["avx2", "avx512", "neon"])
+@pytest.mark.parametrize("f", [causal, written], ids=["causal", "written"])
+def test_gradients_store_no_matrix_where_half_of_it_is_left_out(f: Program, target: str) -> None:
+    heads = (spec(4, 1024, 64),) * 4
+    report = planned(weighed(f), *heads, target=target).report({})
+    assert max(x.bytes for x in report.intermediates) <= 4 * 4 * 1024 * 64
+
+
+def test_gradients_of_rows_without_keys() -> None:
+    """Weights of rows that see nothing are equal, and do not depend on their scores."""
+    x = [*head(1100, 1030), head(1100, 1030)[0]]
+    mask = below_diagonal(1100, 1030)
+    mask[3] = mask[900] = False
+    plain: Any = mlc.compile(fusion="none")(weighed(masked))
+    found: Any = mlc.compile(weighed(masked))(*x, mask)
+    for one, want in zip(found, plain(*(a.astype(float) for a in x), mask), strict=True):
+        np.testing.assert_allclose(one, want, rtol=1e-3, atol=1e-4)
+    assert not found[0][[3, 900]].any()
+
+
+@pytest.mark.parametrize("f", [causal, written], ids=["causal", "written"])
+def test_bits_of_gradients_do_not_depend_on_threads(f: Program) -> None:
+    x = randoms(((3, 530, 64),) * 4, np.float32)
+    first: Any = mlc.compile(threads=1)(weighed(f))(*x)
+    for threads in (2, 3, 16):
+        found: Any = mlc.compile(threads=threads)(weighed(f))(*x)
+        for one, other in zip(first, found, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -16,11 +16,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.tensor.elementwise import MulOp, NegOp
 from mlc.dialects.tensor.letters import ALPHABET, split_one
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
-from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()
@@ -67,7 +68,10 @@ def sum_of_product_at_hand(op: ReduceOp, b: Rewrite) -> SSAValue | None:
         return None
     for product, weights in (found.wide, found.wide[::-1]):
         for factor, other, letters in _exchanged(op, product, weights, word, reduced):
-            total = b(ContractOp, factor, other, letters=f"{letters}->{result}")
+            kept = "".join(c for c in result if c in letters)
+            total = b(ContractOp, factor, other, letters=f"{letters}->{kept}")
+            if kept != result:
+                total = b(ReshapeOp, total, declared=tensor_of(op.result))
             for row, source in found.rows:
                 value = row.x
                 if source != result:
@@ -108,27 +112,32 @@ def _source(view: BroadcastOp, word: str) -> str:
 def _exchanged(
     op: ReduceOp, product: SSAValue, weights: SSAValue, word: str, reduced: str
 ) -> Iterator[tuple[SSAValue, SSAValue, str]]:
-    """D, what the weights' sums are, and the letters of both, in those of the reduction."""
-    inner = product.owner
+    """
+    D, what the weights' sums are, and the letters of both, in those of the reduction. Axes of one
+    place may come and go between.
+    """
+    inner = unit_root(product).owner
     if not isinstance(inner, ContractOp) or inner.summand() is not op.dtype:
         return
     words, result, summed = inner.words()
-    names = dict(zip(result, word, strict=True))
+    names = named(inner.result, result, product, word)
+    if names is None:
+        return
     spare = iter(c for c in ALPHABET if c not in word)
     names |= {c: next(spare) for c in summed}
     mine = ["".join(names[c] for c in one) for one in words]
     for d, v in ((0, 1), (1, 0)):
         if reduced in mine[d] or reduced not in mine[v]:
             continue
-        for use in weights.uses:
-            outer = use.operation
-            if not isinstance(outer, ContractOp) or outer.parent is not op.parent:
+        for at, outer in products_of(weights):
+            if outer.parent is not op.parent:
                 continue
-            at = use.index
             if outer.operands[1 - at] is not inner.operands[v] or outer.dtype is not op.dtype:
                 continue
             theirs, their_result, _ = outer.words()
-            known = dict(zip(theirs[at], word, strict=True))
+            known = named(outer.operands[at], theirs[at], weights, word)
+            if known is None:
+                continue
             if any(known.get(c, n) != n for c, n in zip(theirs[1 - at], mine[v], strict=True)):
                 continue
             known |= dict(zip(theirs[1 - at], mine[v], strict=True))
@@ -136,3 +145,31 @@ def _exchanged(
             same = len(set(known.values())) == len(known) and set(letters) == set(mine[d])
             if same and reduced not in letters and outer.is_before_in_block(op):
                 yield inner.operands[d], outer.result, f"{mine[d]},{letters}"
+
+
+def unit_root(value: SSAValue) -> SSAValue:
+    """What a value is but for axes of one place."""
+    while isinstance(value.owner, ReshapeOp) and value.owner.unit_axes_only():
+        value = value.owner.x
+    return value
+
+
+def products_of(value: SSAValue) -> Iterator[tuple[int, ContractOp]]:
+    """The contractions of a value, seen with more or fewer axes of one place too."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, ContractOp):
+            yield use.index, user
+        elif isinstance(user, ReshapeOp) and user.unit_axes_only():
+            yield from products_of(user.result)
+
+
+def named(value: SSAValue, letters: str, view: SSAValue, word: str) -> dict[str, str] | None:
+    """For each letter of a value that of a view on it; None where an axis of one place has none."""
+    if value is view:
+        return dict(zip(letters, word, strict=True))
+    dims, one = shape_of(value.type), Dim.const(1)
+    if one in dims:
+        return None
+    wide = (c for c, n in zip(word, shape_of(view.type), strict=True) if n != one)
+    return dict(zip(letters, wide, strict=True))

@@ -17,7 +17,7 @@ PASSES = (
     *(
         "canonicalize,cse,dce",
         "fold-views,fold-affine,dce",
-        "reorder-contractions,exchange-sums,merge-siblings",
+        "reorder-contractions,exchange-sums,divide-factors,merge-siblings",
     ),
     *(
         "hoist-invariants,sum-after-loops,multiply-before-loops,dce",

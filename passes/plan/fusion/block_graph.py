@@ -117,3 +117,8 @@ class ConvexSet:
         self.members, self.before, self.behind = members, before, behind
         self.closed = closed
         return True
+
+    def take(self, other: ConvexSet) -> None:
+        """All that another set of the same graph has."""
+        self.members, self.before, self.behind = other.members, other.before, other.behind
+        self.closed = other.closed

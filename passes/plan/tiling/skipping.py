@@ -23,7 +23,7 @@ from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SubOp
-from mlc.dialects.tensor.letters import ALPHABET
+from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
@@ -31,20 +31,23 @@ from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat
 
-Term = tuple[float, TensorOp]
-"""exp(number - row value), which is 0 where masked."""
+Terms = dict[tuple[float, SSAValue], SubOp]
+"""
+exp(number - value), which is 0 where masked, by the number and by what the value looks at: that has
+rows or columns, not both. The differences that say so.
+"""
 
 
 @dataclass(frozen=True)
 class Masked:
     """
     What a walk over columns is where a mask is false: `terms` are what its sums are multiplied by,
-    `tops` the maxima of columns that are the number there.
+    where no selection of 0 says so; `tops` the maxima of columns that are the number there.
     """
 
     mask: SelectOp
     keeps: bool  # elements where the condition is so are no masked ones
-    terms: tuple[Term, ...]
+    terms: Terms
     tops: tuple[tuple[TensorOp, float], ...]
 
 
@@ -65,7 +68,7 @@ class _Absent:
 
     def __init__(self, group: Group, mask: SelectOp, keeps: bool) -> None:
         self.group, self.mask, self.keeps = group, mask, keeps
-        self.terms: dict[Term, None] = {}
+        self.terms: Terms = {}
 
     def walk(self, folds: Sequence[TensorOp]) -> Masked | None:
         """All that the walk sums is 0 there, and what it is the largest of is a number."""
@@ -79,9 +82,9 @@ class _Absent:
                 tops.append((op, number))
             elif fold != "sum" or not any(self.is_zero(x) for x in op.operands):
                 return None
-        if not self.terms or not isinstance(folds[0], ReduceOp | ContractOp):
+        if (tops and not self.terms) or not isinstance(folds[0], ReduceOp | ContractOp):
             return None
-        return Masked(self.mask, self.keeps, tuple(self.terms), tuple(tops))
+        return Masked(self.mask, self.keeps, self.terms, tuple(tops))
 
     def number(self, value: SSAValue) -> float | None:
         """The number that is there, if it is known."""
@@ -108,11 +111,21 @@ class _Absent:
         difference = op.operands[0].owner
         if not isinstance(difference, SubOp):
             return False
-        number, row = self.number(difference.lhs), root(difference.rhs).owner
-        if number is None or not isinstance(row, TensorOp) or self.group.is_wide(row):
+        number = self.number(difference.lhs)
+        if number is None or not self._is_narrow(difference):
             return False
-        self.terms[number, row] = None
+        self.terms[number, root(difference.rhs)] = difference
         return True
+
+    def _is_narrow(self, op: SubOp) -> bool:
+        """Whether what is subtracted is one value for all columns, or for all rows."""
+        view, value = op.rhs.owner, root(op.rhs).owner
+        if isinstance(value, TensorOp) and self.group.is_wide(value):
+            return False
+        if not isinstance(view, BroadcastOp):
+            return False
+        (word,), result = split(view.letters.data)
+        return any(a is not None and result[a] not in word for a in self.group.axes[op][-2:])
 
 
 def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSAValue]) -> SSAValue:
@@ -123,17 +136,17 @@ def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSA
     `before`: what a reduction of this walk has come to in the trips before.
     """
     b = scope.b
-    mask = _mask_tile(scope, masked)
+    mask = _source_tile(scope, masked.mask, 0)
     found = [_any(b, mask if masked.keeps else _is(b, mask, "eq", 0, BOOL))]
     for top, _ in masked.tops:
         scope.bind(top, before(top))
-    for number, row in masked.terms:
-        value = scope.result(row)
-        given = full(b, number, row.dtype, shape_of(value.type))
+    for (number, _), difference in masked.terms.items():
+        value = _source_tile(scope, difference, 1)
+        given = full(b, number, difference.dtype, shape_of(value.type))
         term = b(ExpOp, b(SubOp, given, value))
-        found.append(_any(b, _is(b, term, "ne", 0.0, row.dtype)))
+        found.append(_any(b, _is(b, term, "ne", 0.0, difference.dtype)))
     for top, number in masked.tops:
-        if (number, top) not in masked.terms:  # which says so, too
+        if (number, top.results[0]) not in masked.terms:  # which says so, too
             above = _is(b, before(top), "ge", number, top.dtype)
             found.append(_any(b, _is(b, above, "eq", 0, BOOL)))
     needed = found[0]
@@ -142,12 +155,11 @@ def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSA
     return needed
 
 
-def _mask_tile(scope: TileScope, masked: Masked) -> SSAValue:
-    """The mask's part for a tile, each element once."""
-    op, maps = masked.mask, scope.maps
-    value = op.condition
+def _source_tile(scope: TileScope, op: TensorOp, number: int) -> SSAValue:
+    """A tile of what an operand repeats, each element once."""
+    value, maps = op.operands[number], scope.maps
     moves, axes = maps.moves_of(op), scope.axes_of(op)
-    rows = tuple(None if a is None else moves[a][0] for a in axes[: len(scope.dims)])
+    rows = tuple(None if a is None else moves[a][number] for a in axes[: len(scope.dims)])
     while isinstance(value.owner, BroadcastOp):
         rows = maps.axes_in(value.owner, 0, rows)
         value = value.owner.x

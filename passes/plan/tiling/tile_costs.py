@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -24,7 +24,7 @@ from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, Work, clock, level_of, moved, seconds
 from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
 from mlc.passes.plan.fusion.grouping import Grouping
-from mlc.passes.plan.tiling.skipping import masked_walk
+from mlc.passes.plan.tiling.skipping import Masked, masked_walk
 from mlc.passes.plan.tiling.stream import Walks
 from mlc.passes.plan.tiling.tile_groups import Group
 
@@ -126,7 +126,13 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     # bytes of the largest value at one row and column: it may have further axes
     each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
     each = max(each // (math.prod(sizes) * column), 1)
-    rows = min(COLUMN_TILE_ROWS, max(target.l2_bytes // (4 * LEAST_COLUMNS * each), 1))
+    # what is summed so far: each trip reads and writes it
+    states = sum(
+        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
+    )
+    carried = max(states // math.prod(sizes), 1)
+    rows = min(target.l2_bytes // (4 * LEAST_COLUMNS * each), target.l2_bytes // (2 * carried))
+    rows = min(COLUMN_TILE_ROWS, max(rows, 1))
     steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
     column_step = target.l2_bytes // (4 * steps[-1] * each)
     if not any(sizes_of) or column_step < LEAST_COLUMNS:
@@ -134,17 +140,10 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
     found = Walks(group, maps)
     walks = found.count
-    if any(masked_walk(group, found.sums(n)) for n in range(1, walks + 1)):
+    masked = {n: mask for n in range(1, walks + 1) if (mask := masked_walk(group, found.sums(n)))}
+    if masked:
         column_step = min(column_step, MASKED_COLUMNS)
-    # pointwise arithmetic is repeated by the kernels that store, too
-    again = sum(
-        (
-            work_of_op(type(op), op.dtype, elements_of(op.iteration()), target)
-            for op in wide
-            if isinstance(op, ContractOp)
-        ),
-        Work(),
-    )
+    trips = -(-column // column_step)
     members = set(group.ops)
     # whoever else reads these computes them too
     others = any(user not in members for op in wide for user in all_readers(op.results[0]))
@@ -159,19 +158,58 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     before = seconds(moves, target) / ATTO
     if held > target.l3_bytes:
         before *= MEMORY_FACTOR
-    trips = -(-column // column_step)
-    after = again.times(walks - 1 + others)
+    once = _products([op for op in group.ops if op in wide or group.sums_columns(op)], target)
+    again = _repeated(found, masked, trips, maps, target)
+    if others:
+        again += _running(_products(wide, target), next(iter(masked.values()), None), trips)
+    before += max(once - again, 0) / ATTO
+    after = Work(core=max(again - once, 0))
     after += Work(read=moved(2 * walks * tiles * streamed, level_of(streamed, target)))
     after += Work(starts=walks * tiles * trips * len(group.ops))
-    # what is summed so far: each trip reads and writes it
-    states = sum(
-        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
-    )
-    carried = moved(trips * states, level_of(2 * states // tiles, target))
-    after += Work(read=carried, write=carried)
+    summed = moved(trips * states, level_of(2 * states // tiles, target))
+    after += Work(read=summed, write=summed)
     group.steps = steps
     group.column_step = _even(column, column_step)
     return before - seconds(after, target) / ATTO
+
+
+def _products(ops: Sequence[TensorOp], target: CpuTarget) -> int:
+    """Attoseconds of the contractions among some ops."""
+    products = (op for op in ops if isinstance(op, ContractOp))
+    return sum(
+        work_of_op(type(op), op.dtype, elements_of(op.iteration()), target).core for op in products
+    )
+
+
+def _repeated(
+    walks: Walks, masked: Mapping[int, Masked], trips: int, maps: AxisMaps, target: CpuTarget
+) -> int:
+    """
+    Attoseconds of the contractions that all walks make. Pointwise arithmetic is repeated by the
+    kernels that store, too.
+    """
+    return sum(
+        _running(_products(_computed(n, walks, maps), target), masked.get(n), trips)
+        for n in range(1, walks.count + 1)
+    )
+
+
+def _computed(number: int, walks: Walks, maps: AxisMaps) -> list[TensorOp]:
+    """What a walk over the columns computes: its sums, and the wide values that they read."""
+    found = dict.fromkeys(walks.sums(number))
+    pending = list(found)
+    while pending:
+        for read in maps.sources_of(pending.pop()):
+            op = read.value.owner
+            if isinstance(op, TensorOp) and op not in found and walks.group.is_wide(op):
+                found[op] = None
+                pending.append(op)
+    return list(found)
+
+
+def _running(cost: int, masked: Masked | None, trips: int) -> int:
+    """What is left of a cost where trips are skipped: a mask is taken for a triangle."""
+    return cost if masked is None else cost * (trips + 1) // (2 * trips)
 
 
 def _dissolves(op: TensorOp, group: Group, maps: AxisMaps) -> bool:

@@ -6,6 +6,7 @@ so that what passes between them stays in a cache. Legality alone (D16, D22).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -132,14 +133,12 @@ class Growth:
         while pending and len(self.axes) < OPS:
             op = pending.pop(0)
             for other, wanted in self._neighbours(op):
-                if other in self.axes or self.graph.number(other) is None:
+                if other in self.axes or not self._may_grow(other, wanted):
                     continue
-                if _may_join(other) and self._fits(other, wanted):
-                    if not convex.add(other, ends=self._is_fold(other, wanted)):
-                        continue
-                    self.axes[other] = wanted
-                    pending.append(other)
-                    if self._is_wide(other) and not _may_dissolve(other.results[0]):
+                for new, axes in self._added(convex, other, wanted):
+                    self.axes[new] = axes
+                    pending.append(new)
+                    if self._is_wide(new) and not _may_dissolve(new.results[0]):
                         return None  # it is stored in any case
         ops = self.graph.ordered(self.axes)  # each was added so that they are convex
         while (kept := self._agreeing(ops)) != ops:
@@ -150,8 +149,30 @@ class Growth:
             return Group(ops, self.rows, {op: self.axes[op][:-1] for op in ops})
         return Group(ops, self.rows, {op: self.axes[op] for op in ops}, self.column)
 
+    def _may_grow(self, op: TensorOp, wanted: Axes) -> bool:
+        return self.graph.number(op) is not None and _may_join(op) and self._fits(op, wanted)
+
+    def _added(self, convex: ConvexSet, op: TensorOp, wanted: Axes) -> list[tuple[TensorOp, Axes]]:
+        """An op and where it has the axes, if a set can take it, with what must come along."""
+        if convex.add(op, ends=self._is_fold(op, wanted)):
+            return [(op, wanted)]
+        found = [*self._between(op, wanted), (op, wanted)]
+        larger = copy(convex)
+        if not all(larger.add(new, ends=self._is_fold(new, axes)) for new, axes in found):
+            return []
+        convex.take(larger)
+        return found
+
+    def _between(self, op: TensorOp, wanted: Axes) -> Iterator[tuple[TensorOp, Axes]]:
+        """What an op reads that reads members itself: without it a path would leave the group."""
+        for other, axes in self._producers(op, wanted):
+            reads = (read.value.owner for read in self.maps.sources_of(other))
+            new = other not in self.axes and any(x in self.axes for x in reads)
+            if new and self._may_grow(other, axes):
+                yield other, axes
+
     def _neighbours(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
-        yield from self._producers(op)
+        yield from self._producers(op, self.axes[op])
         yield from self._consumers(op)
         if self.column is None and isinstance(op, Reduction):
             yield from self._siblings(op)
@@ -172,10 +193,10 @@ class Growth:
                 if user is not op and None not in found:
                     yield user, (*found, None)
 
-    def _producers(self, op: TensorOp) -> Iterator[tuple[TensorOp, Axes]]:
+    def _producers(self, op: TensorOp, axes: Axes) -> Iterator[tuple[TensorOp, Axes]]:
         for read in self.maps.sources_of(op):
             owner = read.value.owner
-            *rows, column = (None if a is None else read.axes[a] for a in self.axes[op])
+            *rows, column = (None if a is None else read.axes[a] for a in axes)
             known = all(a is not None and a != BLOCKED for a in rows) and column != BLOCKED
             if isinstance(owner, TensorOp) and known:
                 yield owner, (*rows, self._guess(owner, rows) if column is None else column)

@@ -194,7 +194,7 @@ def push_forward(
     Adds to a block of ops the tangents of `outputs`, for given tangents of `inputs`; gives the
     outputs (which a rule of the user's may have replaced) and their tangents, None for zero.
     """
-    sweep = Forward(Varied(inputs).mark(_ops(block)))
+    sweep = Forward(Varied(inputs, outputs).mark(_ops(block)))
     pairs = zip(inputs, tangents, strict=True)
     sweep.tangents.update({x: t for x, t in pairs if x in sweep.varied})
     sweep.run(block)

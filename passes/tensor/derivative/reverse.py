@@ -372,7 +372,7 @@ def pull_back(
     needs.
     """
     ops = list(ops)
-    sweep = Reverse(Emitter(into), Varied(inputs).mark(ops))
+    sweep = Reverse(Emitter(into), Varied(inputs, outputs).mark(ops))
     for value, cotangent in zip(outputs, cotangents, strict=True):
         sweep.add(value, cotangent)
     sweep.run(ops)

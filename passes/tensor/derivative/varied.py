@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -10,13 +10,20 @@ from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.markers import StopGradientOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.passes.tensor.derivative.emit import is_differentiable
+from mlc.passes.tensor.derivative.shifts import Shifts
 
 
 class Varied:
-    """Values that depend on the inputs through ops on differentiable dtypes."""
+    """
+    Values that depend on the inputs through ops on differentiable dtypes. Where all `outputs` of
+    the program are given, extremes by which they do not change are left out.
+    """
 
-    def __init__(self, inputs: Iterable[SSAValue]) -> None:
+    def __init__(
+        self, inputs: Iterable[SSAValue], outputs: Sequence[SSAValue] | None = None
+    ) -> None:
         self.values: set[SSAValue] = {x for x in inputs if is_differentiable(x)}
+        self.shifts = None if outputs is None else Shifts(outputs)
 
     def __contains__(self, value: SSAValue) -> bool:
         return value in self.values
@@ -37,7 +44,9 @@ class Varied:
 
     def _passes_on(self, op: TensorOp) -> bool:
         given = any(x in self.values for x in op.operands)
-        return given and not isinstance(op, StopGradientOp)
+        if not given or isinstance(op, StopGradientOp):
+            return False
+        return self.shifts is None or not self.shifts.cancels(op)
 
     def _control(self, op: ControlOp) -> None:
         """Round after round, until what a trip gives makes no carried value vary that did not."""

@@ -62,3 +62,21 @@ func.func @rows(%p: tensor<8x16xf32>, %v: tensor<16x4xf32>, %d: tensor<8x4xf32>)
   %y = mlc.reduce "sum" "ij->j" %t : tensor<8x16xf32> -> tensor<16xf32>
   func.return %o, %y : tensor<8x4xf32>, tensor<16xf32>
 }
+
+// -----
+
+// Axes of one place come and go between: a batch of one, which products do not have.
+// CHECK-LABEL: @batch_of_one
+// CHECK:       %[[O:.*]] = mlc.contract "ij,jc->ic"
+// CHECK-NEXT:  %[[SUM:.*]] = mlc.contract "{{.*}}->c" %d, %[[O]] : tensor<8x4xf32>, tensor<8x4xf32> -> tensor<8xf32>
+// CHECK-NEXT:  %[[ROWS:.*]] = mlc.reshape %[[SUM]] : tensor<8xf32> -> tensor<1x8xf32>
+// CHECK-NEXT:  func.return %[[O]], %[[ROWS]]
+func.func @batch_of_one(%p: tensor<1x8x16xf32>, %v: tensor<16x4xf32>, %d: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<1x8xf32>) {
+  %w = mlc.reshape %p : tensor<1x8x16xf32> -> tensor<8x16xf32>
+  %o = mlc.contract "ij,jc->ic" %w, %v : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %g = mlc.contract "ic,jc->ij" %d, %v : tensor<8x4xf32>, tensor<16x4xf32> -> tensor<8x16xf32>
+  %h = mlc.reshape %g : tensor<8x16xf32> -> tensor<1x8x16xf32>
+  %t = mlc.mul %p, %h : tensor<1x8x16xf32>
+  %y = mlc.reduce "sum" "bcd->bc" %t : tensor<1x8x16xf32> -> tensor<1x8xf32>
+  func.return %o, %y : tensor<8x4xf32>, tensor<1x8xf32>
+}

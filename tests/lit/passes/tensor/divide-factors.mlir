@@ -1,0 +1,73 @@
+// What a product takes or gives is divided where it has fewer elements.
+// RUN: mlc opt %s -p mlc-divide-factors,cse,dce --split-input-file | filecheck %s
+
+// Weights are divided by the sums of their rows: the result is instead, and so is what the other product takes.
+// CHECK-LABEL: @weights
+// CHECK:       %[[P:.*]] = mlc.contract "ij,jc->ic" %e, %v
+// CHECK:       mlc.div %[[P]], %{{.*}} : tensor<8x4xf32>
+// CHECK:       %[[D:.*]] = mlc.div %d, %{{.*}} : tensor<8x4xf32>
+// CHECK:       mlc.contract "ij,ic->jc" %e, %[[D]]
+// CHECK:       mlc.contract "ic,jc->ij" %[[D]], %v
+// CHECK-NOT:   mlc.div
+func.func @weights(%e: tensor<8x16xf32>, %l: tensor<8xf32>, %v: tensor<16x4xf32>, %d: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<16x4xf32>, tensor<8x16xf32>) {
+  %lb = mlc.broadcast "i->ij" %l : tensor<8xf32> -> tensor<8x16xf32>
+  %p = mlc.div %e, %lb : tensor<8x16xf32>
+  %o = mlc.contract "ij,jc->ic" %p, %v : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %y = mlc.contract "ij,ic->jc" %p, %d : tensor<8x16xf32>, tensor<8x4xf32> -> tensor<16x4xf32>
+  %g = mlc.contract "ic,jc->ij" %d, %v : tensor<8x4xf32>, tensor<16x4xf32> -> tensor<8x16xf32>
+  %z = mlc.div %g, %lb : tensor<8x16xf32>
+  func.return %o, %y, %z : tensor<8x4xf32>, tensor<16x4xf32>, tensor<8x16xf32>
+}
+
+// -----
+
+// Axes of one place, which products do not have, do not matter.
+// CHECK-LABEL: @batch_of_one
+// CHECK:       %[[E:.*]] = mlc.reshape %e
+// CHECK:       %[[O:.*]] = mlc.contract "ij,jc->ic" %[[E]], %v
+// CHECK:       mlc.reshape %l : tensor<1x8xf32> -> tensor<8xf32>
+// CHECK:       mlc.div %[[O]], %{{.*}} : tensor<8x4xf32>
+func.func @batch_of_one(%e: tensor<1x8x16xf32>, %l: tensor<1x8xf32>, %v: tensor<16x4xf32>) -> tensor<8x4xf32> {
+  %lb = mlc.broadcast "bi->bij" %l : tensor<1x8xf32> -> tensor<1x8x16xf32>
+  %p = mlc.div %e, %lb : tensor<1x8x16xf32>
+  %r = mlc.reshape %p : tensor<1x8x16xf32> -> tensor<8x16xf32>
+  %o = mlc.contract "ij,jc->ic" %r, %v : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  func.return %o : tensor<8x4xf32>
+}
+
+// -----
+
+// Quotients that are wanted besides stay, as do those whose divisor the product sums over, narrow
+// numbers, and where no less would be divided.
+// CHECK-LABEL: @stay
+// CHECK-COUNT-4: mlc.div
+// CHECK-NOT:   mlc.div
+func.func @stay(%e: tensor<8x16xf32>, %l: tensor<8xf32>, %c: tensor<16xf32>, %h: tensor<8x16xf16>, %k: tensor<8xf16>, %v: tensor<16x4xf32>, %n: tensor<16x4xf16>, %w: tensor<16x32xf32>) -> (tensor<8x16xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf16>, tensor<8x32xf32>) {
+  %lb = mlc.broadcast "i->ij" %l : tensor<8xf32> -> tensor<8x16xf32>
+  %p = mlc.div %e, %lb : tensor<8x16xf32>
+  %o = mlc.contract "ij,jc->ic" %p, %v : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %cb = mlc.broadcast "j->ij" %c : tensor<16xf32> -> tensor<8x16xf32>
+  %q = mlc.div %cb, %e : tensor<8x16xf32>
+  %u = mlc.contract "ij,jc->ic" %q, %v : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %kb = mlc.broadcast "i->ij" %k : tensor<8xf16> -> tensor<8x16xf16>
+  %t = mlc.div %h, %kb : tensor<8x16xf16>
+  %x = mlc.contract "ij,jc->ic" %t, %n : tensor<8x16xf16>, tensor<16x4xf16> -> tensor<8x4xf16>
+  %s = mlc.mul %e, %e : tensor<8x16xf32>
+  %r = mlc.div %s, %lb : tensor<8x16xf32>
+  %y = mlc.contract "ij,jk->ik" %r, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
+  func.return %p, %o, %u, %x, %y : tensor<8x16xf32>, tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf16>, tensor<8x32xf32>
+}
+
+// -----
+
+// Nor with strict numerics.
+// CHECK-LABEL: @order
+// CHECK:       mlc.div %e
+builtin.module attributes {mlc.numerics = "strict"} {
+  func.func @order(%e: tensor<8x16xf32>, %l: tensor<8xf32>, %v: tensor<16x4xf32>) -> tensor<8x4xf32> {
+    %lb = mlc.broadcast "i->ij" %l : tensor<8xf32> -> tensor<8x16xf32>
+    %p = mlc.div %e, %lb : tensor<8x16xf32>
+    %o = mlc.contract "ij,jc->ic" %p, %v : tensor<8x16xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+    func.return %o : tensor<8x4xf32>
+  }
+}
