@@ -226,7 +226,7 @@ class _Walk:
             bytes=(round(steps * loads * self.load_bytes()), *read),
             core_s=core,
             read_s=read_s,
-            wait_s=max(self.beside(read_s), self.late(core)),
+            wait_s=max(self.beside(read_s), self.late(core, read_s)),
             line_s=self.lines(),
             write_s=self.writes() + self.added(),
             pack_s=sum(self.packing(word) for word in self.words if isinstance(word, Pack)),
@@ -365,12 +365,15 @@ class _Walk:
             crossed = CROSSED_SHARE * part * sum(size / rate for size, rate in reads)
         return (TILE_READ_SHARE if self.row.in_tiles else READ_SHARE) * read_s + crossed
 
-    def late(self, core_s: float) -> float:
+    def late(self, core_s: float, read_s: float) -> float:
         """
         Seconds of reads that take longer than what is computed meanwhile: registers take all bytes
         of a factor in `core_s`, so these in their part of it. Sums must be there before a tile
-        begins, and those in level 2 are.
+        begins, and those in level 2 are. Tile registers are loaded so far ahead that all reads and
+        all arithmetic go on together.
         """
+        if self.row.in_tiles:
+            return max(0.0, read_s - core_s)
         rows, columns = step_shape(self.row, self.tile)
         m, n, k = self.row.shape
         steps = self.tiles() * self.nest.loops[-1].trips

@@ -105,9 +105,9 @@ def test_words_are_those_for_any_team(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["avx2", "avx512"])
 def test_workers_share_batches_whose_copies_fit_their_caches(target: str) -> None:
-    """Of larger ones they share the rows of each."""
-    for size, teams in ((128, ["g"]), (4096, ["m"])):
-        words = words_of(product, *[spec(8, size, size)] * 2, target=target)
+    """Of fewer than there are cores they share the rows of each."""
+    for batch, size, teams in ((8, 128, ["g"]), (2, 1024, ["m"])):
+        words = words_of(product, *[spec(batch, size, size)] * 2, target=target, threads=4)
         blocks = [word for word in words if isinstance(word, Block)]
         assert (blocks[0].axis, blocks[0].step) == ("g", 1)
         assert [word.axis for word in blocks if word.team] == teams, spell(words)
