@@ -193,3 +193,20 @@ def test_gradients_are_those_of_the_library() -> None:
     found, wanted = (mlc.grad(f, argnums=(0, 1))(*arrays) for f in (by_hand, library))
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+def wide(x: Any, w: Any) -> Any:
+    """Strides and dilation are equal, so a window moves along its sum as along the result."""
+    return sum((np.einsum("e,g->ge", x[2 * k : 2 * k + 35 : 2], w[:, k]) for k in range(3)), 0.0)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("packed", ["pack(b, panels {n}), ", ""])
+def test_blocks_of_a_window_leave_the_results_loops(packed: str, threads: int) -> None:
+    n = 8  # of f64 two vectors of AVX2, one of AVX-512
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal(40), rng.standard_normal((2, 3))
+    words = f"[block(k, 2), {packed.format(n=n)}block(m, 4), register(m 2, n {n}), via(fma), "
+    schedule = words + "edge(m, clamp)" + ("]" if packed else ", edge(n, mask)]")
+    found: Any = mlc.compile(wide, schedule=schedule, threads=threads)(x, w)
+    np.testing.assert_allclose(found, wide(x, w), rtol=1e-12, atol=1e-12)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from math import prod
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.parser import AttrParser, Parser
@@ -314,6 +314,7 @@ class Hold(Word):
 
 
 Words = tuple[Word, ...]
+_W = TypeVar("_W", bound=Word)
 
 
 def cases_of(words: Words) -> tuple[Words, tuple[tuple[Case, Words], ...]]:
@@ -333,6 +334,14 @@ def words_at(words: Words, sizes: Mapping[str, int]) -> Words:
     rest, cases = cases_of(words)
     holding = (own for case, own in cases if prod(sizes[x] for x in case.axes) < case.below)
     return next(holding, rest)
+
+
+def only_word(words: Words, kind: type[_W]) -> _W:
+    """The only word of a kind. ValueError where there is none, or another."""
+    found = [word for word in words if isinstance(word, kind)]
+    if len(found) != 1:
+        raise ValueError(f"schedule: {len(found)} words {kind.NAME}; expected one")
+    return found[0]
 
 
 def is_shared(words: Words) -> bool:

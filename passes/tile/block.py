@@ -29,7 +29,7 @@ def block(kernel: KernelOp, word: Block) -> None:
     dot = dot_of(kernel)
     (size, *_) = size_of(dot, word.axis).data
     deal = Deal("dynamic" if word.dynamic else "team") if word.team else None
-    drop = word.step == 1 and word.axis in axes_of(dot)
+    drop = word.step == 1 and word.axis in axes_of(dot) and word.axis not in "mn"  # registers'
     if size.constant is not None and size.constant <= word.step and not drop and deal is None:
         return  # one part: there is nothing to cut
     if word.axis in axes_of(dot):

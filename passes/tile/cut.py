@@ -5,7 +5,7 @@ product and all that follows it in its block are one tile; a cut puts them into 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i32
@@ -94,16 +94,30 @@ def left_of(dot: DotOp, axis: str) -> tuple[Dim, SSAValue | None]:
 
 
 def loop_of(dot: DotOp, axis: str) -> tuple[ForOp, int] | None:
-    """The innermost loop that has cut an axis of the result, and which of its axes that is."""
-    found: dict[SSAValue, bool] = {}  # whether a position is one along this axis alone
+    """The innermost loop that has cut an axis, and which of its axes that is."""
+    # a window moves along a summed axis as along its result's
+    summed = set() if axis in dot.summed else _along(dot, dot.summed)
+    loops = (_loop(x) for x in _along(dot, axis) if x not in summed or _is_stored_at(x))
+    return max(filter(None, loops), key=lambda x: _depth(x[0]), default=None)
+
+
+def _along(dot: DotOp, axes: Iterable[str]) -> set[SSAValue]:
+    """The positions that move wherever the tile is read and written as one of these axes does."""
+    found: dict[tuple[SSAValue, str], bool] = {}
     for at, values in _accesses(dot):
         for k in positions_in(at):
             moved = {f"%{k}": Dim.const(0)}
-            along = {f".{axis}": letter(axis) + position(k)}
-            same = tuple(renamed(renamed(dim, moved), along) for dim in at) == at
-            found[values[k]] = found.get(values[k], True) and same
-    loops = (_loop(x) for x, same in found.items() if same)
-    return max(filter(None, loops), key=lambda x: _depth(x[0]), default=None)
+            for axis in axes:
+                along = {f".{axis}": letter(axis) + position(k)}
+                same = tuple(renamed(renamed(dim, moved), along) for dim in at) == at
+                key = values[k], axis
+                found[key] = found.get(key, True) and same
+    return {value for (value, _), same in found.items() if same}
+
+
+def _is_stored_at(value: SSAValue) -> bool:
+    """Whether a result is stored at places that a position moves."""
+    return any(isinstance(use.operation, StoreOp) for use in value.uses)
 
 
 def _accesses(dot: DotOp) -> Iterator[tuple[tuple[Dim, ...], Sequence[SSAValue]]]:

@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from mlc.dialects.target.intrinsics import Intrinsic
+from mlc.dialects.tile.words import Block, Register, Split, Words, only_word
+
+if TYPE_CHECKING:
+    from mlc.passes.tile.predict import Problem
 
 AXES: Mapping[str, str] = {"a": "gmk", "b": "gkn", "c": "gmn"}
 """The axes of both factors and of the sums."""
@@ -85,3 +92,53 @@ class Nest:
             if loop.axis in axes or bytes_ > capacity:
                 total *= loop.trips
         return total
+
+
+def nest_of_worker(
+    problem: Problem, words: Words, row: Intrinsic, threads: int
+) -> tuple[Nest, int]:
+    """The loops of the worker with the most to do, and how many work."""
+    left = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
+    mine, steps = dict(left), list[tuple[str, int]]()
+    shared: list[tuple[str, int, int]] = []  # what workers share: axis, its extent, and a trip's
+    for word in words:
+        if not isinstance(word, Block | Split):
+            continue
+        extent = left[word.axis]
+        step = min(word.step, extent) if isinstance(word, Block) else ceil(extent / word.parts)
+        if threads > 1 and (isinstance(word, Split) or word.team):
+            shared.append((word.axis, extent, step))
+        steps.append((word.axis, step))
+        left[word.axis] = step
+    workers = _deal(shared, mine, left, only_word(words, Register), threads)
+    tile = only_word(words, Register)
+    if left["g"] > 1:
+        steps.insert(0, ("g", 1))
+    steps += [("n", tile.n), ("m", tile.m), ("k", row.shape[2])]
+    return Nest.of(mine, steps, problem.axes), workers
+
+
+def _deal(
+    shared: Sequence[tuple[str, int, int]],
+    mine: dict[str, int],
+    left: Mapping[str, int],
+    tile: Register,
+    threads: int,
+) -> int:
+    """
+    Makes extents those of the worker with the most, and says how many work: in shares of register
+    tiles of one axis, of columns where there are too few of rows, or in trips of all axes together.
+    """
+    if [axis for axis, _, _ in shared] == ["m"]:
+        axis, extent, step = "m", mine["m"], tile.m
+        if extent < 2 * step * threads:
+            axis, extent, step = "n", left["n"], tile.n
+        shared = [(axis, extent, step)]
+    trips = [ceil(extent / step) for _, extent, step in shared]
+    workers = min(threads, prod(trips))
+    share = ceil(prod(trips) / workers)
+    for (axis, extent, step), count in zip(reversed(shared), reversed(trips), strict=True):
+        part = min(share, count) * step if count > 1 else extent
+        mine[axis] = min(mine[axis], part * ceil(mine[axis] / extent))  # so often by loops around
+        share = ceil(share / count)
+    return workers

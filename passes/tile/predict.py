@@ -8,21 +8,28 @@ not into the level itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, gcd, inf, log2, prod
-from typing import Literal, TypeVar
+from typing import Literal
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
-from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import (
+    Block,
+    Pack,
+    Prepack,
+    Register,
+    Split,
+    Via,
+    Words,
+    only_word,
+)  # fmt: skip
 from mlc.passes.cost.model import first_access_s, line_s
-from mlc.passes.tile.loads import AXES, Nest
+from mlc.passes.tile.loads import AXES, Nest, nest_of_worker
 from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
-
-_W = TypeVar("_W", bound=Word)
 
 # SOURCE: Intel and AMD optimization guides; Arm Neoverse N1 and V1 guides.
 PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
@@ -100,16 +107,16 @@ class Prediction:
 @lru_cache(maxsize=4096)
 def predict(problem: Problem, words: Words, target: CpuTarget) -> Prediction:
     """What these words make of the product. ValueError where they lack `register` or `via`."""
-    row, tile = row_of(problem, words, target), _one(words, Register)
+    row, tile = row_of(problem, words, target), only_word(words, Register)
     teams = [w for w in words if (isinstance(w, Block) and w.team) or isinstance(w, Split)]
-    nest, workers = _nest_of_worker(problem, words, row, problem.threads if teams else 1)
+    nest, workers = nest_of_worker(problem, words, row, problem.threads if teams else 1)
     walk = _Walk(problem, words, target, row, tile, nest, workers)
     return walk.prediction()
 
 
 def row_of(problem: Problem, words: Words, target: CpuTarget) -> Intrinsic:
     """The instruction that `via` names, for operands that the product's widen to."""
-    name = _one(words, Via).row
+    name = only_word(words, Via).row
     fitting = [row for row in usable_rows(problem.dtypes, target) if row.name == name]
     return fitting[0] if fitting else row_named(name, target, [*map(named_dtype, problem.dtypes)])
 
@@ -141,64 +148,6 @@ def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
 def is_shifted(row: Intrinsic, lhs: str) -> bool:
     """Whether signed bytes are packed as unsigned ones, 128 more, and sums lose that again."""
     return row.dtypes[0] == "u8" and row.dtypes[1] == lhs == "i8"
-
-
-def _one(words: Words, kind: type[_W]) -> _W:
-    """The only word of a kind."""
-    found = [word for word in words if isinstance(word, kind)]
-    if len(found) != 1:
-        raise ValueError(f"schedule: {len(found)} words {kind.NAME}; expected one")
-    return found[0]
-
-
-def _nest_of_worker(
-    problem: Problem, words: Words, row: Intrinsic, threads: int
-) -> tuple[Nest, int]:
-    """The loops of the worker with the most to do, and how many work."""
-    left = {"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}
-    mine, steps = dict(left), list[tuple[str, int]]()
-    shared: list[tuple[str, int, int]] = []  # what workers share: axis, its extent, and a trip's
-    for word in words:
-        if not isinstance(word, Block | Split):
-            continue
-        extent = left[word.axis]
-        step = min(word.step, extent) if isinstance(word, Block) else ceil(extent / word.parts)
-        if threads > 1 and (isinstance(word, Split) or word.team):
-            shared.append((word.axis, extent, step))
-        steps.append((word.axis, step))
-        left[word.axis] = step
-    workers = _deal(shared, mine, left, _one(words, Register), threads)
-    tile = _one(words, Register)
-    if left["g"] > 1:
-        steps.insert(0, ("g", 1))
-    steps += [("n", tile.n), ("m", tile.m), ("k", row.shape[2])]
-    return Nest.of(mine, steps, problem.axes), workers
-
-
-def _deal(
-    shared: Sequence[tuple[str, int, int]],
-    mine: dict[str, int],
-    left: Mapping[str, int],
-    tile: Register,
-    threads: int,
-) -> int:
-    """
-    Makes extents those of the worker with the most, and says how many work: in shares of register
-    tiles of one axis, of columns where there are too few of rows, or in trips of all axes together.
-    """
-    if [axis for axis, _, _ in shared] == ["m"]:
-        axis, extent, step = "m", mine["m"], tile.m
-        if extent < 2 * step * threads:
-            axis, extent, step = "n", left["n"], tile.n
-        shared = [(axis, extent, step)]
-    trips = [ceil(extent / step) for _, extent, step in shared]
-    workers = min(threads, prod(trips))
-    share = ceil(prod(trips) / workers)
-    for (axis, extent, step), count in zip(reversed(shared), reversed(trips), strict=True):
-        part = min(share, count) * step if count > 1 else extent
-        mine[axis] = min(mine[axis], part * ceil(mine[axis] / extent))  # so often by loops around
-        share = ceil(share / count)
-    return workers
 
 
 class _Walk:

@@ -128,7 +128,7 @@ class WordsOf:
     assumed: Mapping[str, int] = field(default_factory=lambda: MANY)
 
     def best(self) -> Words | None:
-        """The fastest schedule that passes apply: of one worker, then of all, where some are alike."""
+        """The fastest schedule that passes apply: of one worker; of all, where some are alike."""
         offered: Iterable[Candidate] = choose_schedule(self.problem, self.target)
         if self.problem.dtypes[1] != self.problem.dtypes[2]:
             # whole depths first: narrow panels are small, and no sums wait in memory
