@@ -96,7 +96,7 @@ def left_of(dot: DotOp, axis: str) -> tuple[Dim, SSAValue | None]:
 def loop_of(dot: DotOp, axis: str) -> tuple[ForOp, int] | None:
     """The innermost loop that has cut an axis, and which of its axes that is."""
     # a window moves along a summed axis as along its result's
-    summed = set() if axis in dot.summed else _along(dot, dot.summed)
+    summed: set[SSAValue] = set() if axis in dot.summed else _along(dot, dot.summed)
     loops = (_loop(x) for x in _along(dot, axis) if x not in summed or _is_stored_at(x))
     return max(filter(None, loops), key=lambda x: _depth(x[0]), default=None)
 
