@@ -241,10 +241,8 @@ class TilesLowering(ControlLowering):
 
     def _chunk(self, op: TilesOp, number: Index) -> None:
         """Trips one after another, from the monoids' identities to a partial state."""
-        b, trips = self.b, self._trips(op)
-        each = b.ceil_div(trips, self._chunks(op))
-        low = b.min(b.mul(number, each), trips)
-        high = b.min(b.add(low, each), trips)
+        b, trips, chunks = self.b, self._trips(op), self._chunks(op)
+        low, high = (b.div(b.mul(x, trips), chunks) for x in (number, b.add(number, 1)))
         states = self._buffers(op)[len(op.own) :]
         for value, fold, buffer in zip(op.carried, op.folds, states, strict=True):
             slot = buffer.data[1][0]
