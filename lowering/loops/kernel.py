@@ -318,6 +318,22 @@ def _write_share(
             e.store(value, target, tuple(moved))
             return []
 
+        lead = 0 if k == shared else _lead(target, starts[inner], lanes)
+        if lead and isinstance(high, int) and high >= 2 * lanes:
+            body(0, b.mask(lead, lanes), ())
+            low = lead
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)
 
     nest(0, [])
+
+
+def _lead(target: Buffer, start: Index, lanes: int) -> int:
+    """
+    Elements from a place in a row to the next vector of the target, where its rows hold whole ones:
+    what is written from there on, and read of such rows above and below, crosses no cache line.
+    """
+    *rows, last = target.strides
+    if last != 1 or not isinstance(start, int):
+        return 0
+    whole = all(isinstance(stride, int) and stride % lanes == 0 for stride in rows)
+    return -start % lanes if whole else 0

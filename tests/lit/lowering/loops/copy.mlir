@@ -52,6 +52,25 @@ func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32>
 
 // -----
 
+// Rows of the result hold whole vectors of 8, and the piece begins at 1: seven elements up to a vector's
+// boundary, whole vectors from there on, then what is left of the row.
+// CHECK-LABEL: func.func @copy_
+// CHECK-DAG:     %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-DAG:     %[[LEAD:.*]] = arith.constant 7 : index
+// CHECK:         %[[MASK:.*]] = vector.create_mask %[[LEAD]] : vector<8xi1>
+// CHECK:         vector.maskedload %x[%[[ROW:.*]], %{{.*}}], %[[MASK]]
+// CHECK-NEXT:    vector.maskedstore %out[%[[ROW]], %[[ONE]]], %[[MASK]]
+// CHECK-NEXT:    scf.for %[[AT:.*]] = %[[LEAD]] to
+// CHECK-NEXT:      vector.load %x[%[[ROW]], %[[AT]]]
+// CHECK-NEXT:      %[[PLACE:.*]] = arith.addi %[[AT]], %[[ONE]]
+// CHECK-NEXT:      vector.store %{{.*}}, %out[%[[ROW]], %[[PLACE]]]
+func.func @aligned(%x: tensor<9x62xf32>, %y: tensor<9x1xf32>) -> tensor<9x64xf32> {
+  %0 = mlc.concat 1 %y, %x, %y : tensor<9x1xf32>, tensor<9x62xf32>, tensor<9x1xf32> -> tensor<9x64xf32>
+  func.return %0 : tensor<9x64xf32>
+}
+
+// -----
+
 // A pad: the value before and behind, the tensor between them; no position is compared.
 // CHECK-LABEL: func.func @copy_{{.*}}%v: memref<f32>
 // CHECK-NOT:     cmpi
