@@ -262,7 +262,9 @@ def _by_element(op: TensorOp, reads: Reads) -> Moves:
             continue
         found.append(
             tuple(
-                _moved(points, axis) if (points := reads.points.get(k)) else _beside(op, x, axis)
+                _moved(op, x, points, axis)
+                if (points := reads.points.get(k))
+                else _beside(op, x, axis)
                 for k, x in enumerate(op.operands)
             )
         )
@@ -275,8 +277,10 @@ def _beside(op: TensorOp, operand: SSAValue, axis: int) -> int | None:
     return axis if axis < len(dims) == len(op.shape) and dims[axis] == size else None
 
 
-def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
-    """The operand's axis that is at `axis` wherever the operand is read."""
+def _moved(
+    op: TensorOp, operand: SSAValue, points: tuple[tuple[Affine, ...], ...], axis: int
+) -> int | None:
+    """The operand's axis that is at `axis` wherever the operand is read, where it is known to be as long."""
     places: set[int | None] = set()
     for point in points:
         moving = [k for k, p in enumerate(point) if p.coefficient(axis)]
@@ -286,7 +290,11 @@ def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
             places.add(moving[0])
         else:
             places.add(BLOCKED)
-    return places.pop() if len(places) == 1 else BLOCKED
+    place = places.pop() if len(places) == 1 else BLOCKED
+    if place is None or place == BLOCKED:
+        return place
+    more = (shape_of(operand.type)[place] - op.iteration()[axis]).constant
+    return place if more is not None and more >= 0 else BLOCKED
 
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:
