@@ -280,7 +280,7 @@ def _beside(op: TensorOp, operand: SSAValue, axis: int) -> int | None:
 def _moved(
     op: TensorOp, operand: SSAValue, points: tuple[tuple[Affine, ...], ...], axis: int
 ) -> int | None:
-    """The operand's axis that is at `axis` wherever the operand is read, where it is known to be as long."""
+    """The operand's axis that is at `axis` wherever it is read, if it is known to be as long."""
     places: set[int | None] = set()
     for point in points:
         moving = [k for k, p in enumerate(point) if p.coefficient(axis)]

@@ -75,6 +75,7 @@ class TensorOp(IRDLOperation):
     MOVES: ClassVar[bool] = False  # its elements are operands' elements, at other points
     # where its result and operand 0 both are in memory, they are the same memory
     SHARES_MEMORY: ClassVar[bool] = False
+    IS_EXPONENTIAL: ClassVar[bool] = False  # f(x + y) = f(x) f(y), and 0 far below 0
 
     traits = traits_def(Pure())
 
