@@ -81,7 +81,7 @@ class Backend:
 
 
 def _scratch_of_kernel(kernel: KernelOp) -> tuple[Scratch, ...]:
-    if kernel.schedule is None or not kernel.schedule.data.words:
+    if kernel.schedule is None or not kernel.schedule.data.cuts:
         from mlc.lowering.loops.scratch import scratch_of
 
         return scratch_of(kernel)

@@ -21,7 +21,7 @@ from mlc.sites import raiser
 
 def scratch_of_phases(kernel: KernelOp) -> tuple[Scratch, ...]:
     """The memory that a kernel on the GPU needs while it runs; tile programs there need none."""
-    if kernel.schedule is not None and kernel.schedule.data.words:
+    if kernel.schedule is not None and kernel.schedule.data.cuts:
         return ()
     return work_of(kernel, frozenset()).scratch
 

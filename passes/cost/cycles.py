@@ -70,8 +70,8 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     extents = tuple(dim.evaluate(sizes) for dim in nest.sizes)
     if not prod(extents):
         return 0.0
-    if isinstance(nest.reduction, Product) and schedule.words:
-        cycles = _by_words(kernel, schedule.words, sizes, target)
+    if isinstance(nest.reduction, Product) and schedule.cuts:
+        cycles = _by_words(kernel, schedule.cuts, sizes, target)
         return cycles + _around(kernel, nest.reduction, sizes, target)
     return _Rows(kernel, nest, schedule, extents, sizes, target).cycles()
 

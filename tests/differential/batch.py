@@ -24,6 +24,7 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
+from mlc.dialects.tile.words import Grain
 from mlc.passes import wellformed
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
@@ -299,8 +300,8 @@ def tile_loops(module: ModuleOp) -> Counter[str]:
 def _cut_finely(module: ModuleOp) -> None:
     """Kernels share their work among threads, however little it is."""
     for op in module.walk():
-        if isinstance(op, KernelOp) and op.schedule is not None and not op.schedule.data.words:
-            op.properties["schedule"] = ScheduleAttr(replace(op.schedule.data, grain=1))
+        if isinstance(op, KernelOp) and op.schedule is not None and not op.schedule.data.cuts:
+            op.properties["schedule"] = ScheduleAttr(op.schedule.data.having(Grain(1)))
 
 
 def _fault(
