@@ -54,6 +54,10 @@ MOST_STEPS = 7
 Sizes = Mapping[str, int]
 
 
+TRIES = 4
+"""Of an op that a program is to end with: on other values where some do not suit it."""
+
+
 @dataclass(frozen=True)
 class Way:
     """
@@ -174,7 +178,11 @@ def random_batch(choose: Chooser, last: Sequence[type[TensorOp]]) -> Batch:
     def write(program: Program, number: int) -> None:
         random_inputs(program)
         steps(program, choose.number(2, MOST_STEPS))
-        elementary_op(program, last[number])
+        for _ in range(TRIES):
+            made = len(program.values)
+            elementary_op(program, last[number])
+            if any(isinstance(x.value.owner, last[number]) for x in program.values[made:]):
+                break
 
     return _batch(choose, len(last), write)
 
