@@ -29,7 +29,7 @@ from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_sp
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.dialects.tile.word import Word
 from mlc.dialects.tile.words import spell
-from mlc.passes.plan.memory.sharing import is_replaced
+from mlc.passes.plan.memory.in_place.sharing import is_replaced
 from mlc.passes.tile.rows import space_of
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers

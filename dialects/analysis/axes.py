@@ -15,7 +15,7 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -216,7 +216,7 @@ def _cuts(op: TensorOp, axes: tuple[int | None, ...], inner: tuple[int | None, .
 def _moves(op: TensorOp) -> Moves:
     if isinstance(op, ReshapeOp):
         return tuple((axis,) for axis in _kept(shape_of(op.x.type), op.shape))
-    if isinstance(op, Whole):
+    if isinstance(op, OpaqueOp):
         return _of_whole(op)
     if isinstance(op, ConstantOp | SizeOp | IotaOp):
         return ((),) * len(op.shape)
@@ -231,7 +231,7 @@ def _of_pad(op: PadOp, moves: Moves) -> Moves:
     return tuple(own if low == high == none else blocked for low, high, own in ends)
 
 
-def _of_whole(op: Whole) -> Moves:
+def _of_whole(op: OpaqueOp) -> Moves:
     """Scans and sorts leave the axes alone along which they do not run."""
     rank, busy = len(op.shape), op.runs_along
     return tuple(

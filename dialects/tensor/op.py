@@ -28,7 +28,7 @@ Array = NDArray[Any]
 SAME, ONCE, AGAIN = 0, 1, 2
 """How a value is read: at the reader's own point; each element at most once; repeatedly."""
 
-WholeTemplate = Literal["scan", "gather", "sort", "copy", "library", "stream"]
+OpaqueTemplate = Literal["scan", "gather", "sort", "copy", "library", "stream"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,13 +242,13 @@ class TensorOp(IRDLOperation):
             )
 
 
-class Whole(TensorOp):
+class OpaqueOp(TensorOp):
     """
     The family of ops whose result is written as a whole, not element by element: each has a kernel
     of its own, into which producers may be fused and from which nobody reads.
     """
 
-    TEMPLATE: ClassVar[WholeTemplate]  # shape of its loop nest (D17)
+    TEMPLATE: ClassVar[OpaqueTemplate]  # shape of its loop nest (D17)
 
     @property
     def runs_along(self) -> int | None:

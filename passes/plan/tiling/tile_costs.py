@@ -24,8 +24,8 @@ from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, LEVELS, Work, clock, level_of, moved, seconds
 from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
 from mlc.passes.plan.fusion.grouping import Grouping
+from mlc.passes.plan.tiling.online_reduction import Walks
 from mlc.passes.plan.tiling.skipping import Masked, masked_walk
-from mlc.passes.plan.tiling.stream import Walks
 from mlc.passes.plan.tiling.tile_groups import Group
 
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
