@@ -3,7 +3,7 @@ Reductions over columns that are never stored: loops over tiles of columns insid
 
 A reduction that reads another one's result over the same columns needs a second walk over them,
 unless the two merge (D18): sum exp(s - m) w, with m = max s, is kept for the largest s so far, and
-multiplied by exp(m_before - m_now) whenever that grows.
+multiplied by exp(m_before - m_now) whenever that grows. So with any op that is an exponential.
 SOURCE: Milakov, Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018; Dao
 et al., FlashAttention, arXiv 2205.14135, 2022.
 """
@@ -43,8 +43,8 @@ COMBINE: dict[str, type[TensorOp]] = {"sum": AddOp, "prod": MulOp, "max": MaxOp,
 @dataclass(frozen=True)
 class Shifted:
     """
-    A value with columns of the form x - c, or exp(x - c) times what does not change, where the row
-    value c is made of the largest of some columns, `top`.
+    A value with columns of the form x - c, or f(x - c) times what does not change, where the row
+    value c is made of the largest of some columns, `top`; f: `exponential`.
 
     `pending`: multiplications and divisions by row values that wait until all columns are summed.
     """
@@ -52,7 +52,7 @@ class Shifted:
     difference: TensorOp
     runner: TensorOp
     top: TensorOp
-    is_exponential: bool = False
+    exponential: type[TensorOp] | None = None
     pending: tuple[TensorOp, ...] = ()
 
 
@@ -103,7 +103,7 @@ class Walks:
             return None
         found = [form for x in op.operands if (form := self._form_of(x)) is not None]
         others = [x for x in op.operands if self._form_of(x) is None]
-        if len(found) != 1 or not found[0].is_exponential:
+        if len(found) != 1 or found[0].exponential is None:
             return None
         if any(self.of(x) >= known for x in others):
             return None
@@ -123,10 +123,10 @@ class Walks:
         forms = [
             self._forms.get(x.owner) if isinstance(x.owner, TensorOp) else None for x in op.operands
         ]
-        if isinstance(op, ExpOp) and (form := forms[0]) is not None:
-            return None if form.is_exponential else replace(form, is_exponential=True)
+        if op.IS_EXPONENTIAL and (form := forms[0]) is not None:
+            return None if form.exponential else replace(form, exponential=type(op))
         found = [form for form in forms if form is not None]
-        if len(found) != 1 or not found[0].is_exponential:  # exp(s - m) (s - m) has another factor
+        if len(found) != 1 or not found[0].exponential:  # exp(s - m) (s - m) has another factor
             return None
         (form,) = found
         others = [x for x, f in zip(op.operands, forms, strict=True) if f is None]
@@ -184,6 +184,10 @@ class Walks:
                     seen.add(owner)
                     pending.append(owner)
         return found
+
+
+Factors = dict[tuple[TensorOp, type[TensorOp]], SSAValue]
+"""What sums so far are multiplied by, for each row value and each exponential of it."""
 
 
 class Stream:
@@ -263,8 +267,9 @@ class Stream:
     ) -> list[SSAValue]:
         """The states with a tile of columns."""
         merged = self.walks.merged
-        runners = {merged[op].runner: merged[op].top for op in folds if op in merged}
-        factors: dict[TensorOp, SSAValue] = {}
+        forms = [merged[op] for op in folds if op in merged]
+        runners = {form.runner: form.top for form in forms}
+        factors: Factors = {}
         following: list[SSAValue] = []
         for op in folds:
             before, *places = states[op]
@@ -278,7 +283,10 @@ class Stream:
             following.append(after)
             for runner, top in runners.items():
                 if top is op:
-                    factors[runner] = _rescaling(inner, runner, top, before, after)
+                    below = _difference(inner, runner, top, before, after)
+                    for kind in dict.fromkeys(f.exponential for f in forms if f.runner is runner):
+                        assert kind is not None
+                        factors[runner, kind] = inner.b(kind, below)
         return following
 
     def _state(self, op: TensorOp) -> Iterator[SSAValue]:
@@ -290,7 +298,7 @@ class Stream:
             yield full(self.scope.b, 0, I64, shape)  # where no element is better than the identity
 
     def _rescaled(
-        self, inner: TileScope, op: TensorOp, before: SSAValue, factors: dict[TensorOp, SSAValue]
+        self, inner: TileScope, op: TensorOp, before: SSAValue, factors: Factors
     ) -> SSAValue:
         """The sum so far for the new maximum, and what this tile adds to it."""
         form = self.walks.merged[op]
@@ -299,7 +307,9 @@ class Stream:
             assert isinstance(x.owner, TensorOp)
             inner.bind(late, inner.result(x.owner))
         part = inner.compute(op)
-        factor = self._spread(inner.b, factors[form.runner], op, form.difference, form.runner)
+        assert form.exponential is not None
+        factor = factors[form.runner, form.exponential]
+        factor = self._spread(inner.b, factor, op, form.difference, form.runner)
         return inner.b(AddOp, inner.b(MulOp, before, factor), part)
 
     def _is_exponential(self, value: SSAValue) -> bool:
@@ -393,11 +403,11 @@ def spread_axes(
     return tuple(axes)
 
 
-def _rescaling(
+def _difference(
     inner: TileScope, runner: TensorOp, top: TensorOp, before: SSAValue, after: SSAValue
 ) -> SSAValue:
     """
-    exp(c_before - c_now), 0 before there is anything to scale; the scope knows the new c.
+    c_before - c_now, -inf before there is anything to scale; the scope knows the new c.
 
     With c = m the differences must stay numbers while all columns so far are -inf.
     """
@@ -411,7 +421,7 @@ def _rescaling(
         new = inner.result(runner)
     difference = inner.b(SubOp, old, new)
     zero = full(inner.b, 0.0, runner.dtype, shape_of(difference.type))
-    return inner.b(ExpOp, inner.b(MinOp, difference, zero))
+    return inner.b(MinOp, difference, zero)
 
 
 def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:
