@@ -43,6 +43,7 @@ from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tile.nest_words import (
     NEST_WORDS,
     Flat,
+    Nontemporal,
     Rows,
     Share,
     Stage,
@@ -143,6 +144,12 @@ class Schedule:
     def turn(self) -> Turn | None:
         """The tiles in which reads are turned."""
         return self._word(Turn)
+
+    @cached_property
+    def nontemporal(self) -> int | None:
+        """Bytes read and written above which results are stored past the caches; None: never."""
+        found = self._word(Nontemporal)
+        return None if found is None else found.above
 
     @cached_property
     def flat(self) -> int:

@@ -49,6 +49,14 @@ class Turn(Word):
 
 
 @dataclass(frozen=True, slots=True)
+class Nontemporal(Word):
+    """Where a kernel reads and writes more bytes, its results are stored past the caches."""
+
+    NAME = "nontemporal"
+    above: int = bare(least=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Flat(Word):
     """So many vectors of whole rows, of which lanes hold several."""
 
@@ -99,5 +107,5 @@ class Stage(Word):
     columns: int = named(most=4096)
 
 
-NEST_WORDS = (Vector, Unroll, Turn, Flat, Rows, Share, Threads, Stage)
+NEST_WORDS = (Vector, Unroll, Turn, Nontemporal, Flat, Rows, Share, Threads, Stage)
 """All of them: what is left of a list makes a tile program."""

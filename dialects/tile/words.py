@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from mlc.dialects.tile.nest_words import (
     Flat,
+    Nontemporal,
     Rows,
     Share,
     Stage,
@@ -297,8 +298,8 @@ WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
         Block, Strip, Split, Pack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case,
-        Grain, Tile, Stages, Roles, Raster, Hold, Vector, Unroll, Turn, Flat, Rows, Share, Threads,
-        Stage,
+        Grain, Tile, Stages, Roles, Raster, Hold, Vector, Unroll, Turn, Nontemporal, Flat, Rows,
+        Share, Threads, Stage,
     )
 }  # fmt: skip
 """Every word by its name."""

@@ -41,6 +41,7 @@ from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import from_others_s, least_share_s, weight_of
+from mlc.passes.plan.tiling.past_caches import with_nontemporal
 from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
@@ -120,7 +121,8 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         lanes = min(lanes, LANES)
     if nest.reduction is None:
         axis, unroll = len(nest.sizes) - 1, 2 if nest.weight < 8 else 1
-        return with_turns(_of_vectors(lanes, axis, unroll, grain), kernel, nest, target)
+        turned = with_turns(_of_vectors(lanes, axis, unroll, grain), kernel, nest, target)
+        return with_nontemporal(turned, kernel, nest, target)
     axis = vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
     if nest.order == "in lanes":

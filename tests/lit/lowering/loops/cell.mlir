@@ -25,6 +25,32 @@ func.func @masked_end(%x: tensor<37xf32>, %y: tensor<37xf32>) -> tensor<37xf32> 
 
 // -----
 
+// More bytes than the word names: past the caches where the result begins at a whole vector, else as ever. The end is
+// masked in both.
+// CHECK-LABEL: func.func @cell_
+// CHECK-DAG:     %[[VECTOR:.*]] = arith.constant 32 : index
+// CHECK:         %[[ADDRESS:.*]] = "memref.extract_aligned_pointer_as_index"(%out)
+// CHECK:         arith.divui %[[ADDRESS]], %[[VECTOR]]
+// CHECK:         %[[ALIGNED:.*]] = arith.cmpi eq, %{{.*}}, %[[ADDRESS]]
+// CHECK-NEXT:    scf.if %[[ALIGNED]] {
+// CHECK-COUNT-2:   mlc_vec.nontemporal_store
+// CHECK:           vector.maskedstore
+// CHECK-NEXT:      mlc_vec.store_fence
+// CHECK-NEXT:    } else {
+// CHECK-NOT:       nontemporal
+// CHECK:           vector.store
+// CHECK:           vector.maskedstore
+// CHECK:         func.return
+func.func @past_the_caches(%x: tensor<37xf32>) -> tensor<37xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x) : (tensor<37xf32>) -> (tensor<37xf32>) {
+    %2 = mlc.mul %1, %1 : tensor<37xf32>
+    mlc.yield %2 : tensor<37xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(2), grain(20000), nontemporal(295)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<37xf32>
+}
+
+// -----
+
 // One element left is a plain store: LLVM 22 would store too many bytes of a truncated vector.
 // CHECK-LABEL: func.func @cell_
 // CHECK:         %[[LAST:.*]] = arith.constant 16 : index

@@ -76,8 +76,11 @@ func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32>
 // CHECK-NEXT:      vector.load %x[%[[ROW]], %[[AT]]]
 // CHECK-NEXT:      %[[PLACE:.*]] = arith.addi %[[AT]], %[[ONE]]
 // CHECK-NEXT:      vector.store %{{.*}}, %out[%[[ROW]], %[[PLACE]]]
-func.func @aligned(%x: tensor<9x62xf32>, %y: tensor<9x1xf32>) -> tensor<9x64xf32> {
-  %0 = mlc.concat 1 %y, %x, %y : tensor<9x1xf32>, tensor<9x62xf32>, tensor<9x1xf32> -> tensor<9x64xf32>
+func.func @aligned(%x: tensor<9x62xf32>, %y: tensor<9x1xf32>) -> tensor<9x64xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<9x62xf32>, tensor<9x1xf32>) -> (tensor<9x64xf32>) {
+    %3 = mlc.concat 1 %2, %1, %2 : tensor<9x1xf32>, tensor<9x62xf32>, tensor<9x1xf32> -> tensor<9x64xf32>
+    mlc.yield %3 : tensor<9x64xf32>
+  } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<9x64xf32>
 }
 
