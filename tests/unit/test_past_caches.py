@@ -1,5 +1,8 @@
 """Results that leave the caches before they are complete are stored past them."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
