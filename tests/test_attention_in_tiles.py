@@ -96,6 +96,30 @@ def test_two_exponentials_of_one_maximum() -> None:
         np.testing.assert_allclose(found, want, rtol=1e-4)
 
 
+def spread(q: Any, k: Any) -> Any:
+    scores = q @ k.T
+    return scores.mean(axis=-1), scores.var(axis=-1), (scores - 1e3).std(axis=-1)
+
+
+@pytest.mark.parametrize("keys", [4096, 5003])
+def test_squares_of_differences_from_a_mean_are_joined(keys: int) -> None:
+    """One walk over the columns, from each tile's own mean: nothing cancels, nothing is stored."""
+    q, k, _ = head(600, keys)
+    assert len(trips(spread, q, k)) == 1
+    wide = spread(q.astype(float), k.astype(float))
+    for found, want in zip(tiled(spread, q, k), wide, strict=True):
+        np.testing.assert_allclose(found, want, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_variances_with_special_values(value: float) -> None:
+    q, k, _ = head(600, 5003)
+    q[7, 3] = value
+    found = tiled(spread, q, k)[1]
+    assert np.isnan(found[7])
+    assert np.isfinite(np.delete(found, 7)).all()
+
+
 @pytest.mark.parametrize(
     ("queries", "keys"), [(2048, 2048), (2003, 1999), (1500, 3001), (3001, 1500), (1, 70_000)]
 )
