@@ -213,7 +213,7 @@ class Tracer(Value):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: Any
     ) -> object:
-        from mlc.frontend.numpy.registry import call_ufunc
+        from mlc.frontend.numpy.ufuncs import call_ufunc
 
         return call_ufunc(ufunc, method, inputs, kwargs)
 
