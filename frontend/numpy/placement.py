@@ -43,7 +43,7 @@ def stepped(x: SSAValue, axis: int, offset: Dim, step: int, part: SSAValue) -> S
     return scattered(x, letters, [places], part)
 
 
-@public(np.put_along_axis)
+@public(np.put_along_axis, writes=True)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """arr[i, indices[i, k]] = values[i, k] for axis 1, and so for any other."""
     if not isinstance(arr, Tracer):

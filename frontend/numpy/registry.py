@@ -28,6 +28,12 @@ R = TypeVar("R")
 BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 """NumPy's function -> ours."""
 
+COMPOSED: dict[Any, str] = {}
+"""Functions that compositions/ has -> in what theirs differ from NumPy's."""
+
+SUBSCRIPTED: dict[int, Callable[[Any], Any]] = {}
+"""The ids of NumPy's objects that are used as `np.r_[…]` -> what makes the array."""
+
 ON_NUMBERS: set[Any] = set()
 """Functions that NumPy itself computes while tracing when all arguments are numbers."""
 
@@ -41,10 +47,11 @@ RANDOM_REMEDY = (
 
 
 def public(
-    *numpy_functions: Any, numbers: bool = False, casting: str = "same_kind"
+    *numpy_functions: Any, numbers: bool = False, casting: str = "same_kind", writes: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
-    Registers an implementation of NumPy's functions; `numbers`: NumPy computes it on numbers.
+    Registers an implementation of NumPy's functions; `numbers`: NumPy computes it on numbers;
+    `writes`: it changes an array, which outside a compiled function is NumPy's to do.
 
     Options that NumPy's functions share are done here: out=, of whose dtype `casting` says what
     results it takes, and what every ufunc takes.
@@ -72,6 +79,8 @@ def public(
         @functools.wraps(implementation)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if current() is None:
+                if writes:
+                    return numpy_functions[0](*args, **kwargs)
                 return _eager_with_out(traced, implementation.__name__, args, kwargs, ufunc)
             if numbers and all(map(_is_number, (*args, *kwargs.values()))):
                 return numpy_functions[0](*args, **kwargs)
@@ -84,6 +93,69 @@ def public(
         return call
 
     return register
+
+
+def composed(
+    *numpy_functions: Any,
+    numbers: bool = False,
+    casting: str = "same_kind",
+    writes: bool = False,
+    but: str = "",
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """
+    Registers a composition of NumPy's other functions: `public`, and noted as one. `but` says in
+    what it differs from NumPy's, where it must.
+    """
+    COMPOSED.update({f: but for f in numpy_functions if f is not None})
+    return public(*numpy_functions, numbers=numbers, casting=casting, writes=writes)
+
+
+def subscripted(numpy_object: Any) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]:
+    """Registers what makes the array of ``np.r_[…]`` and its like."""
+
+    def register(ours: Callable[[Any], R]) -> Callable[[Any], R]:
+        SUBSCRIPTED[id(numpy_object)] = ours
+        return ours
+
+    return register
+
+
+class Subscripted:
+    """``mlc.numpy.r_`` and its like, outside a compiled function too."""
+
+    def __init__(self, numpy_object: Any) -> None:
+        self._made: Any = subscript_of(numpy_object)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._made(key) if current() is not None else eager(self._made, (key,), {})
+
+
+def implementation_of(function: Any) -> Callable[..., Any] | None:
+    """Our implementation of NumPy's function. Compositions are imported when one may be asked."""
+    found = BY_FUNCTION.get(function)
+    if found is None and _of_numpy(function):
+        import mlc.frontend.numpy.compositions  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        return BY_FUNCTION.get(function)
+    return found
+
+
+def subscript_of(numpy_object: Any) -> Callable[[Any], Any] | None:
+    """What makes the array of ``np.r_[…]``."""
+    if not type(numpy_object).__module__.startswith("numpy.lib"):
+        return None
+    import mlc.frontend.numpy.compositions  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    return SUBSCRIPTED.get(id(numpy_object))
+
+
+def _of_numpy(function: Any) -> bool:
+    if isinstance(function, type):
+        return False
+    module = getattr(function, "__module__", None)
+    return isinstance(function, np.ufunc) or (
+        isinstance(module, str) and module.partition(".")[0] == "numpy"
+    )
 
 
 def _place_of_out(implementation: Callable[..., Any]) -> int | None:
@@ -214,7 +286,7 @@ def unsupported(function: Any) -> MlcError:
 
 def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A NumPy function that met a traced array."""
-    implementation = BY_FUNCTION.get(function)
+    implementation = implementation_of(function)
     if implementation is None:
         raise unsupported(function)
     try:
