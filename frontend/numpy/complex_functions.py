@@ -26,6 +26,7 @@ from mlc.frontend.numpy.elementwise import (
     logical_or,
     maximum,
     minimum,
+    negative,
     sqrt,
     tanh,
     where,
@@ -51,12 +52,12 @@ Function = Callable[[Tracer], Tracer]
 
 def _turned(z: Tracer) -> Tracer:
     """i z."""
-    return of_parts(-imag(z), real(z))
+    return of_parts(negative(imag(z)), real(z))
 
 
 def _turned_back(z: Tracer) -> Tracer:
     """-i z."""
-    return of_parts(imag(z), -real(z))
+    return of_parts(imag(z), negative(real(z)))
 
 
 def _log(z: Tracer) -> Tracer:
@@ -99,7 +100,7 @@ def _sin(z: Tracer) -> Tracer:
 
 def _cos(z: Tracer) -> Tracer:
     x, y = real(z), imag(z)
-    return of_parts(cos(x) * cosh(y), -sin(x) * sinh(y))
+    return of_parts(cos(x) * cosh(y), negative(sin(x)) * sinh(y))
 
 
 def _sinh(z: Tracer) -> Tracer:
@@ -125,7 +126,7 @@ def _tanh(z: Tracer) -> Tracer:
 def _roots_beside(z: Tracer) -> tuple[Tracer, Tracer]:
     """The roots of 1 - z and 1 + z; the sign of a zero says on which side of a cut it is."""
     x, y = real(z), imag(z)
-    return _sqrt(of_parts(1 - x, -y)), _sqrt(of_parts(1 + x, y))
+    return _sqrt(of_parts(1 - x, negative(y))), _sqrt(of_parts(1 + x, y))
 
 
 def _asin(z: Tracer) -> Tracer:

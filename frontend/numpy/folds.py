@@ -29,7 +29,7 @@ from mlc.frontend.trace.tracer import Tracer
 
 Operand = Any
 
-_REDUCERS: dict[Any, Any] = {
+REDUCERS: dict[Any, Any] = {
     np.add: np.sum,
     np.multiply: np.prod,
     np.maximum: np.max,
@@ -51,7 +51,7 @@ def reduce(
     where: Any = True,
 ) -> Tracer:
     """ufunc.reduce(array)."""
-    named = _REDUCERS.get(ufunc)
+    named = REDUCERS.get(ufunc)
     options: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "where": where}
     if named in (np.all, np.any):
         found = call_function(named, (array,), options)
@@ -142,8 +142,8 @@ def reduceat(
 ) -> Tracer:
     """ufunc.reduceat(array, indices): of the elements from each index up to the next."""
     function = f"{ufunc.__name__}.reduceat"
-    if ufunc not in _REDUCERS:
-        names = ", ".join(sorted(f.__name__ for f in _REDUCERS))
+    if ufunc not in REDUCERS:
+        names = ", ".join(sorted(f.__name__ for f in REDUCERS))
         raise located(NotSupportedError, f"{function}: only of {names}.")
     x = strong(array)
     place = normal_axis(axis, x.ndim, function)

@@ -276,7 +276,10 @@ def unsupported(function: Any) -> MlcError:
         return located(
             NotSupportedError, f"{text} inside a compiled function", remedy=RANDOM_REMEDY
         )
-    message = f"{text} is not supported yet on traced arrays."
+    from mlc.frontend.numpy.names import why_refused
+
+    reason = why_refused(text.rpartition(".")[2])
+    message = f"{text} is not supported yet on traced arrays{reason and ': '}{reason}."
     remedy = (
         "Compute it before the call and pass the result, or write it with the functions of"
         " mlc.numpy."

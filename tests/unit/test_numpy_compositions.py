@@ -362,7 +362,7 @@ METHODS: list[Function] = [
     lambda xp, x: np.vectorize(lambda a, b: a * b + 1)(x, x[0]),
     lambda xp, x: np.vectorize(lambda a: (a, a * 2), otypes=[np.float32, float])(x),
     lambda xp, x: np.einsum(x, [0, 1], x, [2, 1], [0, 2]),
-    lambda xp, x: (np.einsum(x, [0, 1], x, [0, 1]), np.einsum(x, [..., 1], [1, ...])),
+    lambda xp, x: (np.einsum(x, [0, 1], x, [0, 1]), xp.einsum(x, [..., 1], [1, ...])),
     lambda xp, x: (np.tril(x[0]), np.triu(x[0], 1)),
     lambda xp, x: np.linalg.matmul(x, np.linalg.matrix_transpose(x)),
 ]

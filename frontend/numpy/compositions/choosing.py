@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,14 @@ def result_row(values: list[Any]) -> np.dtype[Any]:
     from mlc.frontend.numpy.values import common_dtype
 
     return common_dtype("select", values).numpy
+
+
+BEYOND = "a position beyond the shape is an IndexError"
+
+
+def _inside(positions: Tracer, size: Any) -> Tracer:
+    """The positions, which are read somewhere, so that one beyond the size is an error."""
+    return mnp.take(mnp.arange(size), mnp.where(positions < 0, size, positions))
 
 
 BAD_CHOICE = "a number that chooses nothing is an IndexError"
@@ -155,11 +165,11 @@ def _check_writable(a: Any, function: str) -> None:
         raise located(NotSupportedError, message, remedy="Write into a copy: y = x.copy().")
 
 
-@composed(np.unravel_index, but="positions beyond the shape are not found where they are traced")
+@composed(np.unravel_index, but=BEYOND)
 def unravel_index(indices: Operand, shape: Any, order: str = "C") -> tuple[Tracer, ...]:
     """Positions in the flattened array as positions along each axis."""
-    rest = strong(indices).astype(np.int64)
     sizes = list(shape) if is_series(shape) else [shape]
+    rest = _inside(strong(indices).astype(np.int64), functools.reduce(operator.mul, sizes, 1))
     found: list[Tracer] = []
     for size in reversed(sizes) if order == "C" else sizes:
         found.append(rest % size)
@@ -167,7 +177,7 @@ def unravel_index(indices: Operand, shape: Any, order: str = "C") -> tuple[Trace
     return tuple(reversed(found) if order == "C" else found)
 
 
-@composed(np.ravel_multi_index, but="positions beyond the shape are not found: mode='raise'")
+@composed(np.ravel_multi_index, but=BEYOND)
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tracer:
     """Positions along each axis as positions in the flattened array."""
     sizes = list(dims) if is_series(dims) else [dims]
@@ -180,7 +190,9 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     found: Any = 0
     for part, size, how in pairs if order == "C" else reversed(pairs):
         index = strong(part).astype(np.int64)
-        if how != "raise":
+        if how == "raise":
+            index = _inside(index, size)
+        else:
             index = index % size if how == "wrap" else mnp.clip(index, 0, size - 1)
         found = found * size + index
     return found
