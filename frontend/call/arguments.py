@@ -19,7 +19,7 @@ from mlc.dialects.dtypes import DTYPES, DType, numpy_dtype
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.signature import Layout
 from mlc.frontend.call.spec import TensorSpec
-from mlc.frontend.numpy.registry import BY_FUNCTION
+from mlc.frontend.numpy.registry import implementation_of
 from mlc.frontend.trace.captures import bare_function, is_users
 from mlc.frontend.trace.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice
@@ -241,7 +241,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     options without a default of their own (NumPy's ``<no value>``) are left out.
     """
     hashable = class_of(function).__hash__ is not None
-    ours = BY_FUNCTION.get(function) if hashable and not isinstance(function, np.ufunc) else None
+    ours = implementation_of(function) if hashable and not isinstance(function, np.ufunc) else None
     function = inspect.unwrap(ours or function)  # of what a transformation was made from
     if isinstance(function, np.ufunc):
         names = ["x"] if function.nin == 1 else [f"x{k + 1}" for k in range(function.nin)]

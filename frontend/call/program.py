@@ -154,10 +154,12 @@ def _traced(
     """The program, while its trace is the current one."""
     leaves, specs, inputs = _arguments(trace, call, shapes)
     values = _rebuilt_arguments(call, leaves)
+    given_dims = {k: leaves[k].dims for k in inputs}
     _remember_objects(trace, call, parameters, values)
     outcome = parameters.invoke(lambda *args, **kwargs: access.call(function, args, kwargs), values)
     returned, structure = flatten(outcome)
     results, ssa = _results(trace, returned)
+    _check_shapes(call, leaves, given_dims)
     groups = donated_leaves(call, donated, parameters.names)
     given = _donations(call, leaves, groups, structure, results, ssa)
     written = tuple(
@@ -200,6 +202,18 @@ def _traced(
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         trace_s=0.0,
     )
+
+
+def _check_shapes(call: Call, leaves: Sequence[Any], given: Mapping[int, Shape]) -> None:
+    """Refuses ``x.shape = …`` of an argument: the caller's array would keep its shape."""
+    for k, dims in given.items():
+        if leaves[k].dims != dims:
+            raise located(
+                NotSupportedError,
+                f"the shape of the argument {call.leaves[k].name} is assigned to; the caller's"
+                " array would keep its own.",
+                remedy="Use x = x.reshape(…), which is another array.",
+            )
 
 
 def _entry_signature(

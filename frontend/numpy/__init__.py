@@ -7,7 +7,7 @@ Nothing here decides how something is computed; each function is a composition o
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any
 
 import numpy as np
 from numpy import (
@@ -214,6 +214,7 @@ from mlc.frontend.numpy.reductions import (
     var,
 )
 from mlc.frontend.numpy.reductions import any_ as any  # noqa: A004 - NumPy's name
+from mlc.frontend.numpy.registry import Subscripted, implementation_of, subscript_of
 from mlc.frontend.numpy.scans import (
     cumlogsumexp,
     cummax,
@@ -441,10 +442,20 @@ __all__ += elementwise_math.__all__
 __all__ += elementwise_whole.__all__
 
 
-def __getattr__(name: str) -> NoReturn:
+def __getattr__(name: str) -> Any:
     if name.startswith("_") or not hasattr(np, name):
         raise AttributeError(f"mlc.numpy has no name {name!r}, and neither has NumPy")
-    raise _NotYetError(name)
+    numpys: Any = getattr(np, name)
+    try:
+        found = implementation_of(numpys)
+    except TypeError:  # not hashable
+        found = None
+    if found is None and subscript_of(numpys) is not None:
+        found = Subscripted(numpys)
+    if found is None:
+        raise _NotYetError(name)
+    globals()[name] = found
+    return found
 
 
 class _NotYetError(NotSupportedError, AttributeError):

@@ -84,3 +84,8 @@ def iscomplexobj(x: Operand) -> bool:
 def isrealobj(x: Operand) -> bool:
     """Whether the dtype is not complex."""
     return lift(x).row.kind != "complex"
+
+
+def of_parts(re: Tracer, im: Tracer) -> Tracer:
+    """re + i im, of arrays of one shape and dtype."""
+    return result(here().emit(ComplexOp, re.value, im.value))

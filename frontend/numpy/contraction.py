@@ -211,10 +211,12 @@ def trace(a: Operand, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Tracer
 
 # einsum
 
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+
 
 @public(np.einsum)
 def einsum(
-    subscripts: str,
+    subscripts: Operand,
     /,
     *operands: Operand,
     dtype: Any = None,
@@ -222,10 +224,8 @@ def einsum(
     optimize: Any = False,
 ) -> Tracer:
     """Einstein summation with letters, e.g. "bik,bkj->bij"; operands combine from left to right."""
-    if not isinstance(subscripts, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise located(
-            NotSupportedError, "einsum: expected subscripts as a string such as 'ij,jk->ik'."
-        )
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_sublists((subscripts, *operands))
     arrays = [lift(x, "einsum") for x in operands]
     words, out = _subscripts(subscripts.replace(" ", ""), arrays)
     row = common_dtype("einsum", arrays) if dtype is None else dtype_row(dtype)
@@ -242,6 +242,20 @@ def einsum(
         )
         word = kept
     return result(_single(value, word, out))
+
+
+def _from_sublists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """``einsum(x, [0, 1], y, [1, 2], [0, 2])`` with letters."""
+    operands, lists = given[0 : len(given) - len(given) % 2 : 2], given[1::2]
+    out = given[-1] if len(given) % 2 else None
+    several = [*lists, *([] if out is None else [out])]
+    numbers = sorted({n for part in several for n in part if n is not Ellipsis})
+    if len(numbers) > len(_LOWER):
+        raise located(NotSupportedError, f"einsum: {len(numbers)} axes are too many.")
+    letters = {n: _LOWER[k] for k, n in enumerate(numbers)}
+    words = ["".join("..." if n is Ellipsis else letters[n] for n in part) for part in several]
+    text = ",".join(words[: len(lists)])
+    return (text if out is None else f"{text}->{words[-1]}"), operands
 
 
 def _diagonals(subscripts: str, words: list[str], arrays: list[Tracer]) -> None:

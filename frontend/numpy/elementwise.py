@@ -49,7 +49,30 @@ def _binary(function: str, op: type[TensorOp], lhs: Operand, rhs: Operand, dtype
 
 def _unary(function: str, op: type[TensorOp], x: Operand) -> Tracer:
     dtype = float_dtype(function, (x,))
-    return result(here().emit(op, convert(lift(x, function).value, dtype)))
+    operand = convert(lift(x, function).value, dtype)
+    found = of_complex(function, operand, dtype)
+    return result(here().emit(op, operand)) if found is None else found
+
+
+def of_complex(function: str, x: SSAValue, dtype: DType) -> Tracer | None:
+    """A function of complex numbers, where it is one of those that their parts give."""
+    if dtype.kind != "complex":
+        return None
+    from mlc.frontend.numpy.complex_functions import OF_COMPLEX
+
+    of_parts = OF_COMPLEX.get(function)
+    return None if of_parts is None else of_parts(result(x))
+
+
+def extreme(function: str, op: type[TensorOp], lhs: Operand, rhs: Operand) -> Tracer:
+    """The larger or smaller one; of complex numbers by their real parts first."""
+    dtype = common_dtype(function, (lhs, rhs))
+    if dtype.kind != "complex":
+        return _binary(function, op, lhs, rhs, dtype)
+    from mlc.frontend.numpy import complex_functions
+
+    x, y = (result(v) for v in common_operands(function, (lhs, rhs), dtype))
+    return complex_functions.extreme(function, x, y)
 
 
 @public(np.add, numbers=True)
@@ -242,13 +265,13 @@ def sqrt(x: Operand) -> Tracer:
 @public(np.maximum, numbers=True)
 def maximum(x1: Operand, x2: Operand) -> Tracer:
     """The larger of both; NaN where either is."""
-    return _binary("maximum", MaxOp, x1, x2, common_dtype("maximum", (x1, x2)))
+    return extreme("maximum", MaxOp, x1, x2)
 
 
 @public(np.minimum, numbers=True)
 def minimum(x1: Operand, x2: Operand) -> Tracer:
     """The smaller of both; NaN where either is."""
-    return _binary("minimum", MinOp, x1, x2, common_dtype("minimum", (x1, x2)))
+    return extreme("minimum", MinOp, x1, x2)
 
 
 @public(np.clip)
@@ -289,9 +312,12 @@ def _compare(function: str, predicate: str, x1: Operand, x2: Operand) -> Tracer:
         return beyond
     if is_integer(dtype) and dtype.bytes < I64.bytes and any(_is_weak_array(x) for x in (x1, x2)):
         dtype = I64  # a Python int that is an argument: the narrow dtype may not hold it
-    made = result(
-        here().emit(CompareOp, *common_operands(function, (x1, x2), dtype), predicate=predicate)
-    )
+    operands = common_operands(function, (x1, x2), dtype)
+    if dtype.kind == "complex" and predicate not in ("eq", "ne"):
+        from mlc.frontend.numpy.complex_functions import ordered
+
+        return ordered(predicate, *map(result, operands))
+    made = result(here().emit(CompareOp, *operands, predicate=predicate))
     made.origins = common_origins((x1, x2)) if is_weak(x1) and is_weak(x2) else frozenset()
     return made
 

@@ -19,10 +19,12 @@ from mlc.frontend.numpy.elementwise import (
     divide,
     equal,
     exp,
+    extreme,
     greater,
     isinf,
     multiply,
     not_equal,
+    of_complex,
     subtract,
     where,
 )
@@ -106,7 +108,9 @@ def _function(name: str, op: type[TensorOp], ufunc: Any = None) -> Unary:
 
     def apply(x: Operand) -> Tracer:
         dtype = float_dtype(name, (x,))
-        return result(here().emit(op, convert(lift(x, name).value, dtype)))
+        operand = convert(lift(x, name).value, dtype)
+        found = of_complex(name, operand, dtype)
+        return result(here().emit(op, operand)) if found is None else found
 
     apply.__name__ = name
     apply.__doc__ = op.__doc__
@@ -204,7 +208,8 @@ def sign(x: Operand) -> Tracer:
     """-1, 0 or 1; NaN of NaN."""
     source = lift(x, "sign")
     refuse_bool("sign", source.row, "Convert with .astype(np.int64).")
-    return result(here().emit(rounding.SignOp, source.value))
+    found = of_complex("sign", source.value, source.row)
+    return result(here().emit(rounding.SignOp, source.value)) if found is None else found
 
 
 def _question(name: str, op: type[TensorOp], ufunc: Any) -> Unary:
@@ -221,8 +226,7 @@ signbit = _question("signbit", rounding.SignbitOp, np.signbit)
 
 def _smaller_or_larger(name: str, op: type[TensorOp], ufunc: Any) -> Binary:
     def apply(x1: Operand, x2: Operand) -> Tracer:
-        dtype = common_dtype(name, (x1, x2))
-        return result(here().emit(op, *common_operands(name, (x1, x2), dtype)))
+        return extreme(name, op, x1, x2)
 
     apply.__name__ = name
     apply.__doc__ = op.__doc__

@@ -33,7 +33,7 @@ from mlc.frontend.numpy.padding import diagonal as any_diagonal
 from mlc.frontend.numpy.reductions import max as largest
 from mlc.frontend.numpy.reductions import min as smallest
 from mlc.frontend.numpy.reductions import sum as total
-from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.registry import implementation_of, public
 from mlc.frontend.numpy.shaping import (
     expand_dims,
     matrix_transpose,
@@ -473,3 +473,28 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+@public(getattr(np.linalg, "matmul", None))
+def matrix_product(x1: Operand, x2: Operand, /) -> Tracer:
+    """``numpy.linalg.matmul``: the product of matrices."""
+    return matmul(x1, x2)
+
+
+@public(getattr(np.linalg, "tensordot", None))
+def product_over_axes(x1: Operand, x2: Operand, /, *, axes: Any = 2) -> Tracer:
+    """``numpy.linalg.tensordot``."""
+    return tensordot(x1, x2, axes)
+
+
+@public(getattr(np.linalg, "matrix_transpose", None))
+def transposed_matrix(x: Operand, /) -> Tracer:
+    """``numpy.linalg.matrix_transpose``."""
+    return matrix_transpose(x)
+
+
+def __getattr__(name: str) -> Any:
+    numpys = getattr(np.linalg, name, None)
+    if name.startswith("_") or (found := implementation_of(numpys)) is None:
+        raise AttributeError(f"mlc.numpy.linalg has no name {name!r}")
+    return found

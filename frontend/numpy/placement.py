@@ -43,7 +43,7 @@ def stepped(x: SSAValue, axis: int, offset: Dim, step: int, part: SSAValue) -> S
     return scattered(x, letters, [places], part)
 
 
-@public(np.put_along_axis)
+@public(np.put_along_axis, writes=True)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """arr[i, indices[i, k]] = values[i, k] for axis 1, and so for any other."""
     if not isinstance(arr, Tracer):
@@ -65,7 +65,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     x.write(scattered(x.value, letters, [places], new))
 
 
-_MODES: dict[Any, str] = {
+MODES: dict[Any, str] = {
     np.add: "add",
     np.multiply: "mul",
     np.maximum: "max",
@@ -80,7 +80,7 @@ def ufunc_at(ufunc: np.ufunc, x: Any, key: Any, new: Any = None) -> None:
     if not isinstance(x, Tracer):
         message = f"{ufunc.__name__}.at: the array exists before the call."
         raise located(NotSupportedError, message, remedy="Write into a copy: y = x.copy().")
-    mode = _MODES.get(ufunc)
+    mode = MODES.get(ufunc)
     if ufunc is np.subtract:
         mode, new = "add", -lift(new)
     if mode is None or new is None:

@@ -9,33 +9,49 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import product
-from mlc.dialects.dtypes import F64, DType, numpy_dtype
+from mlc.dialects.dtypes import BOOL, F64, DType, numpy_dtype
 from mlc.dialects.errors import MlcError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.complexes import imag, real
-from mlc.frontend.numpy.elementwise import add, astype, multiply, root, square, subtract, truth
+from mlc.frontend.numpy.elementwise import (
+    add,
+    astype,
+    maximum,
+    minimum,
+    multiply,
+    root,
+    square,
+    subtract,
+    truth,
+)
+from mlc.frontend.numpy.elementwise import where as choose
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import (
     as_line,
+    concatenate,
     normal_axes,
     normal_axis,
     reduced_axes,
     reshape,
     reshaped,
 )
+from mlc.frontend.numpy.ufuncs import masked, reduction_mask
 from mlc.frontend.numpy.values import (
     ONE,
     convert,
     dtype_row,
+    fitting,
     is_inexact,
+    is_integer,
     lift,
     number,
     result,
     spread,
 )
+from mlc.frontend.trace.kinds import is_number
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here, lift_size
@@ -54,21 +70,6 @@ def _reduced(x: SSAValue, monoid: str, axes: tuple[int, ...], keepdims: bool) ->
     return result(value)
 
 
-def _plain(where: Any, initial: Any, out: Any, function: str) -> None:
-    """Raises for options that have no meaning here yet."""
-    options = {
-        "where": where is not True and where is not None,
-        "initial": initial is not None,
-        "out": out is not None,
-    }
-    for name, given in options.items():
-        if given:
-            remedy = "Use np.where(condition, x, 0) before it." if name == "where" else ""
-            raise located(
-                NotSupportedError, f"{function}: {name}= is not supported yet.", remedy=remedy
-            )
-
-
 def _accumulator(row: DType, dtype: Any) -> DType:
     """The dtype in which NumPy adds: int64 for bool and integers."""
     if dtype is not None:
@@ -82,7 +83,7 @@ def _summed(dtype: str) -> np.dtype[Any]:
     return np.zeros(1, dtype).sum().dtype
 
 
-@public(np.sum)
+@public(np.sum, casting="unsafe")
 def sum(  # noqa: A001 - NumPy's name
     a: Operand,
     axis: Any = None,
@@ -93,13 +94,13 @@ def sum(  # noqa: A001 - NumPy's name
     where: Any = True,
 ) -> Tracer:
     """The sum along axes."""
-    _plain(where, initial, out, "sum")
     x = lift(a)
-    value = convert(x.value, _accumulator(x.row, dtype))
-    return _reduced(value, "sum", reduced_axes(axis, x.ndim, "sum"), keepdims)
+    x = masked(result(convert(x.value, _accumulator(x.row, dtype))), where, 0, "sum")
+    found = _reduced(x.value, "sum", reduced_axes(axis, x.ndim, "sum"), keepdims)
+    return _begun(add, found, initial)
 
 
-@public(np.prod)
+@public(np.prod, casting="unsafe")
 def prod(
     a: Operand,
     axis: Any = None,
@@ -110,15 +111,39 @@ def prod(
     where: Any = True,
 ) -> Tracer:
     """The product along axes."""
-    _plain(where, initial, out, "prod")
     x = lift(a)
-    value = convert(x.value, _accumulator(x.row, dtype))
-    return _reduced(value, "prod", reduced_axes(axis, x.ndim, "prod"), keepdims)
+    x = masked(result(convert(x.value, _accumulator(x.row, dtype))), where, 1, "prod")
+    found = _reduced(x.value, "prod", reduced_axes(axis, x.ndim, "prod"), keepdims)
+    return _begun(multiply, found, initial)
 
 
-def _extreme(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
+def _begun(function: Any, found: Tracer, initial: Any) -> Tracer:
+    """The reduction with one more element, which is converted to its dtype as NumPy does."""
+    if initial is None:
+        return found
+    return function(found, _first(initial, found.row))
+
+
+def _first(initial: Any, row: DType) -> Tracer:
+    """`initial` in the dtype of a reduction; a Python int must fit it."""
+    if is_number(initial):
+        return result(number(int(initial.real) if is_integer(row) else initial, row))
+    return result(fitting(lift(initial), row))
+
+
+def _extreme(
+    function: str, a: Operand, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> Tracer:
     x = lift(a)
     axes = reduced_axes(axis, x.ndim, function)
+    if initial is not None:
+        return _extreme_from(function, x, axes, keepdims, initial, where)
+    if where is not True:
+        message = (
+            f"{function}: reduction operation {function!r} does not have an identity, so to use a"
+            " where mask one has to specify 'initial'."
+        )
+        raise located(ShapeError, message)
     if any(x.dims[k].constant == 0 for k in axes):
         message = (
             f"{function}: zero-size array {name_of(x) or ''}{spell(x.dims)} to reduction"
@@ -130,7 +155,22 @@ def _extreme(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
     return _reduced(x.value, function, axes, keepdims)
 
 
-@public(np.max, np.amax)
+def _extreme_from(
+    function: str, x: Tracer, axes: tuple[int, ...], keepdims: bool, initial: Any, where: Any
+) -> Tracer:
+    """The extreme of `initial` and of elements, of which there may be none."""
+    first = _first(initial, x.row)
+    if where is not True:
+        x = choose(reduction_mask(x, where, function), x, first)
+    for k in axes:
+        if not x.dims[k].constant:  # there may be no element: one more
+            wide = tuple(ONE if j == k else dim for j, dim in enumerate(x.dims))
+            x = concatenate([x, result(spread(first.value, wide))], k)
+    found = _reduced(x.value, function, axes, keepdims)
+    return (maximum if function == "max" else minimum)(found, first)
+
+
+@public(np.max, np.amax, casting="unsafe")
 def max(  # noqa: A001 - NumPy's name
     a: Operand,
     axis: Any = None,
@@ -140,11 +180,10 @@ def max(  # noqa: A001 - NumPy's name
     where: Any = True,
 ) -> Tracer:
     """The largest element along axes."""
-    _plain(where, initial, out, "max")
-    return _extreme("max", a, axis, keepdims)
+    return _extreme("max", a, axis, keepdims, initial, where)
 
 
-@public(np.min, np.amin)
+@public(np.min, np.amin, casting="unsafe")
 def min(  # noqa: A001 - NumPy's name
     a: Operand,
     axis: Any = None,
@@ -154,30 +193,27 @@ def min(  # noqa: A001 - NumPy's name
     where: Any = True,
 ) -> Tracer:
     """The smallest element along axes."""
-    _plain(where, initial, out, "min")
-    return _extreme("min", a, axis, keepdims)
+    return _extreme("min", a, axis, keepdims, initial, where)
 
 
 amax, amin = max, min
 
 
-@public(np.any)
+@public(np.any, casting="unsafe")
 def any_(
     a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Tracer:
     """Whether some element along the axes is true."""
-    _plain(where, None, out, "any")
-    x = truth(a)
+    x = masked(truth(a), where, False, "any")
     return _reduced(x.value, "sum", reduced_axes(axis, x.ndim, "any"), keepdims)
 
 
-@public(np.all)
+@public(np.all, casting="unsafe")
 def all_(
     a: Operand, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Tracer:
     """Whether every element along the axes is true."""
-    _plain(where, None, out, "all")
-    x = truth(a)
+    x = masked(truth(a), where, True, "all")
     return _reduced(x.value, "prod", reduced_axes(axis, x.ndim, "all"), keepdims)
 
 
@@ -194,17 +230,15 @@ def _position(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
     return _reduced(x.value, function, (place,), keepdims)
 
 
-@public(np.argmax)
+@public(np.argmax, casting="unsafe")
 def argmax(a: Operand, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tracer:
     """The position of the largest element along an axis: the first of equals."""
-    _plain(None, None, out, "argmax")
     return _position("argmax", a, axis, keepdims)
 
 
-@public(np.argmin)
+@public(np.argmin, casting="unsafe")
 def argmin(a: Operand, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tracer:
     """The position of the smallest element along an axis: the first of equals."""
-    _plain(None, None, out, "argmin")
     return _position("argmin", a, axis, keepdims)
 
 
@@ -217,7 +251,7 @@ def _count(x: Tracer, axes: tuple[int, ...], less: float, row: DType) -> SSAValu
     return convert(size.value, row)
 
 
-@public(np.mean)
+@public(np.mean, casting="unsafe")
 def mean(
     a: Operand,
     axis: Any = None,
@@ -228,12 +262,25 @@ def mean(
     where: Any = True,
 ) -> Tracer:
     """The arithmetic mean along axes."""
-    _plain(where, None, out, "mean")
     x = lift(a)
     row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "mean")
-    total = _reduced(convert(x.value, row), "sum", axes, keepdims)
-    count = spread(_count(x, axes, 0, row), total.dims)
+    wide = F64 if is_integer(row) or row is BOOL else row  # the quotient; then it is cut off
+    total = sum(x, axes, dtype=row.numpy, keepdims=keepdims, where=where)
+    return astype(_shared(astype(total, wide.numpy), x, axes, where, 0, keepdims), row.numpy)
+
+
+def _shared(
+    total: Tracer, x: Tracer, axes: tuple[int, ...], where: Any, less: float, keepdims: bool
+) -> Tracer:
+    """A sum along axes over the number of its elements less `less`, but over 0 at least."""
+    if where is True:
+        count = spread(_count(x, axes, less, total.row), total.dims)
+    else:
+        mask = reduction_mask(x, where, "mean")
+        found = sum(mask, axes, keepdims=keepdims)
+        found = maximum(found - int(less) if less == int(less) else found - less, 0)
+        count = convert(found.value, total.row)
     return result(here().emit(ops.DivOp, total.value, count))
 
 
@@ -264,7 +311,7 @@ def average(
     )
 
 
-@public(np.var)
+@public(np.var, casting="unsafe")
 def var(
     a: Operand,
     axis: Any = None,
@@ -276,23 +323,22 @@ def var(
     where: Any = True,
 ) -> Tracer:
     """The mean squared distance from the mean along axes; the divisor is the count less ddof."""
-    _plain(where, None, out, "var")
     x = lift(a)
     row = dtype_row(dtype) if dtype is not None else (x.row if is_inexact(x.row) else F64)
     axes = normal_axes(axis, x.ndim, "var")
+    wide = F64 if is_integer(row) or row is BOOL else row
+    center = mean(x, axes, wide.numpy, keepdims=True, where=where)
     if x.row.kind == "complex":  # the squared distance is |x - mean|**2
-        away = subtract(x, mean(x, axes, row.numpy, keepdims=True))
+        away = subtract(x, center)
         squares = add(square(real(away)), square(imag(away)))
-        row = row.part if dtype is None else row
+        row, wide = (row.part, wide.part) if dtype is None else (row, wide)
     else:
-        x = astype(x, row.numpy)
-        squares = square(subtract(x, mean(x, axes, keepdims=True)))
-    total = _reduced(convert(squares.value, row), "sum", axes, keepdims)
-    count = spread(_count(x, axes, ddof, row), total.dims)
-    return result(here().emit(ops.DivOp, total.value, count))
+        squares = square(subtract(astype(x, wide.numpy), center))
+    total = sum(astype(squares, wide.numpy), axes, keepdims=keepdims, where=where)
+    return astype(_shared(total, x, axes, where, ddof, keepdims), row.numpy)
 
 
-@public(np.std)
+@public(np.std, casting="unsafe")
 def std(
     a: Operand,
     axis: Any = None,
@@ -304,8 +350,8 @@ def std(
     where: Any = True,
 ) -> Tracer:
     """The square root of `var`."""
-    _plain(where, None, out, "std")
-    return root(var(a, axis, dtype, None, ddof, keepdims))
+    found = var(a, axis, dtype, None, ddof, keepdims, where=where)
+    return root(found) if is_inexact(found.row) else astype(root(found), found.row.numpy)
 
 
 @public(np.count_nonzero)

@@ -8,6 +8,7 @@ NumPy arrays, the same implementation builds a small program, which the referenc
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, DType
-from mlc.dialects.errors import DTypeError, MlcError
+from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.frontend.errors import LeakError, NotSupportedError, located, misfit
 from mlc.frontend.trace.kinds import is_array, is_tuple
 from mlc.frontend.trace.trace import OUTSIDE, Trace, current, tracing
@@ -26,6 +27,12 @@ R = TypeVar("R")
 
 BY_FUNCTION: dict[Any, Callable[..., Any]] = {}
 """NumPy's function -> ours."""
+
+COMPOSED: dict[Any, str] = {}
+"""Functions that compositions/ has -> in what theirs differ from NumPy's."""
+
+SUBSCRIPTED: dict[int, Callable[[Any], Any]] = {}
+"""The ids of NumPy's objects that are used as `np.r_[…]` -> what makes the array."""
 
 ON_NUMBERS: set[Any] = set()
 """Functions that NumPy itself computes while tracing when all arguments are numbers."""
@@ -40,24 +47,44 @@ RANDOM_REMEDY = (
 
 
 def public(
-    *numpy_functions: Any, numbers: bool = False
+    *numpy_functions: Any, numbers: bool = False, casting: str = "same_kind", writes: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Registers an implementation of NumPy's functions; `numbers`: NumPy computes it on numbers."""
+    """
+    Registers an implementation of NumPy's functions; `numbers`: NumPy computes it on numbers;
+    `writes`: it changes an array, which outside a compiled function is NumPy's to do.
+
+    Options that NumPy's functions share are done here: out=, of whose dtype `casting` says what
+    results it takes, and what every ufunc takes.
+    """
 
     known = [f for f in numpy_functions if f is not None]  # names that this NumPy has
+    ufunc = next((f for f in known if isinstance(f, np.ufunc)), None)
 
     def register(implementation: Callable[P, R]) -> Callable[P, R]:
+        out_at = _place_of_out(implementation)
+
+        def traced(*args: Any, **kwargs: Any) -> Any:
+            if ufunc is not None and _has_options(ufunc, args, kwargs):
+                from mlc.frontend.numpy.ufuncs import call_ufunc
+
+                return call_ufunc(ufunc, "__call__", args, kwargs)
+            if out_at is None:
+                return implementation(*args, **kwargs)
+            out = kwargs.pop("out", None)
+            if len(args) > out_at:
+                args, out = (*args[:out_at], None, *args[out_at + 1 :]), args[out_at]
+            found = implementation(*args, **kwargs)
+            return into(out, found, implementation.__name__, casting, exact=True)
+
         @functools.wraps(implementation)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if current() is None:
-                return eager(implementation, args, kwargs)
+                if writes:
+                    return numpy_functions[0](*args, **kwargs)
+                return _eager_with_out(traced, implementation.__name__, args, kwargs, ufunc)
             if numbers and all(map(_is_number, (*args, *kwargs.values()))):
                 return numpy_functions[0](*args, **kwargs)
-            if kwargs and not UFUNC_OPTIONS.isdisjoint(kwargs):
-                ufunc = next((f for f in known if isinstance(f, np.ufunc)), None)
-                if ufunc is not None:
-                    return call_ufunc(ufunc, "__call__", args, dict(kwargs))
-            return implementation(*args, **kwargs)
+            return traced(*args, **kwargs)
 
         for function in known:
             BY_FUNCTION[function] = call
@@ -68,17 +95,141 @@ def public(
     return register
 
 
+def composed(
+    *numpy_functions: Any,
+    numbers: bool = False,
+    casting: str = "same_kind",
+    writes: bool = False,
+    but: str = "",
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """
+    Registers a composition of NumPy's other functions: `public`, and noted as one. `but` says in
+    what it differs from NumPy's, where it must.
+    """
+    COMPOSED.update({f: but for f in numpy_functions if f is not None})
+    return public(*numpy_functions, numbers=numbers, casting=casting, writes=writes)
+
+
+def subscripted(numpy_object: Any) -> Callable[[Callable[[Any], R]], Callable[[Any], R]]:
+    """Registers what makes the array of ``np.r_[…]`` and its like."""
+
+    def register(ours: Callable[[Any], R]) -> Callable[[Any], R]:
+        SUBSCRIPTED[id(numpy_object)] = ours
+        return ours
+
+    return register
+
+
+class Subscripted:
+    """``mlc.numpy.r_`` and its like, outside a compiled function too."""
+
+    def __init__(self, numpy_object: Any) -> None:
+        self._made: Any = subscript_of(numpy_object)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._made(key) if current() is not None else eager(self._made, (key,), {})
+
+
+def implementation_of(function: Any) -> Callable[..., Any] | None:
+    """Our implementation of NumPy's function. Compositions are imported when one may be asked."""
+    found = BY_FUNCTION.get(function)
+    if found is None and _of_numpy(function):
+        import mlc.frontend.numpy.compositions  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        return BY_FUNCTION.get(function)
+    return found
+
+
+def subscript_of(numpy_object: Any) -> Callable[[Any], Any] | None:
+    """What makes the array of ``np.r_[…]``."""
+    if not type(numpy_object).__module__.startswith("numpy.lib"):
+        return None
+    import mlc.frontend.numpy.compositions  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    return SUBSCRIPTED.get(id(numpy_object))
+
+
+def _of_numpy(function: Any) -> bool:
+    if isinstance(function, type):
+        return False
+    module = getattr(function, "__module__", None)
+    return isinstance(function, np.ufunc) or (
+        isinstance(module, str) and module.partition(".")[0] == "numpy"
+    )
+
+
+def _place_of_out(implementation: Callable[..., Any]) -> int | None:
+    """Which positional argument is `out`; a number beyond them all where it is a keyword only."""
+    code = implementation.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if "out" not in names:
+        return None
+    place = names.index("out")
+    return place if place < code.co_argcount else sys.maxsize
+
+
+def _has_options(ufunc: np.ufunc, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return len(args) > ufunc.nin or bool(kwargs and not UFUNC_OPTIONS.isdisjoint(kwargs))
+
+
+def into(out: Any, result: Any, function: str, casting: str, *, exact: bool = False) -> Any:
+    """The result in the array that out= names, which is returned; `exact`: of the same shape."""
+    if out is None:
+        return result
+    from mlc.frontend.numpy.writing import write_out
+
+    if not is_tuple(out):
+        return write_out(out, result, function, casting, exact=exact)
+    parts = result if is_tuple(result) else (result,)
+    written = tuple(
+        into(place, part, function, casting, exact=exact)
+        for place, part in zip(out, parts, strict=True)
+    )
+    return written if is_tuple(result) else written[0]
+
+
+def _eager_with_out(
+    traced: Callable[..., Any],
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    ufunc: np.ufunc | None,
+) -> Any:
+    """The function on NumPy arrays; out= is written when its values are there."""
+    out = kwargs.get("out")
+    if out is None:
+        return eager(traced, args, kwargs, name)
+    rest = {key: value for key, value in kwargs.items() if key != "out"}
+    found: Any = eager(traced, args, rest, name)
+    casting = rest.get("casting", "same_kind") if ufunc is not None else "unsafe"
+    places: tuple[Any, ...] = out if is_tuple(out) else (out,)
+    parts: tuple[Any, ...] = found if is_tuple(found) else (found,)
+    for place, part in zip(places, parts, strict=True):
+        if place is not None:
+            if ufunc is None and np.shape(place) != np.shape(part):
+                message = f"{name}: the result is {np.shape(part)} and out= {np.shape(place)}"
+                raise ShapeError(f"{message}; expected equal shapes.")
+            where = rest.get("where", True) if ufunc is not None else True
+            np.copyto(place, part, casting=casting, where=where)
+    return out if len(parts) > 1 else places[0]
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, bool | int | float | complex | np.generic)
 
 
-def eager(implementation: Callable[..., R], args: Sequence[Any], kwargs: dict[str, Any]) -> R:
+def eager(
+    implementation: Callable[..., R],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    name: str | None = None,
+) -> R:
     """The function on NumPy arrays: traced for their shapes, then interpreted."""
     from mlc.frontend.numpy.values import lift
     from mlc.frontend.trace.containers import flatten, unflatten
     from mlc.runtime.interpret import interpret
 
-    trace = Trace(getattr(implementation, "__name__", "eager"))
+    trace = Trace(name or getattr(implementation, "__name__", "eager"))
     with tracing(trace):
         leaves, structure = flatten((tuple(args), kwargs))
         arrays: list[Any] = []
@@ -125,7 +276,10 @@ def unsupported(function: Any) -> MlcError:
         return located(
             NotSupportedError, f"{text} inside a compiled function", remedy=RANDOM_REMEDY
         )
-    message = f"{text} is not supported yet on traced arrays."
+    from mlc.frontend.numpy.names import why_refused
+
+    reason = why_refused(text.rpartition(".")[2])
+    message = f"{text} is not supported yet on traced arrays{reason and ': '}{reason}."
     remedy = (
         "Compute it before the call and pass the result, or write it with the functions of"
         " mlc.numpy."
@@ -135,7 +289,7 @@ def unsupported(function: Any) -> MlcError:
 
 def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A NumPy function that met a traced array."""
-    implementation = BY_FUNCTION.get(function)
+    implementation = implementation_of(function)
     if implementation is None:
         raise unsupported(function)
     try:
@@ -150,95 +304,6 @@ def call_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
             f"{spelled(function)}: the argument {keyword}= is not supported yet on traced arrays."
         )
         raise located(NotSupportedError, message) from None
-
-
-def call_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A NumPy ufunc, or one of its methods, that met a traced array."""
-    out = kwargs.pop("out", None)
-    if method == "__call__":
-        result = call_with_conditions(ufunc, inputs, kwargs)
-    elif method == "reduce" and ufunc in _REDUCERS:
-        result = call_function(_REDUCERS[ufunc], inputs, {"axis": 0, **kwargs})
-    elif method == "accumulate":
-        from mlc.frontend.numpy.scans import accumulate
-
-        result = accumulate(ufunc, *inputs, **kwargs)
-    elif method == "at":
-        from mlc.frontend.numpy.placement import ufunc_at
-
-        return ufunc_at(ufunc, *inputs, **kwargs)
-    elif method == "outer" and not kwargs:
-        first, second = (_lifted(x) for x in inputs)
-        wide = first.reshape((*first.shape, *(1 for _ in second.dims)))
-        result = call_function(ufunc, (wide, second), {})
-    else:
-        message = f"numpy.{ufunc.__name__}.{method} is not supported yet on traced arrays."
-        raise located(NotSupportedError, message)
-    if out is None:
-        return result
-    return _into(out[0] if is_tuple(out) else out, result, ufunc.__name__)
-
-
-def _lifted(value: Any) -> Tracer:
-    from mlc.frontend.numpy.values import lift
-
-    return lift(value)
-
-
-def _into(out: object, result: object, function: str) -> object:
-    from mlc.frontend.numpy.writing import write_all
-
-    if not isinstance(out, Tracer):
-        message = (
-            f"{function}: out= is a NumPy array that exists before the call; it would be"
-            " written only once."
-        )
-        raise located(NotSupportedError, message, remedy="Leave out= away and return the result.")
-    return write_all(out, result, function)
-
-
-def call_with_conditions(ufunc: np.ufunc, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A ufunc call with the options dtype= and where= taken care of."""
-    dtype, casting = kwargs.pop("dtype", None), kwargs.pop("casting", "same_kind")
-    if kwargs.pop("where", True) is not True:
-        message = f"{ufunc.__name__}: where= is not supported yet."
-        raise located(NotSupportedError, message, remedy="Use np.where(condition, result, other).")
-    if dtype is not None:
-        inputs = _converted(ufunc, inputs, dtype, casting)
-    for name in ("order", "subok"):
-        kwargs.pop(name, None)
-    return call_function(ufunc, inputs, kwargs)
-
-
-def _converted(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any, casting: str) -> list[Any]:
-    """The operands in the dtype that the loop of a ufunc shall have."""
-    from mlc.frontend.numpy.creation import asarray
-    from mlc.frontend.numpy.values import check_casting, dtype_row, lift
-
-    row, name = dtype_row(dtype, ufunc.__name__), ufunc.__name__
-    operands = [lift(x, name) for x in inputs]
-    loop = (*(None for _ in operands), *(row.numpy for _ in range(ufunc.nout)))
-    try:
-        ufunc.resolve_dtypes(
-            (*(x.row.numpy for x in operands), *(None for _ in range(ufunc.nout))),
-            signature=loop,
-            casting="unsafe",
-        )
-    except TypeError:
-        message = f"{name}: there is no loop with results of dtype {row.numpy}."
-        raise located(DTypeError, message) from None
-    check_casting(name, [x for x in operands if not x.weak], row, casting)
-    return [asarray(x, dtype=row.numpy) for x in operands]
-
-
-_REDUCERS: dict[Any, Any] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
-}
 
 
 def refuse_complex(function: str, dtype: DType, remedy: str) -> None:

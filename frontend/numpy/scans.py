@@ -9,7 +9,7 @@ import numpy as np
 from mlc.dialects.dtypes import BOOL, DType, numpy_dtype
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.scan import ScanOp
-from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.errors import located
 from mlc.frontend.numpy.elementwise import not_equal, subtract
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, broadcast_to, concatenate, normal_axis
@@ -46,23 +46,16 @@ def _accumulator(x: Tracer, dtype: Any) -> DType:
     return numpy_dtype(np.cumsum(np.zeros(1, x.row.numpy)).dtype)
 
 
-def _no_out(out: Any, function: str) -> None:
-    if out is not None:
-        raise located(NotSupportedError, f"{function}: out= is not supported yet.")
-
-
-@public(np.cumsum)
+@public(np.cumsum, casting="unsafe")
 def cumsum(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) -> Tracer:
     """The sums of the elements up to each."""
-    _no_out(out, "cumsum")
     x = lift(a)
     return scanned(x, "sum", axis, "cumsum", row=_accumulator(x, dtype))
 
 
-@public(np.cumprod)
+@public(np.cumprod, casting="unsafe")
 def cumprod(a: Operand, axis: Any = None, dtype: Any = None, out: Any = None) -> Tracer:
     """The products of the elements up to each."""
-    _no_out(out, "cumprod")
     x = lift(a)
     return scanned(x, "prod", axis, "cumprod", row=_accumulator(x, dtype))
 
@@ -118,7 +111,7 @@ def cumlogsumexp(a: Operand, axis: Any = 0) -> Tracer:
     return scanned(lift(a), "logsumexp", axis, "cumlogsumexp")
 
 
-_ACCUMULATED: dict[Any, str] = {
+MONOIDS: dict[Any, str] = {
     np.add: "sum",
     np.multiply: "prod",
     np.maximum: "max",
@@ -127,21 +120,19 @@ _ACCUMULATED: dict[Any, str] = {
     np.logical_or: "max",
     np.logical_and: "min",
 }
+"""Ufuncs whose running reductions are scans."""
 
 
-def accumulate(ufunc: np.ufunc, array: Operand, axis: Any = 0, dtype: Any = None) -> Tracer:
-    """ufunc.accumulate(array)."""
-    monoid = _ACCUMULATED.get(ufunc)
-    if monoid is None:
-        message = f"numpy.{ufunc.__name__}.accumulate is not supported yet on traced arrays."
-        raise located(NotSupportedError, message)
-    x = lift(array)
-    row = x.row if dtype is None else dtype_row(dtype)
+def monoid_accumulate(
+    ufunc: np.ufunc, x: Tracer, axis: Any, function: str, dtype: Any, row: DType | None
+) -> Tracer:
+    """ufunc.accumulate of one of `MONOIDS`."""
+    monoid = MONOIDS[ufunc]
+    if row is None:
+        row = x.row if dtype is None else dtype_row(dtype)
     if dtype is None and monoid in ("sum", "prod"):
         row = _accumulator(x, None)
-    if ufunc in (np.logical_or, np.logical_and):
-        row = BOOL
-    return scanned(x, monoid, axis, f"{ufunc.__name__}.accumulate", row=row)
+    return scanned(x, monoid, axis, function, row=row)
 
 
 def _ends(x: Tracer, value: Operand, axis: int) -> list[Tracer]:

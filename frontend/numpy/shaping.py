@@ -130,6 +130,13 @@ def reshape(
     return reshape(line, tuple(map(as_size, dims)))
 
 
+def assign_shape(x: Tracer, shape: Any) -> None:
+    """``x.shape = …``: the array itself has another shape, its views stay as they are."""
+    old, new = x.dims, reshape_argument(x, shape)
+    if old != new:
+        x.seen_through(lambda v: reshaped(v, new), lambda _, v: reshaped(v, old))
+
+
 def reshape_argument(source: Tracer, wanted: Any) -> Shape:
     """The new shape, with -1 solved."""
     sizes = list(wanted) if is_series(wanted) else [wanted]

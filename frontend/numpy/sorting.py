@@ -62,11 +62,26 @@ def _ordered(
     """sort or argsort along an axis, which is moved to the end and back."""
     x = ravel(a) if axis is None else lift(a)
     x = as_line(x, axis) if function in ("argsort", "argpartition") else x
+    if x.row.kind == "complex":
+        return _ordered_complex(x, -1 if axis is None else axis, order, function)
     place = normal_axis(-1 if axis is None else axis, x.ndim, function)
     last = place == x.ndim - 1
     moved = x if last else moveaxis(x, place, -1)
     found = result(here().emit(op, moved.value, order=order, **properties))
     return found if last else moveaxis(found, -1, place)
+
+
+def _ordered_complex(x: Tracer, axis: Any, order: str, function: str) -> Tracer:
+    """By the real parts, of equal ones by the imaginary parts; those with NaN last."""
+    from mlc.frontend.numpy.complexes import imag, real
+    from mlc.frontend.numpy.compositions.choosing import lexsort
+
+    if order != "ascending" or function not in ("sort", "argsort"):
+        raise located(NotSupportedError, f"{function} of complex numbers is not supported yet.")
+    re, im = real(x), imag(x)
+    unknown = astype(isnan(re), np.int8) * 2 + astype(isnan(im), np.int8)
+    places = lexsort((im, re, unknown), axis)
+    return places if function == "argsort" else take_along_axis(x, places, axis)
 
 
 @public(np.sort)
@@ -328,7 +343,9 @@ def _periodic(
 # Quantiles
 
 
-def _rows(a: Operand, axis: Any, function: str) -> tuple[Tracer, tuple[Any, ...], tuple[int, ...]]:
+def joined_rows(
+    a: Operand, axis: Any, function: str
+) -> tuple[Tracer, tuple[Any, ...], tuple[int, ...]]:
     """The array with the axes that are looked at joined as its last one."""
     x = lift(a)
     axes = normal_axes(axis, x.ndim, function)
@@ -361,7 +378,7 @@ def quantile(
     if method not in ("linear", "lower", "higher", "midpoint", "nearest") or out is not None:
         raise located(NotSupportedError, f"quantile: method={method!r} is not supported yet.")
     refuse_complex("quantile", lift(a).row, "Take x.real, x.imag or abs(x).")
-    x, _, axes = _rows(a, axis, "quantile")
+    x, _, axes = joined_rows(a, axis, "quantile")
     row = x.row if x.row.kind == "float" else F64
     if method in ("linear", "midpoint"):
         refuse_bool("quantile", x.row, "Convert with .astype(np.int8).")
@@ -436,7 +453,7 @@ def median(
     """The element in the middle, or the mean of the two there; NaN if one is NaN."""
     if out is not None:
         raise located(NotSupportedError, "median: out= is not supported yet.")
-    x, _, axes = _rows(a, axis, "median")
+    x, _, axes = joined_rows(a, axis, "median")
     row: DType = x.row if x.row.kind == "float" else F64
     in_order = moveaxis(sort(x), -1, 0)
     size = number_of(x.dims[-1])

@@ -172,10 +172,10 @@ def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> None:
     x.write(where(mask, value, result(x.value)).value)
 
 
-def write_all(x: Tracer, new: Any, function: str) -> Tracer:
+def write_all(x: Tracer, new: Any, function: str, casting: str = "same_kind") -> Tracer:
     """x[...] = new by an in-place operation: the dtype and shape of x stay."""
     made = lift(new)
-    if not np.can_cast(made.row.numpy, x.row.numpy, "same_kind"):
+    if not np.can_cast(made.row.numpy, x.row.numpy, casting):  # pyright: ignore[reportArgumentType]
         message = (
             f"{function}: cannot store {made.row.numpy} in place into an array of {x.row.numpy}."
         )
@@ -184,6 +184,21 @@ def write_all(x: Tracer, new: Any, function: str) -> Tracer:
         )
     x.write(_fitted(made, x.dims, x, function))
     return x
+
+
+def write_out(out: Any, new: Any, function: str, casting: str, *, exact: bool) -> Tracer:
+    """The result of a function in the array that out= names; `exact`: of the same shape."""
+    if not isinstance(out, Tracer):
+        message = (
+            f"{function}: out= is a NumPy array that exists before the call; it would be"
+            " written only once."
+        )
+        raise located(NotSupportedError, message, remedy="Leave out= away and return the result.")
+    dims = lift(new).dims
+    if exact and dims != out.dims:
+        message = f"{function}: the result is {spell(dims)} and out= {spell(out.dims)};"
+        raise located(ShapeError, f"{message} expected equal shapes.")
+    return write_all(out, new, function, casting)
 
 
 def write_at(x: Tracer, key: object, new: Any, mode: str = "set") -> None:

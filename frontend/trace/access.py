@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located, misfit
-from mlc.frontend.numpy.registry import BY_FUNCTION, RANDOM_REMEDY
+from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
 from mlc.frontend.trace import stores, unobserved
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
 from mlc.frontend.trace.captures import (
@@ -84,6 +84,8 @@ class Access:
             return lift(obj)[key]
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
+        if (made := subscript_of(obj)) is not None:
+            return made(key)
         path = paths().of(obj)
         if path is None or isinstance(key, slice):
             return obj[key]
@@ -143,7 +145,7 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call in a traced function."""
     try:
         special = BUILTINS.get(function)
-        implemented = special is not None or function in BY_FUNCTION
+        implemented = special is not None or implementation_of(function) is not None
     except TypeError:  # not hashable
         special, implemented = None, False
     if special is not None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.impure import warn_once
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -95,13 +94,12 @@ def _scalar_function(name: str) -> Any:
 def vectorized(function: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """np.vectorize of a function of numbers: the function of arrays that computes the same."""
     from mlc.frontend import numpy as names
+    from mlc.frontend.numpy.compositions import choosing
 
     name = getattr(function.pyfunc, "__name__", "")
     plain = len(args) == 1 and not kwargs and function.signature is None
     if not plain or function.pyfunc is not getattr(math, name, None) or name not in _OF_NUMBERS:
-        message = f"np.vectorize of {name or function.pyfunc} is not supported yet here."
-        remedy = "Call functions of arrays: np.where chooses where the function has an `if`."
-        raise located(NotSupportedError, message, remedy=remedy)
+        return choosing.vectorized(function, args, kwargs)
     made = getattr(names, {"fabs": "abs"}.get(name, name))(args[0])
     return made.astype(np.dtype(function.otypes[0])) if function.otypes else made
 

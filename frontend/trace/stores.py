@@ -113,6 +113,14 @@ class AttributePlace(Place):
 
     def _write(self, new: Any) -> None:
         if isinstance(self._obj, Tracer):
+            if self._key == "flat":
+                self._obj.flat = new
+                return
+            if self._key == "shape":
+                from mlc.frontend.numpy.shaping import assign_shape
+
+                assign_shape(self._obj, new)
+                return
             message = f"an array's .{self._key} is written; in a compiled function it stays."
             raise located(NotSupportedError, message, remedy="Use reshape, astype or view.")
         setattr(self._obj, self._key, new)

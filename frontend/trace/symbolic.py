@@ -156,7 +156,7 @@ class SymbolicDim:
         self._specialise(f"{self.dim} as a NumPy array", self.dim)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> object:
-        from mlc.frontend.numpy.registry import call_ufunc
+        from mlc.frontend.numpy.ufuncs import call_ufunc
 
         return call_ufunc(ufunc, method, inputs, kwargs)
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -338,6 +338,24 @@ class Value:
         at._version += 1
         for value, after in written:
             value._value, value._seen = after, at._version
+
+    def seen_through(
+        self, get: Callable[[SSAValue], SSAValue], put: Callable[[SSAValue, SSAValue], SSAValue]
+    ) -> None:
+        """The array is a view of its own elements from now on; what is a view of it stays one."""
+        store = type(self)(self.owner, self.value, captured=self.captured)
+        store.part_of, store._root = self.part_of, self._root
+        store._version, store._seen = self._version, self.version
+        for other in (ref() for ref in self.owner.made):
+            if other is None or other is store:
+                continue
+            if other.part_of is not None and other.part_of.base is self:
+                other.part_of = replace(other.part_of, base=store)
+            if other._root is self:
+                other._root = store
+        self.part_of = View(store, get, put)
+        self._root = store if store._root is None else store._root
+        self._value, self._seen = get(store.value), self.version
 
     def _may_be_written(self) -> None:
         """Notes who writes. Raises LeakError, NotSupportedError."""

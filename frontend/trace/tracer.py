@@ -101,9 +101,41 @@ class Tracer(Value):
         return _names().imag(self)
 
     @property
-    def flat(self) -> NoReturn:
-        """Refused: use `ravel`."""
-        raise located(NotSupportedError, "x.flat is not supported yet; use x.ravel()")
+    def nbytes(self) -> Size:
+        """Bytes of all elements."""
+        return self.size * self.itemsize  # pyright: ignore[reportReturnType]
+
+    @property
+    def strides(self) -> tuple[Size, ...]:
+        """The bytes from element to element along each axis, of an array in C order."""
+        from mlc.dialects.dims import product
+
+        return tuple(as_size(product(self.dims[k + 1 :]) * self.itemsize) for k in range(self.ndim))
+
+    @property
+    def flat(self) -> Tracer:
+        """The elements in one row: a view, also where NumPy's is an iterator."""
+        return _names().reshape(self, (-1,))
+
+    @flat.setter
+    def flat(self, new: object) -> None:
+        _names().putmask(self, True, new)
+
+    def fill(self, value: object) -> None:
+        """Writes one value to all elements."""
+        _names().setitem(self, ..., value)
+
+    def sort(self, axis: Any = -1, kind: Any = None, order: Any = None, **kwargs: Any) -> None:
+        """Sorts in place."""
+        _names().write_all(self, _names().sort(self, axis, kind, order, **kwargs), "sort")
+
+    def partition(self, kth: Any, axis: Any = -1, kind: str = "introselect") -> None:
+        """Puts the k-th smallest element at its place."""
+        _names().write_all(self, _names().partition(self, kth, axis, kind), "partition")
+
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Tracer:
+        """The elements where the condition holds."""
+        return _names().compress(condition, self, axis, out)
 
     def __len__(self) -> int:
         if not self.dims:
@@ -213,7 +245,7 @@ class Tracer(Value):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: Any
     ) -> object:
-        from mlc.frontend.numpy.registry import call_ufunc
+        from mlc.frontend.numpy.ufuncs import call_ufunc
 
         return call_ufunc(ufunc, method, inputs, kwargs)
 
@@ -402,6 +434,8 @@ for _name in [
     "diagonal",
     "trace",
     "nonzero",
+    "choose",
+    "put",
 ]:
     _method_of(_name, _name)
 _method_of("flatten", "ravel_copy")
