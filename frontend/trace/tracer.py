@@ -145,9 +145,8 @@ class Tracer(Value):
             return bool(known)
         return self._concrete(
             "the truth value",
-            "Use np.where(condition, a, b) to choose between values, or mark an argument"
-            " that decides"
-            " about the program as static=(…).",
+            "Ask it in an `if` of a function whose source is known, use np.where(condition, a, b),"
+            " or mark an argument that decides about the program as static=(…).",
         )
 
     def __index__(self) -> int:

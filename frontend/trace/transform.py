@@ -1,8 +1,8 @@
 """
 The source transform in front of the tracer (decisions.md D8).
 
-It changes no control flow. In a copy of the user's function, every call, attribute, item and every
-name from outside goes through the object `__mlc__`:
+Control flow becomes calls (staging/rewrite.py). In a copy of the user's function, every call,
+attribute, item and every name from outside goes through the object `__mlc__`:
 
     np.zeros(n) + self.w
     __mlc__.call(__mlc__.attr(__mlc__.name("np", np), "zeros"), n) + __mlc__.attr(self, "w")
