@@ -26,7 +26,7 @@ class ConcretizationError(MlcError, TypeError):
     """
     Python asked a traced array for a value that only exists when the compiled function runs.
 
-        if x.sum() > 0:            # np.where(x.sum() > 0, a, b)
+        np.zeros(x.sum())          # take the size from x.shape, or from a Python int
         float(x)                   # x.astype(np.float64)
     """
 

@@ -21,6 +21,7 @@ EXECUTABLE = (
     "how-to-add-a-target",
     "how-to-add-an-intrinsic",
     "how-to-add-a-word",
+    "control-flow",
     "vmap",
     "derivatives",
     "explain",

@@ -21,6 +21,7 @@ from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging.joins import Undecided
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
@@ -304,6 +305,7 @@ def _arguments(
         else:
             value = trace.argument(leaf.name, row_of(leaf), shape, layout=leaf.layout)
             leaves.append(Tracer(trace, value))
+            trace.inputs.add(leaves[-1])
         specs.append(ArgSpec(kind, *_spec_parts(leaves[-1])))
     return leaves, specs, inputs
 
@@ -363,6 +365,8 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             tracer = lift(value)
             leaves.append(ResultLeaf("number" if tracer.weak and not tracer.ndim else "array"))
             values.append(tracer.value)
+        elif isinstance(value, Undecided):
+            value.fail()
         elif is_iterator(value):
             raise used_up("the result")
         elif callable(value) and not is_scalar(value):

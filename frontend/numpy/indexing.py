@@ -232,6 +232,10 @@ def getitem(x: Tracer, key: object) -> Tracer:
 
         return overwritten(base, runs, reshaped(new, tuple(run.count for run in runs)))
 
+    parts = key if is_tuple(key) else (key,)
+    if not shape and all(part is not Ellipsis for part in parts):
+        return Tracer(x.owner, get(x.value), origins=x.origins, captured=x.captured)
+
     return view_of(x, get, put, tuple(entries))
 
 

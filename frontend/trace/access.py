@@ -14,6 +14,7 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
+from mlc.frontend.staging.flow import Flow
 from mlc.frontend.trace import stores, unobserved
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
 from mlc.frontend.trace.captures import (
@@ -41,7 +42,7 @@ from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import transformed
 
 
-class Access:
+class Access(Flow):
     """`__mlc__` of one function."""
 
     slice = slice

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.trace.impure import warn_once
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -60,6 +61,22 @@ def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         return builtin(*args, **kwargs)
     function = names.maximum if builtin is max else names.minimum
     return functools.reduce(lambda x, y: operator_result(function, x, y), values)
+
+
+def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend.staging.flow import Flow
+
+    if len(args) != 1 or kwargs:
+        return builtin(*args, **kwargs)
+    values = list(args[0])
+    if not any(isinstance(v, Tracer) for v in values):
+        return builtin(values)
+    fold = Flow.any_true if builtin is any else Flow.all_true
+    return fold(builtin is all, *(functools.partial(_itself, value) for value in values))
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _print(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -119,5 +136,11 @@ BUILTINS: dict[Any, Any] = {
     min: _extreme,
     getattr: _attribute,
     print: _print,
+    any: _quantifier,
+    all: _quantifier,
+    range: ranged,
+    enumerate: enumerated,
+    zip: zipped,
+    reversed: turned,
     **{getattr(math, name): _scalar_function(name) for name in _OF_NUMBERS},
 }

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 _OWN = ("mlc", "numpy")  # packages whose frames are not the user's
 
 _STORES: dict[int, int] = {}
-"""Opcodes that store into a local variable; their argument shifted right is its number."""
-for _name, _shift in (("STORE_FAST", 0), ("STORE_FAST_LOAD_FAST", 4), ("STORE_FAST_STORE_FAST", 4)):
+"""Opcodes that store into a variable; their argument shifted right is its number."""
+for _name, _shift in (
+    *(("STORE_FAST", 0), ("STORE_DEREF", 0)),
+    *(("STORE_FAST_LOAD_FAST", 4), ("STORE_FAST_STORE_FAST", 4)),
+):
     if _name in opcode.opmap:
         _STORES[opcode.opmap[_name]] = _shift
 
@@ -45,6 +48,12 @@ class Site:
         start = max(self.column - 1 - indent, 0)
         width = max(1, min(self.end_column - self.column, len(text.rstrip()) - indent - start))
         return f"{head}{text.strip()}\n{' ' * (len(head) + start)}{'^' * width}"
+
+    @property
+    def text(self) -> str:
+        """The expression as it is written, if it is on one line."""
+        line = linecache.getline(self.filename, self.line)
+        return line[self.column - 1 : self.end_column - 1].strip()
 
     @cached_property
     def location(self) -> FileLineColLoc:
@@ -143,7 +152,7 @@ def _bytecode(code: CodeType) -> bytes:
 
 
 def _stored_name(code: CodeType, last_instruction: int) -> str | None:
-    """The local variable that the instruction's result goes into, if the next one stores it."""
+    """The variable that the instruction's result goes into, if the next one stores it."""
     words = _bytecode(code)
     at = last_instruction + 2
     while at < len(words) and words[at] == 0:  # inline cache entries
@@ -151,7 +160,9 @@ def _stored_name(code: CodeType, last_instruction: int) -> str | None:
     if at >= len(words) or (shift := _STORES.get(words[at])) is None:
         return None
     number = words[at + 1] >> shift
-    return code.co_varnames[number] if number < len(code.co_varnames) else None
+    cells = [name for name in code.co_cellvars if name not in code.co_varnames]
+    names = [*code.co_varnames, *cells, *code.co_freevars]
+    return names[number] if number < len(names) else None
 
 
 def name_of(value: object) -> str | None:

@@ -21,6 +21,7 @@ from types import (
 from typing import TYPE_CHECKING, Any
 
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.staging.journal import touched
 from mlc.frontend.trace.captures import paths
 from mlc.frontend.trace.kinds import is_class, is_dict
 from mlc.frontend.trace.tracer import Tracer
@@ -86,6 +87,7 @@ class Place:
             return
         if (owner := outside(self._obj)) is not None:
             raise refused(f"{self._spelled(owner)} {what}")
+        touched(self._obj)
 
     def _spelled(self, owner: str) -> str:
         raise NotImplementedError
@@ -185,6 +187,8 @@ def check_call(function: Any, args: tuple[Any, ...]) -> None:
         if args and not isinstance(args[0], Tracer) and (owner := outside(args[0])) is not None:
             written = f"{owner}.{args[1]} is written" if function in _WRITING else ""
             raise refused(written or f"{owner} is changed")
+        if args:
+            touched(args[0])
     elif isinstance(function, MethodDescriptorType | WrapperDescriptorType):
         if args:
             check_method(args[0], function.__name__)
@@ -211,3 +215,5 @@ def check_collection(target: Any, what: str, any_object: bool = False) -> None:
     changes = any_object or isinstance(target, _COLLECTIONS)
     if changes and (owner := outside(target)) is not None:
         raise refused(f"{owner} is changed by {what}")
+    if changes:
+        touched(target)

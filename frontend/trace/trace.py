@@ -30,6 +30,7 @@ from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
 
 if TYPE_CHECKING:
+    from mlc.frontend.staging.journal import Journal
     from mlc.frontend.trace.symbolic import SymbolicDim
     from mlc.frontend.trace.tracer import Tracer
 
@@ -51,6 +52,8 @@ class Trace:
         self.name = name
         self.block = Block()
         self.scopes: list[Block] = [self.block]
+        self.inputs: set[Value] = set()  # arrays that the caller sees
+        self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.argument_names: list[str] = []
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
@@ -150,9 +153,25 @@ class Trace:
         block = value.owner if isinstance(value.owner, Block) else value.owner.parent
         return any(block is scope for scope in self.scopes)
 
+    def note_write(self, value: Value, before: SSAValue) -> None:
+        """A write to a value; LeakError where it was made around a body that cannot give it on."""
+        block = before.owner if isinstance(before.owner, Block) else before.owner.parent
+        place = next(k for k, scope in enumerate(self.scopes) if scope is block)
+        inner = self.scopes[place + 1 :]
+        if not inner:
+            return
+        journaled = [journal.block for journal in self.journals]
+        if any(all(scope is not x for x in journaled) for scope in inner):
+            raise located(
+                LeakError,
+                "an array from outside a loop body is written inside it; make it part of the carry",
+            )
+        self.journals[-1].writes(value, before)
+
     def release(self) -> None:
         """Lets go of the traced values, when the program is finished."""
         self.arrays.clear()
+        self.inputs.clear()
         self.keep.clear()
         self.staging = None
 
@@ -203,6 +222,11 @@ class _Active(threading.local):
 
 
 _active = _Active()
+ALIASED = (
+    "an array {} that may be the same one as another, which is written: which of them it is depends"
+    " on the branch that ran, or the trip."
+)
+COPY = "Give the variable an array of its own before: x = x.copy()."
 OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
 
 
@@ -250,7 +274,7 @@ class Value:
 
     __slots__ = (
         *("__weakref__", "_pending", "_root", "_seen", "_value", "_version"),
-        *("captured", "origins", "owner", "part_of", "weak", "written_at"),
+        *("captured", "origins", "owner", "part_of", "shares", "weak", "written_at"),
     )
 
     def __init__(
@@ -278,6 +302,7 @@ class Value:
         self.captured = captured
         self.part_of = view
         self.written_at: Site | None = None
+        self.shares: tuple[tuple[weakref.ref[Value], int], ...] = ()
 
     @property
     def version(self) -> int:
@@ -293,9 +318,14 @@ class Value:
                 "a traced value of another call is used here; a compiled function must return its"
                 " results and not store them in lists, globals or attributes",
             )
-        if self._seen != self.version:
+        if self._is_stale():
             self._read_again()
-        value = self._known()
+        for reference, version in self.shares:
+            if (other := reference()) is not None and other.version != version and _is_seen(other):
+                from mlc.frontend.errors import NotSupportedError
+
+                raise located(NotSupportedError, ALIASED.format("is read here"), remedy=COPY)
+        value = self.known
         if not self.owner.visible(value):
             raise located(
                 LeakError,
@@ -303,18 +333,26 @@ class Value:
             )
         return value
 
+    def _is_stale(self) -> bool:
+        """Whether it is a view that was read before a write, or in a body that has ended."""
+        if self._seen != self.version:
+            return True
+        known = self.part_of is not None and self._value is not None
+        return known and not self.owner.visible(self._value)  # pyright: ignore[reportArgumentType]
+
     def _read_again(self) -> None:
         """Reads the view, and those that it is seen through, after what they show was written."""
         stale: list[tuple[Value, View]] = []
         at = self
-        while at.part_of is not None and at._seen != self.version:
+        while at.part_of is not None and at._is_stale():
             stale.append((at, at.part_of))
             at = at.part_of.base
         for value, view in reversed(stale):
             value._value = view.get(view.base.value)
             value._seen = self.version
 
-    def _known(self) -> SSAValue:
+    @property
+    def known(self) -> SSAValue:
         """The SSA value, of whose type no write changes anything."""
         if self._value is None:
             assert self._pending is not None
@@ -324,6 +362,16 @@ class Value:
     def from_outside(self) -> tuple[Array, HiddenInput] | None:
         """The array from outside that this is, with the way to it; None of what was computed."""
         return self._pending
+
+    def share(self, other: Value) -> None:
+        """On some way to here, but not on all, this is the same array as another one."""
+        if shape_of(other.type) and other is not self:
+            self.shares = (*self.shares, (weakref.ref(other), other.version))
+
+    def become(self, value: SSAValue) -> None:
+        """Stands for another SSA value from now on, as in another body: views are read again."""
+        self._version += 1
+        self._value, self._seen = value, self._version if self.part_of is None else -1
 
     def write(self, new: SSAValue) -> None:
         """The array's elements become those of `new`, also in what this is a view of."""
@@ -360,13 +408,12 @@ class Value:
     def _may_be_written(self) -> None:
         """Notes who writes. Raises LeakError, NotSupportedError."""
         old = self.value
+        if any(_is_seen(reference()) for reference, _ in self.shares):
+            from mlc.frontend.errors import NotSupportedError
+
+            raise located(NotSupportedError, ALIASED.format("is written"), remedy=COPY)
         self.written_at = self.written_at or user_site()
-        scope = old.owner if not isinstance(old.owner, Operation) else old.owner.parent
-        if scope is not self.owner.scopes[-1]:
-            raise located(
-                LeakError,
-                "an array from outside a loop body is written inside it; make it part of the carry",
-            )
+        self.owner.note_write(self, old)
         if self.captured is not None:
             from mlc.frontend.errors import NotSupportedError
 
@@ -380,22 +427,29 @@ class Value:
     @property
     def type(self) -> Attribute:
         """The tensor type."""
-        return self._known().type
+        return self.known.type
 
     @property
     def hint(self) -> str | None:
         """What the value is called in the program's text."""
-        return self._known().name_hint
+        return self.known.name_hint
 
     @property
     def dims(self) -> Shape:
         """The sizes of the axes."""
-        return shape_of(self._known().type)
+        return shape_of(self.known.type)
 
     @property
     def row(self) -> DType:
         """The dtype, as our table has it."""
-        return dtype_of(tensor_of(self._known()).element_type)
+        return dtype_of(tensor_of(self.known).element_type)
+
+
+def _is_seen(value: Value | None) -> bool:
+    """Whether the function can still see the array under another name."""
+    from mlc.frontend.staging.journal import reachable
+
+    return value is not None and (value in value.owner.inputs or reachable(value))
 
 
 def lift_size(size: SymbolicDim | Dim) -> Tracer:

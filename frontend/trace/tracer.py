@@ -166,24 +166,23 @@ class Tracer(Value):
             remedy=remedy.format(name=name),
         )
 
-    def _from_constants(self) -> np.ndarray[Any, Any] | None:
+    def from_constants(self) -> np.ndarray[Any, Any] | None:
         """The value, where constants alone give it."""
         from mlc.frontend.trace.known import known_array
 
         return None if self.origins else known_array(self.owner, self.value)
 
     def __bool__(self) -> bool:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return bool(known)
         return self._concrete(
             "the truth value",
-            "Use np.where(condition, a, b) to choose between values, or mark an argument"
-            " that decides"
-            " about the program as static=(…).",
+            "Ask it in an `if` of a function whose source is known, use np.where(condition, a, b),"
+            " or mark an argument that decides about the program as static=(…).",
         )
 
     def __index__(self) -> int:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return operator.index(known[()])
         return self._concrete(
             "the integer value",
@@ -193,27 +192,27 @@ class Tracer(Value):
         )
 
     def __int__(self) -> int:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return int(known)
         return self._concrete(
             "the integer value", "Use {name}.astype(np.int64) to convert it in the compiled code."
         )
 
     def __float__(self) -> float:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return float(known)
         return self._concrete(
             "the float value", "Use {name}.astype(np.float64) to convert it in the compiled code."
         )
 
     def __complex__(self) -> complex:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return complex(known)
         return self._concrete("the complex value", "Complex numbers are not supported yet.")
 
     def item(self, *args: int) -> Any:
         """The Python number, where constants alone give it."""
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return known.item(*args)
         return self._concrete(
             "the Python value", "Leave out .item(); a 0-d array works as a number."
@@ -221,14 +220,14 @@ class Tracer(Value):
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers, where constants alone give them."""
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return known.tolist()
         return self._concrete(
             "the list of values", "Return the array and call .tolist() on the result."
         )
 
     def __array__(self, dtype: Any = None, copy: object = None) -> Any:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return known if dtype is None else known.astype(np.dtype(dtype))
         return self._concrete(
             "the NumPy array",
@@ -284,7 +283,7 @@ class Tracer(Value):
         return made
 
     def __format__(self, spec: str) -> str:
-        if (known := self._from_constants()) is not None:
+        if (known := self.from_constants()) is not None:
             return format(known[()], spec)
         return self._concrete(
             "the text",

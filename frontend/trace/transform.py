@@ -1,8 +1,8 @@
 """
 The source transform in front of the tracer (decisions.md D8).
 
-It changes no control flow. In a copy of the user's function, every call, attribute, item and every
-name from outside goes through the object `__mlc__`:
+Control flow becomes calls (staging/rewrite.py). In a copy of the user's function, every call,
+attribute, item and every name from outside goes through the object `__mlc__`:
 
     np.zeros(n) + self.w
     __mlc__.call(__mlc__.attr(__mlc__.name("np", np), "zeros"), n) + __mlc__.attr(self, "w")
@@ -24,24 +24,26 @@ import builtins
 from collections.abc import Callable, Iterator
 from types import CellType, CodeType, FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from mlc.frontend.trace.definitions import FUTURE_FLAGS, Definition, definition_of, parameters
+from mlc.frontend.staging.rewrite import RAW_CALLS, RUNTIME, is_runtime, staged
+from mlc.frontend.staging.scopes import at, bound_names, stored_names
+from mlc.frontend.trace.definitions import FUTURE_FLAGS, Definition, definition_of
 
 Function = Callable[..., Any]
-RUNTIME = "__mlc__"
-RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})
-"""Calls that look at their caller's frame."""
 
 _transformed: WeakKeyDictionary[FunctionType, tuple[CodeType, FunctionType | None]] = (
     WeakKeyDictionary()
 )
 """Functions by what they were made from, while that has the code that it had."""
 
+_inner: WeakValueDictionary[int, CodeType] = WeakValueDictionary()
+"""Code that the transform has made, by its identity: equal code may be a user's."""
+
 
 def transformed(function: FunctionType) -> FunctionType | None:
     """The function with its loads, stores and calls observed; None where its text is not known."""
-    if RUNTIME in function.__code__.co_freevars:
+    if _inner.get(id(function.__code__)) is function.__code__:
         return function  # made inside a transformed function, and so one itself
     code, made = _transformed.get(function, (None, None))
     if code is not function.__code__:
@@ -93,6 +95,7 @@ def _rewritten_code(
     ast.fix_missing_locations(module)
     future = code.co_flags & FUTURE_FLAGS
     compiled = compile(module, code.co_filename, "exec", flags=future, dont_inherit=True)
+    _remember_inner(compiled)
     return next(
         inner
         for factory in _codes(compiled)
@@ -101,75 +104,17 @@ def _rewritten_code(
     )
 
 
+def _remember_inner(code: CodeType) -> None:
+    for inner in _codes(code):
+        _inner[id(inner)] = inner
+        _remember_inner(inner)
+
+
 def _codes(code: CodeType) -> Iterator[CodeType]:
     return (constant for constant in code.co_consts if isinstance(constant, CodeType))
 
 
 # Rewriting
-
-
-def _bound_names(node: ast.AST) -> set[str]:
-    """The names that belong to the scope that `node` opens."""
-    names: set[str] = set()
-    outer: set[str] = set()
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        names |= set(parameters(node))  # pyright: ignore[reportArgumentType]
-        names |= {p.arg for p in (node.args.vararg, node.args.kwarg) if p is not None}
-        body: list[ast.AST] = [node.body] if isinstance(node.body, ast.expr) else list(node.body)
-    elif isinstance(node, ast.ClassDef):
-        body = list(node.body)
-    else:
-        body = [node]
-    _collect(body, names, outer, inside_comprehension=False)
-    return names - outer
-
-
-def _stored_names(node: ast.stmt) -> set[str]:
-    """The names that a statement itself binds, not one inside it."""
-    found: set[str] = set()
-    match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return {node.name}
-        case ast.Global() | ast.Nonlocal():
-            return found
-        case ast.Try() | ast.TryStar():
-            return {handler.name for handler in node.handlers if handler.name is not None}
-        case _:
-            parts = [x for x in ast.iter_child_nodes(node) if not isinstance(x, ast.stmt)]
-    _collect(parts, found, set(), inside_comprehension=False)
-    return found
-
-
-def _collect(
-    nodes: list[ast.AST], names: set[str], outer: set[str], *, inside_comprehension: bool
-) -> None:
-    for node in nodes:
-        inner = inside_comprehension
-        match node:
-            case ast.Global() | ast.Nonlocal():
-                outer.update(node.names)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                names.add(node.name)
-                continue
-            case ast.Lambda():
-                continue
-            case ast.NamedExpr(target=ast.Name(id=name)):
-                names.add(name)
-            case ast.Name(ctx=ast.Store() | ast.Del()) if not inside_comprehension:
-                names.add(node.id)
-            case ast.alias():
-                names.add((node.asname or node.name).partition(".")[0])
-            case ast.ExceptHandler(name=str(name)):
-                names.add(name)
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                names.add(name)
-            case ast.MatchMapping(rest=str(name)):
-                names.add(name)
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                inner = True
-            case _:
-                pass
-        _collect(list(ast.iter_child_nodes(node)), names, outer, inside_comprehension=inner)
 
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -190,11 +135,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def outermost(self, node: Definition) -> ast.stmt | ast.expr:
         """The definition itself, without decorators, defaults' values and annotations."""
-        node = _copy(node)
+        node = staged(_copy(node))
         arguments = node.args
-        arguments.defaults = [_at(ast.Constant(None), node) for _ in arguments.defaults]
+        arguments.defaults = [at(ast.Constant(None), node) for _ in arguments.defaults]
         arguments.kw_defaults = [
-            None if d is None else _at(ast.Constant(None), node) for d in arguments.kw_defaults
+            None if d is None else at(ast.Constant(None), node) for d in arguments.kw_defaults
         ]
         for parameter in ast.walk(arguments):
             if isinstance(parameter, ast.arg):
@@ -205,7 +150,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def _body(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
-        self.scopes.append(_bound_names(node))
+        self.scopes.append(bound_names(node))
         if isinstance(node, ast.Lambda):
             node.body = self.visit(node.body)
         else:
@@ -220,7 +165,7 @@ class _Rewriter(ast.NodeTransformer):
         """Before a statement that binds names which are not the function's own, it is refused."""
         if not isinstance(node, ast.stmt):
             return super().visit(node)
-        names = sorted(_stored_names(node))
+        names = sorted(stored_names(node))
         outside = [n for n in names if not any(n in scope for scope in self.scopes)]
         before = [
             self._runtime(
@@ -235,7 +180,7 @@ class _Rewriter(ast.NodeTransformer):
             held = ast.Name(node.target.id, ast.Load())
             before.append(self._runtime("in_place", node, held))
         made = super().visit(node)
-        return [*(_at(ast.Expr(call), node) for call in before), made] if before else made
+        return [*(at(ast.Expr(call), node) for call in before), made] if before else made
 
     def _nested(self, node: Any) -> Any:
         """A function inside: its defaults and decorators belong to the scope around it."""
@@ -257,7 +202,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         """A class body is a scope of its own that functions in it do not see; left as it is."""
         own = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "own", ast.Load())
-        node.decorator_list = [*node.decorator_list, _at(own, node)]
+        node.decorator_list = [*node.decorator_list, at(own, node)]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -298,6 +243,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         """obj.name"""
+        if is_runtime(node):
+            return node
         value, name = self.visit(node.value), ast.Constant(self._mangled(node.attr))
         if isinstance(node.ctx, ast.Load):
             return self._runtime("attr", node, value, name)
@@ -312,6 +259,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> Any:
         """f(…)."""
+        if is_runtime(node.func):
+            node.args = [self.visit(a) for a in node.args]
+            return node
         raw = isinstance(node.func, ast.Name) and node.func.id in RAW_CALLS
         function = node.func if raw else self.visit(node.func)
         arguments = [self.visit(a) for a in node.args]
@@ -334,33 +284,24 @@ class _Rewriter(ast.NodeTransformer):
     def _place(self, method: str, node: Any, *arguments: ast.expr) -> ast.Attribute:
         """What is written, or deleted, instead of an attribute or an element."""
         place = self._runtime(method, node, *arguments)
-        return _at(ast.Attribute(place, "value", node.ctx), node)
+        return at(ast.Attribute(place, "value", node.ctx), node)
 
     def _runtime(self, method: str, node: ast.AST, *arguments: ast.expr) -> ast.Call:
         function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
-        return _at(ast.Call(function, list(arguments), []), node)
+        return at(ast.Call(function, list(arguments), []), node)
 
 
 def _key_expression(key: ast.expr) -> ast.expr:
     """A subscript's slices as an expression: `1:2` is slice(1, 2)."""
     if isinstance(key, ast.Slice):
         ends = [ast.Constant(None) if e is None else e for e in (key.lower, key.upper, key.step)]
-        return _at(
+        return at(
             ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), "slice", ast.Load()), ends, []),
             key,
         )
     if isinstance(key, ast.Tuple):
-        return _at(ast.Tuple([_key_expression(e) for e in key.elts], ast.Load()), key)
+        return at(ast.Tuple([_key_expression(e) for e in key.elts], ast.Load()), key)
     return key
-
-
-def _at(node: Any, like: ast.AST) -> Any:
-    """The node and its new children at the position of another."""
-    ast.copy_location(node, like)
-    for child in ast.walk(node):
-        if not hasattr(child, "lineno") and "lineno" in child._attributes:
-            ast.copy_location(child, like)
-    return node
 
 
 def _copy(node: Any) -> Any:

@@ -98,12 +98,42 @@ def position_in_nothing() -> object:
     return f(EMPTY)
 
 
-def branch_on_a_value() -> object:
+def truth_of_an_array() -> object:
+    @mlc.compile
+    def f(x: Any) -> Any:
+        if x > 0:
+            return x
+        return -x
+
+    return f(NUMBERS)
+
+
+def set_in_one_branch() -> object:
     @mlc.compile
     def f(x: Any) -> Any:
         if x[0] > 0:
-            return x
-        return -x
+            scale = x[1]
+        return x * scale  # pyright: ignore[reportPossiblyUnboundVariable]
+
+    return f(NUMBERS)
+
+
+def a_type_that_changes_at_every_trip() -> object:
+    @mlc.compile
+    def f(x: Any) -> Any:
+        while x.sum() < 100:
+            x = np.concatenate([x, x])
+        return x
+
+    return f(NUMBERS)
+
+
+def raised_in_a_branch() -> object:
+    @mlc.compile
+    def f(x: Any) -> Any:
+        if x[0] < 0:
+            raise ValueError("negative")
+        return x
 
     return f(NUMBERS)
 
@@ -148,7 +178,10 @@ MISTAKES: tuple[Callable[[], object], ...] = (
     negative_index_out_of_range,
     largest_of_nothing,
     position_in_nothing,
-    branch_on_a_value,
+    truth_of_an_array,
+    set_in_one_branch,
+    a_type_that_changes_at_every_trip,
+    raised_in_a_branch,
     random_numbers_inside,
     a_result_that_is_no_array,
     division_by_zero,

@@ -1,0 +1,228 @@
+"""Two ways of which the compiled function goes one: regions, and the join of what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import Block, Region, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp, XorOp
+from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.control import IfOp, YieldOp
+from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.elementwise import AddOp, NegOp, SubOp
+from mlc.frontend.errors import SpecialiseSignal
+from mlc.frontend.staging.exits import Exit, HeldExit, after, joined_exit
+from mlc.frontend.staging.joins import (
+    UNBOUND,
+    Held,
+    Hole,
+    Join,
+    Misfit,
+    Undecided,
+    contents_held,
+    filled,
+)
+from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.variables import (
+    Body,
+    Contents,
+    Elements,
+    Local,
+    Traced,
+    Variable,
+    of_tracer,
+    traced,
+)
+from mlc.frontend.trace.containers import flatten
+from mlc.frontend.trace.source import user_site
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+MOST_SELECTED = 8
+"""Ops on numbers that are cheaper computed than chosen by a jump."""
+
+SELECTABLE: tuple[type[Any], ...] = (
+    *(CompareOp, ConvertOp, MaxOp, MinOp, SelectOp, ConstantOp, AddOp, SubOp, NegOp),
+    *(AndOp, OrOp, XorOp, NotOp),
+)
+"""Ops whose derivative is finite wherever their operands are."""
+
+
+def staged_branch(
+    condition: Tracer,
+    bodies: tuple[Body | None, Body | None],
+    rest: Body | bool | None,
+    local: Sequence[Local],
+    *,
+    later: bool,
+    loose: bool = False,
+) -> Exit | None:
+    """
+    if condition: … else: …; rest()
+
+    Where one branch surely leaves, the statements after it belong to the other. `later`: the second
+    is traced first, since only it may leave. `loose`: dtypes that differ are joined.
+    """
+    sides: list[Traced | None] = [None, None]
+    continued = False
+    order = (1, 0) if later else (0, 1)
+    for k in order:
+        other = sides[1 - k]
+
+        def run(body: Body | None = bodies[k], other: Traced | None = other) -> Exit | None:
+            nonlocal continued
+            code = body() if body is not None else None
+            if other is not None and other.outcome.possible.isdisjoint({0}) and callable(rest):
+                continued = True
+                return after(code, rest, local)
+            return code
+
+        sides[k] = deciding(condition, lambda run=run: traced(Block(), run, local, HeldExit.of))
+    x, y = sides
+    assert x is not None
+    assert y is not None
+    code = deciding(condition, lambda: _joined(condition, (x, y), local, loose))
+    return code if continued else after(code, rest, local)
+
+
+def deciding(condition: Tracer, trace: Callable[[], Any]) -> Any:
+    """What `trace` gives; where it cannot, an argument that decides is part of the program."""
+    try:
+        return trace()
+    except Exception as error:
+        if condition.origins:
+            because = f"{type(error).__name__} where it is not known"
+            raise SpecialiseSignal(condition.origins, frozenset(), because) from None
+        raise
+
+
+def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
+    """then() if condition else otherwise(), of expressions."""
+
+    def joined() -> Any:
+        x, y = (traced(Block(), body, (), Held.of) for body in (then, otherwise))
+        join = Join(condition, (x.block, y.block))
+        try:
+            value = join.value(name, x.outcome, y.outcome)
+        except Misfit as misfit:
+            raise misfit.error(name) from None
+        changes = _changes(join, (x, y), ())
+        results = _emit(join)
+        _put(changes, results)
+        return filled(value, results)
+
+    return deciding(condition, joined)
+
+
+def _joined(
+    condition: Tracer, sides: tuple[Traced, Traced], local: Any, loose: bool
+) -> Exit | None:
+    x, y = sides
+    join = Join(condition, (x.block, y.block), loose)
+    try:
+        code = joined_exit(join, x.outcome, y.outcome)
+    except Misfit as misfit:
+        raise misfit.error("what is returned") from None
+    changes = _changes(join, sides, local)
+    results = _emit(join)
+    _put(changes, results)
+    if code is None:
+        return None
+    number = filled(code.code, results)
+    return replace(code, code=number, value=filled(code.value, results))
+
+
+def _changes(join: Join, sides: tuple[Traced, Traced], local: Any) -> list[tuple[Variable, Any]]:
+    """Each variable that a side has changed, and the joined value with holes."""
+    found: list[tuple[Variable, Any]] = []
+    for k, variable in enumerate(local):
+        x, y = sides[0].locals[k], sides[1].locals[k]
+        if x.value is y.value and x.value is variable.get():
+            continue
+        found.append((variable, _decided(join, variable, x, y)))
+    for key, array in {i: a for s in sides for i, (a, _) in s.journal.values.items()}.items():
+        if array.part_of is None and _from_around(array):
+            held = [side.arrays.get(key) or of_tracer(array) for side in sides]
+            values = [h.values[0] for h in held]
+            assert values[0] is not None
+            assert values[1] is not None
+            found.append((Elements("", array), join.arrays(values[0], values[1])))
+    for key, obj in {i: o for s in sides for i, (o, _) in s.journal.objects.items()}.items():
+        variable = Contents(type(obj).__name__, obj)
+        x, y = (_contents(side, key, obj) for side in sides)
+        try:
+            found.append((variable, join.contents(variable.name, x, y)))
+        except Misfit as misfit:
+            if reachable(obj):
+                raise misfit.error(f"what the {variable.name} holds") from None
+    return found
+
+
+def _contents(side: Traced, key: int, obj: Any) -> dict[Any, Held]:
+    held = side.objects.get(key)
+    return contents_held(contents_of(obj)) if held is None else held
+
+
+def _from_around(array: Any) -> bool:
+    """Whether an array was there before the bodies."""
+    return array.from_outside() is not None or here().visible(array.known)
+
+
+def _decided(join: Join, variable: Variable, x: Held, y: Held) -> Any:
+    for held in (x, y):
+        if isinstance(held.value, Undecided):
+            return held.value
+    try:
+        return join.value(variable.name, x, y)
+    except Misfit as misfit:
+        return Undecided(variable.name, misfit, user_site())
+
+
+def _put(changes: list[tuple[Variable, Any]], results: list[SSAValue]) -> None:
+    known: dict[int, Any] = {}
+    for variable, value in changes:
+        if isinstance(value, Undecided) or value is UNBOUND:
+            variable.put(value)
+            continue
+        if isinstance(variable, Contents):
+            variable.put({k: _kept_or_filled(v, results) for k, v in value.items()})
+            continue
+        made = known.get(value.number) if isinstance(value, Hole) else None
+        if made is None:
+            made = filled(value, results)
+        if isinstance(value, Hole):
+            known[value.number] = made
+        variable.put(made)
+
+
+def _kept_or_filled(value: Any, results: list[SSAValue]) -> Any:
+    """What a place holds: the same object, unless results are in it."""
+    holes = any(isinstance(leaf, Hole) for leaf in flatten(value)[0])
+    return filled(value, results) if holes else value
+
+
+def _emit(join: Join) -> list[SSAValue]:
+    """The results: by `select` where both ways are cheap numbers, else by `mlc.if`."""
+    if not join.pairs:
+        return []
+    ops = [op for block in join.blocks for op in block.ops]
+    numbers = all(not shape_of(x.type) for pair in join.pairs for x in pair)
+    cheap = all(
+        isinstance(op, SELECTABLE) and not any(shape_of(r.type) for r in op.results) for op in ops
+    )
+    trace = here()
+    if numbers and cheap and len(ops) <= MOST_SELECTED:
+        for op in ops:
+            op.detach()
+            trace.scopes[-1].add_op(op)
+        condition = join.condition.value
+        return [x if x is y else trace.emit(SelectOp, condition, x, y) for x, y in join.pairs]
+    for block, values in zip(join.blocks, zip(*join.pairs, strict=True), strict=True):
+        block.add_op(YieldOp.create(operands=list(values)))
+    op = IfOp(join.condition.value, *(Region(block) for block in join.blocks))
+    trace.b.insert(op)
+    return list(op.outs)

@@ -1,0 +1,104 @@
+"""How a body is left: at its end, or by `break`, `continue` or `return` (python.md §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.staging.joins import UNBOUND, Held, Join
+from mlc.frontend.staging.variables import Local
+from mlc.frontend.trace.tracer import Tracer
+
+FALL, BREAKS, CONTINUES, RETURNS, ENDS = range(5)
+"""ENDS: a loop's test is false."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """A code: `possible` says what it can be, where only the compiled function knows which."""
+
+    code: int | Tracer
+    possible: frozenset[int]
+    value: Any = UNBOUND  # with RETURNS
+
+    @property
+    def surely(self) -> bool:
+        """Whether the statements after it do not run."""
+        return FALL not in self.possible
+
+
+BREAK = Exit(BREAKS, frozenset({BREAKS}))
+ENDED = Exit(ENDS, frozenset({ENDS}))
+CONTINUE = Exit(CONTINUES, frozenset({CONTINUES}))
+
+
+def returns(value: Any) -> Exit:
+    """`return value`"""
+    return Exit(RETURNS, frozenset({RETURNS}), value)
+
+
+def left(code: Exit | None) -> Any:
+    """What a function returns whose statements all have run."""
+    if code is None:
+        return None
+    assert code.possible == frozenset({RETURNS}), code
+    return code.value
+
+
+def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Sequence[Local]) -> Any:
+    """The statements after a body, if it was not left."""
+    if code is None or code.possible == frozenset({FALL}):
+        return rest() if callable(rest) else None
+    if code.surely or rest is None:
+        return code
+    if rest is False:
+        raise located(
+            NotSupportedError,
+            "a branch may be left by return, break or continue inside `with`, `try` or `match`,"
+            " which only the compiled function knows.",
+            remedy="Set a variable there, and leave behind the statement.",
+        )
+    from mlc.frontend.staging.branches import staged_branch
+
+    assert callable(rest)
+    number: Any = code.code
+    other = Exit(number, code.possible - {FALL}, code.value)
+    falls: Any = number == FALL
+    return staged_branch(falls, (rest, lambda: other), None, local, later=True)
+
+
+@dataclass(frozen=True)
+class HeldExit:
+    """How a body was left, as it is known in it."""
+
+    code: Held
+    possible: frozenset[int]
+    value: Held | None
+
+    @staticmethod
+    def of(code: Exit | None) -> HeldExit:
+        """In the body."""
+        if code is None:
+            return HeldExit(Held.of(FALL), frozenset({FALL}), None)
+        value = Held.of(code.value) if RETURNS in code.possible else None
+        return HeldExit(Held.of(code.code), code.possible, value)
+
+
+def joined_exit(join: Join, x: HeldExit, y: HeldExit) -> Exit | None:
+    """How either of two bodies was left, with holes. Raises Misfit."""
+    possible = x.possible | y.possible
+    if possible == frozenset({FALL}):
+        return None
+    code: Any = next(iter(possible))
+    if len(possible) > 1:
+        code = join.value("", x.code, y.code)
+    value: Any = UNBOUND
+    if x.value is not None and y.value is not None:
+        value = join.value("what is returned", x.value, y.value)
+    elif x.value is not None:
+        value = join.beside_zeros(x.value, 0)
+    elif y.value is not None:
+        value = join.beside_zeros(y.value, 1)
+    return Exit(code, possible, value)

@@ -1,0 +1,209 @@
+"""
+What rewritten control flow does when it is traced: Python's way where Python can decide, else a
+region for each way.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging.branches import choice, staged_branch
+from mlc.frontend.staging.exits import BREAK, CONTINUE, Exit, after, left, returns
+from mlc.frontend.staging.loops import For, While
+from mlc.frontend.staging.truth import negated, truth
+from mlc.frontend.staging.variables import locals_of
+from mlc.frontend.trace.kinds import is_array
+from mlc.frontend.trace.trace import current
+from mlc.frontend.trace.tracer import Tracer
+
+Body = Callable[..., Any]
+
+
+class Flow:
+    """The part of `__mlc__` that control flow goes through (rewrite.py)."""
+
+    BREAK = BREAK
+    CONTINUE = CONTINUE
+
+    @staticmethod
+    def returns(value: Any) -> Exit:
+        """`return value` in a body."""
+        return returns(value)
+
+    @staticmethod
+    def leave(code: Exit | None) -> Any:
+        """What the function returns, of how its statements were left."""
+        return left(code)
+
+    @staticmethod
+    def branch(
+        test: Any,
+        then: Body | None,
+        otherwise: Body | None,
+        rest: Body | bool | None,
+        names: tuple[str, ...],
+        later: bool,
+    ) -> Exit | None:
+        """
+        if test: then() else: otherwise(); rest()
+
+        `rest` is False where the statements after it are not at hand. `later`: only the second
+        branch may leave.
+        """
+        decided = truth(test)
+        local = locals_of((then, otherwise, rest), names)
+        if isinstance(decided, bool):
+            body = then if decided else otherwise
+            return after(body() if body else None, rest, local)
+        return staged_branch(decided, (then, otherwise), rest, local, later=later)
+
+    @staticmethod
+    def loop(
+        test: Body,
+        body: Body,
+        otherwise: Body | None,
+        rest: Body | bool | None,
+        names: tuple[str, ...],
+        leaving: bool,
+    ) -> Exit | None:
+        """
+        while test(): body()
+        else: otherwise()
+
+        `leaving`: the body may be left by break or return.
+        """
+        local = locals_of((test, body, otherwise, rest), names)
+        return after(While(test, body, otherwise, local, leaving).run(), rest, local)
+
+    @staticmethod
+    def each(
+        items: Any,
+        body: Body,
+        otherwise: Body | None,
+        rest: Body | bool | None,
+        names: tuple[str, ...],
+        leaving: bool,
+    ) -> Exit | None:
+        """
+        for item in items: body(item)
+        else: otherwise()
+        """
+        local = locals_of((body, otherwise, rest), names)
+        return after(For(body, otherwise, local, leaving).run(items), rest, local)
+
+    # expressions
+
+    @staticmethod
+    def choose(test: Any, then: Body, otherwise: Body) -> Any:
+        """then() if test else otherwise()"""
+        decided = truth(test)
+        if isinstance(decided, bool):
+            return then() if decided else otherwise()
+        return choice("the value", decided, then, otherwise)
+
+    @staticmethod
+    def both(value: Any, *others: Body) -> Any:
+        """value and other() and …"""
+        if not others:
+            return value
+        first, *rest = others
+        return Flow.choose(value, lambda: Flow.both(first(), *rest), lambda: value)
+
+    @staticmethod
+    def either(value: Any, *others: Body) -> Any:
+        """value or other() or …"""
+        if not others:
+            return value
+        first, *rest = others
+        return Flow.choose(value, lambda: value, lambda: Flow.either(first(), *rest))
+
+    @staticmethod
+    def all_true(value: Any, *others: Body) -> bool | Tracer:
+        """Whether `value and other() and …` is true."""
+        decided = truth(value)
+        if not others:
+            return decided
+        first, *rest = others
+        return Flow.choose(decided, lambda: Flow.all_true(first(), *rest), lambda: False)
+
+    @staticmethod
+    def any_true(value: Any, *others: Body) -> bool | Tracer:
+        """Whether `value or other() or …` is true."""
+        decided = truth(value)
+        if not others:
+            return decided
+        first, *rest = others
+        return Flow.choose(decided, lambda: True, lambda: Flow.any_true(first(), *rest))
+
+    @staticmethod
+    def opposite(value: Any) -> Any:
+        """not value"""
+        decided = truth(value)
+        return not decided if isinstance(decided, bool) else negated(decided)
+
+    @staticmethod
+    def compared(words: tuple[str, ...], first: Any, second: Any, *others: Body) -> Any:
+        """first < second < other() …"""
+        value = _compared(words[0], first, second)
+        if not others:
+            return value
+        return Flow.both(value, lambda: Flow.compared(words[1:], second, others[0](), *others[1:]))
+
+    @staticmethod
+    def inside(value: Any, container: Any) -> Any:
+        """value in container"""
+        if isinstance(container, Tracer):
+            return (container == value).any()
+        if is_array(container) and isinstance(value, Tracer):
+            return Flow.inside(value, lift(container))
+        series = isinstance(container, list | tuple | dict | set | frozenset)
+        parts: list[Any] = list(container) if series else []  # pyright: ignore[reportUnknownArgumentType]
+        if not any(isinstance(x, Tracer) for x in (value, *parts)):
+            return value in container
+        return Flow.any_true(False, *(_equal(value, part) for part in parts))
+
+    @staticmethod
+    def outside(value: Any, container: Any) -> Any:
+        """value not in container"""
+        return Flow.opposite(Flow.inside(value, container))
+
+    # errors
+
+    @staticmethod
+    def raising() -> None:
+        """An error is about to be raised."""
+        trace = current()
+        if trace is not None and trace.journals:
+            raise located(
+                NotSupportedError,
+                "an error is raised where only the compiled function knows whether it gets there.",
+                remedy="Check it before the call, or return a flag beside the result.",
+            )
+
+    @staticmethod
+    def asserts(test: Any, message: Body | None) -> None:
+        """assert test, message()"""
+        decided = truth(test)
+        if not isinstance(decided, bool):
+            raise located(
+                NotSupportedError,
+                "an assertion about a traced value: only the compiled function knows it.",
+                remedy="Check it before the call, or on what the call returns.",
+            )
+        if not decided:
+            Flow.raising()
+            raise AssertionError(message()) if message else AssertionError
+
+
+def _equal(value: Any, part: Any) -> Callable[[], Any]:
+    return lambda: value is part or value == part
+
+
+def _compared(word: str, x: Any, y: Any) -> Any:
+    if word in ("in", "not in"):
+        return (Flow.inside if word == "in" else Flow.outside)(x, y)
+    return getattr(operator, word)(x, y)

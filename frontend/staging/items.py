@@ -1,0 +1,134 @@
+"""What a `for` goes over: how many items, and the item at a place that is traced, or known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.frontend.errors import located
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
+
+Place = int | Tracer
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items by their places; `count` is an int where it is known."""
+
+    count: Any
+    at: Callable[[Any], Any]
+    python: Callable[[], Iterable[Any]] = tuple  # the same, where Python goes over it
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.known:
+            return (self.at(k) for k in range(self.count))
+        return iter(self.python())
+
+    def after(self, first: int) -> Items:
+        """Without the first ones."""
+        count = self.count - first
+        return Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
+
+    @property
+    def known(self) -> bool:
+        """Whether the count is known when the function is traced."""
+        return isinstance(self.count, int)
+
+
+def items_of(value: Any) -> Items | None:
+    """The items of what can be indexed at a traced place; None of anything else."""
+    if isinstance(value, Items):
+        return value
+    if isinstance(value, range):
+        start, step = value.start, value.step
+        return Items(len(value), lambda k: start + k * step)
+    if isinstance(value, Tracer) and value.dims:
+        size = value.shape[0]
+        count = size if isinstance(size, int) else lift_size(size)
+        return Items(count, lambda k: value[k], lambda: iter(value))
+    return None
+
+
+def _traced(value: Any) -> bool:
+    return isinstance(value, Tracer | Items)
+
+
+def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """range(…) of numbers that the compiled function computes, or of open sizes."""
+    integers = here().integers.keys()
+    open_ = [x for x in args if isinstance(x, Tracer) and not (x.origins and x.origins <= integers)]
+    open_ = [x for x in open_ if x.from_constants() is None]
+    sizes = any(isinstance(x, SymbolicDim) for x in args)
+    if not open_ and not sizes:
+        return range(*args, **kwargs)
+    for x in open_:
+        if x.dims or x.row.kind not in ("int", "uint"):
+            message = f"range: a bound is {x!r}; expected integers."
+            raise located(DTypeError, message)
+    numbers = [lift_size(x) if isinstance(x, SymbolicDim) else x for x in args]
+    start, stop, step = {
+        1: lambda: (0, *numbers, 1),
+        2: lambda: (*numbers, 1),
+        3: lambda: tuple(numbers),
+    }[len(numbers)]()
+    if not isinstance(step, int):
+        message = "range: the step is a traced number; expected an integer known when compiling."
+        raise located(DTypeError, message, remedy="Go over range(count) and multiply by the step.")
+    if step == 0:
+        raise ValueError("range() arg 3 must not be zero")
+    distance: Any = stop - start if step > 0 else start - stop
+    count: Any = distance if abs(step) == 1 else (distance + abs(step) - 1) // abs(step)
+    made = as_integer(count)
+    return Items(made, lambda k: start + k * step, lambda: range(*args))
+
+
+def as_integer(count: Any) -> Any:
+    """A count as an i64, with the weak dtype of a Python int."""
+    from mlc.frontend import numpy as names
+
+    found: Any = names.astype(names.maximum(count, 0), "int64")
+    found.weak = True
+    return found
+
+
+def enumerated(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """enumerate(…)"""
+    first: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    value = args[0] if args else kwargs.get("iterable")
+    items = items_of(value) if _traced(value) else None
+    if items is None:
+        return enumerate(*args, **kwargs)
+    return Items(items.count, lambda k: (first + k, items.at(k)), lambda: enumerate(items, first))
+
+
+def zipped(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """zip(…)"""
+    parts = [items_of(x) for x in args]
+    if not any(map(_traced, args)) or any(x is None for x in parts):
+        return zip(*args, **kwargs)  # noqa: B905 - as the user says
+    found = [x for x in parts if x is not None]
+    counts = [x.count for x in found]
+    if kwargs.get("strict") and any(x is not y for x in counts for y in counts if x != y):
+        raise located(ShapeError, "zip: the arguments have different lengths.")
+    known = [x for x in counts if isinstance(x, int)]
+    rest = [x for x in counts if not isinstance(x, int)]
+    count: Any = min(known) if known else rest.pop()
+    for x in rest:
+        from mlc.frontend import numpy as names
+
+        count = as_integer(names.minimum(count, x))
+    return Items(count, lambda k: tuple(x.at(k) for x in found), lambda: zip(*found, strict=False))
+
+
+def turned(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """reversed(…)"""
+    items = items_of(args[0]) if len(args) == 1 and _traced(args[0]) else None
+    if items is None:
+        return reversed(*args, **kwargs)
+    return Items(
+        items.count, lambda k: items.at(items.count - 1 - k), lambda: reversed(list(items))
+    )

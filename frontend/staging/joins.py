@@ -1,0 +1,301 @@
+"""
+What two bodies left, joined: one value for each variable, whichever of them runs (python.md §2).
+
+Python values that are equal stay Python's, numbers and arrays become results of `mlc.if`, and
+containers are joined leaf by leaf. A variable that cannot be joined says so where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.dtypes import DType
+from mlc.dialects.errors import DTypeError, MlcError, ShapeError
+from mlc.dialects.tensor.letters import spell
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import (
+    common_dtype,
+    common_origins,
+    convert,
+    is_weak,
+    lift,
+    number,
+    spread,
+)
+from mlc.frontend.staging.journal import entries_of
+from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
+from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
+from mlc.frontend.trace.source import Site, site_of
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+
+class _Unbound:
+    def __repr__(self) -> str:
+        return "unbound"
+
+
+UNBOUND = _Unbound()
+"""What a variable holds that has no value."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a variable holds at the end of a body; its arrays' values, as they are there."""
+
+    value: Any
+    structure: Structure
+    leaves: tuple[Any, ...]
+    values: tuple[SSAValue | None, ...]
+
+    def same(self, other: Held) -> bool:
+        """Whether both are one object; what it holds has a variable of its own."""
+        return self.value is other.value
+
+    @staticmethod
+    def of(value: Any) -> Held:
+        """In the body, before its changes are undone."""
+        leaves, structure = flatten(value)
+        values = tuple(x.value if isinstance(x, Tracer) else None for x in leaves)
+        return Held(value, structure, tuple(leaves), values)
+
+
+def contents_held(contents: Any) -> dict[Any, Held]:
+    """What an object holds, by its places."""
+    return {key: Held.of(value) for key, value in entries_of(contents).items()}
+
+
+class Misfit(Exception):  # noqa: N818 - it never reaches a user
+    """Two values that cannot be joined: the error for it, and what it says after the name."""
+
+    def __init__(self, kind: type[MlcError], text: str, remedy: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+        self.remedy = remedy
+
+    def error(self, name: str, site: Site | None = None) -> MlcError:
+        """The error about a variable."""
+        return located(self.kind, f"{name} {self.text}", remedy=self.remedy, site=site)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """The place of a result in a joined container."""
+
+    __mlc_leaf__ = True
+    number: int
+    weak: bool
+    origins: frozenset[str]
+    shares: tuple[Tracer, ...] = ()  # what it is on some way
+
+
+def is_number_or_array(value: object) -> bool:
+    """Whether a leaf can be a result of an op."""
+    return isinstance(value, Tracer | SymbolicDim) or (
+        is_array(value) or is_number(value) or is_scalar(value)
+    )
+
+
+class Join:
+    """The values that the two regions of an `mlc.if` give, and what is made of its results."""
+
+    def __init__(self, condition: Tracer, blocks: tuple[Block, Block], loose: bool = False) -> None:
+        self.loose = loose  # dtypes that differ become their common one
+        self.condition = condition
+        self.blocks = blocks
+        self.pairs: list[tuple[SSAValue, SSAValue]] = []
+        self._known: dict[tuple[object, ...], Hole] = {}
+
+    def value(self, name: str, x: Held, y: Held) -> Any:
+        """The joined value, with holes. Raises Misfit."""
+        if x.structure != y.structure:
+            raise Misfit(NotSupportedError, _differ(x.value, y.value), _SAME_KIND)
+        names = leaf_names(x.value, name)
+        leaves = [
+            self._leaf(names[k], (x.leaves[k], x.values[k]), (y.leaves[k], y.values[k]))
+            for k in range(len(x.leaves))
+        ]
+        return unflatten(x.structure, leaves)
+
+    def contents(self, name: str, x: dict[Any, Held], y: dict[Any, Held]) -> dict[Any, Any]:
+        """What an object holds in both bodies, place by place. Raises Misfit."""
+        if list(x) != list(y):
+            text = "does not hold the same places in both branches."
+            raise Misfit(NotSupportedError, text, "Let both branches append or set the same.")
+        return {
+            k: x[k].value if x[k].same(y[k]) else self.value(f"{name}[{k!r}]", x[k], y[k])
+            for k in x
+        }
+
+    def beside_zeros(self, x: Held, side: int) -> Any:
+        """The value that one side gives; zeros, which nobody looks at, on the other."""
+        leaves: list[Any] = []
+        for leaf, value in zip(x.leaves, x.values, strict=True):
+            if value is None:
+                leaves.append(leaf)
+                continue
+            with here().inside(self.blocks[1 - side]):
+                zero = number(0, leaf.row, leaf.dims)
+            pair = (value, zero) if side == 0 else (zero, value)
+            leaves.append(self._hole(pair, leaf.weak, leaf.origins))
+        return unflatten(x.structure, leaves)
+
+    def arrays(self, x: SSAValue, y: SSAValue) -> Hole:
+        """Two states of one array."""
+        return self._hole((x, y), weak=False, origins=frozenset())
+
+    def _hole(self, pair: tuple[SSAValue, SSAValue], weak: bool, origins: frozenset[str]) -> Hole:
+        self.pairs.append(pair)
+        return Hole(len(self.pairs) - 1, weak, origins)
+
+    def _leaf(self, name: str, left: Any, right: Any) -> Any:
+        """One leaf: (object, value in its body) of both sides."""
+        (x, in_x), (y, in_y) = left, right
+        if x is y and in_x is in_y:
+            return x
+        if not (isinstance(x, Tracer) or isinstance(y, Tracer)) and equal_values(x, y):
+            return x
+        if not (is_number_or_array(x) and is_number_or_array(y)):
+            unset = x is UNBOUND or y is UNBOUND
+            remedy = f"Give {name} a value before, or in both branches." if unset else _SAME_KIND
+            raise Misfit(NotSupportedError, _differ(x, y), remedy)
+        key = (id(x), id(y), in_x, in_y)
+        if key in self._known and isinstance(x, Tracer):
+            return self._known[key]
+        tracers = [self._lifted(side, *one) for side, one in enumerate((left, right))]
+        dtype = _common(name, tracers, self.loose)
+        values: list[SSAValue] = []
+        dims = max((tracer.dims for tracer in tracers), key=len)
+        for block, tracer in zip(self.blocks, tracers, strict=True):
+            with here().inside(block):
+                values.append(spread(convert(tracer.value, dtype), dims))
+        weak = all(map(is_weak, (x, y)))
+        origins = common_origins((self.condition, x, y)) if weak else frozenset[str]()
+        around = (x for x, value in (left, right) if value is not None and here().visible(value))
+        made = replace(
+            self._hole((values[0], values[1]), weak, origins),
+            shares=tuple(x for x in around if x.dims),
+        )
+        self._known[key] = made
+        return made
+
+    def _lifted(self, side: int, leaf: Any, value: SSAValue | None) -> Tracer:
+        with here().inside(self.blocks[side]):
+            if value is None:
+                return lift(leaf)
+            return Tracer(here(), value, weak=leaf.weak)
+
+
+def filled(value: Any, results: Sequence[SSAValue]) -> Any:
+    """The value with results in its holes; equal holes are the same array."""
+    made: dict[int, Tracer] = {}
+
+    def fill(leaf: Any) -> Any:
+        if not isinstance(leaf, Hole):
+            return leaf
+        if leaf.number not in made:
+            made[leaf.number] = Tracer(
+                here(), results[leaf.number], weak=leaf.weak, origins=leaf.origins
+            )
+            for other in leaf.shares:
+                made[leaf.number].share(other)
+        return made[leaf.number]
+
+    leaves, structure = flatten(value)
+    return unflatten(structure, [fill(leaf) for leaf in leaves])
+
+
+def equal_values(x: Any, y: Any) -> bool:
+    """Whether two Python values are one: equal numbers of one class, and the same sign of zero."""
+    if x is y:
+        return True
+    if type(x) is not type(y) or is_array(x):
+        return False
+    try:
+        return bool(x == y) and repr(x) == repr(y)
+    except Exception:  # noqa: BLE001 - whatever their comparison raises: they are not equal
+        return False
+
+
+def _common(name: str, tracers: Sequence[Tracer], loose: bool) -> DType:
+    x, y = tracers
+    if x.dims != y.dims and not (loose and () in (x.dims, y.dims)):
+        text = f"is {spell(x.dims)}{_line(x)} in one branch and {spell(y.dims)}{_line(y)} in the"
+        raise Misfit(ShapeError, f"{text} other; expected one shape.", "")
+    dtype = common_dtype(name, (x, y))
+    for tracer in tracers:
+        kept = tracer.row is dtype or tracer.weak or loose
+        if not kept:
+            text = f"is {x.row.numpy}{_line(x)} in one branch and {y.row.numpy}{_line(y)} in the"
+            remedy = f"Convert it in its branch: {name} = {name}.astype(np.{dtype.numpy})."
+            raise Misfit(DTypeError, f"{text} other; expected one dtype.", remedy)
+    return dtype
+
+
+def _line(x: Tracer) -> str:
+    owner = x.known.owner
+    site = site_of(owner.location) if isinstance(owner, Operation) else None
+    return "" if site is None else f" (line {site.line})"
+
+
+_SAME_KIND = (
+    "Which branch runs is known only when the compiled function runs: let both leave a number, or"
+    " an array of one shape; an argument that decides about the program is named in static=(…)."
+)
+
+
+def _differ(x: Any, y: Any) -> str:
+    return f"is {described(x)} in one branch and {described(y)} in the other."
+
+
+def described(x: Any) -> str:
+    """A value in a message."""
+    if x is UNBOUND:
+        return "not set"
+    if isinstance(x, Tracer):
+        return f"an array {spell(x.dims)}" if x.dims else f"a number ({x.row.numpy})"
+    if isinstance(x, Undecided):
+        return "not the same"
+    text = repr(x)
+    return text if len(text) <= 40 else f"a {type(x).__name__}"
+
+
+class Undecided:
+    """What a variable holds that the bodies left so differently: its use is the error."""
+
+    def __init__(self, name: str, misfit: Misfit, site: Site | None) -> None:
+        self.__dict__["_mlc"] = name, misfit, site
+
+    def fail(self, *_: object, **__: object) -> NoReturn:
+        """The error, where the variable is used, with the line of the branch or loop."""
+        name, misfit, site = self.__dict__["_mlc"]
+        where = "" if site is None else f" The branch or loop:\n{site.excerpt()}"
+        error = Misfit(misfit.kind, f"{misfit.text}{where}", misfit.remedy).error(name)
+        raise error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        self.fail()
+
+    def __eq__(self, other: object) -> bool:
+        self.fail()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+_OPERATIONS = (
+    *("lt", "le", "gt", "ge", "ne", "add", "sub", "mul", "matmul", "truediv", "floordiv", "mod"),
+    *("pow", "and", "or", "xor", "lshift", "rshift", "neg", "pos", "abs", "invert", "bool", "int"),
+    *("float", "complex", "index", "len", "iter", "next", "getitem", "setitem", "contains", "call"),
+    *("array", "array_ufunc", "array_function", "round", "format", "setattr"),
+)
+for _name in _OPERATIONS:
+    setattr(Undecided, f"__{_name}__", Undecided.fail)
+for _name in _OPERATIONS[5:17]:
+    setattr(Undecided, f"__r{_name}__", Undecided.fail)

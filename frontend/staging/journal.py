@@ -1,0 +1,144 @@
+"""
+What a traced body changes: arrays that it writes, lists, dicts and objects that it stores to.
+
+A body of which it is not known whether it runs is traced under a journal. Afterwards everything is
+as it was before, and what the body left is known, so that it can be joined with what another left.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import CellType, FunctionType
+from typing import Any
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.frontend.trace.kinds import is_dict
+from mlc.frontend.trace.trace import Value, current, here
+
+
+class Journal:
+    """The first state of everything that is changed while one body is traced."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.values: dict[int, tuple[Value, SSAValue]] = {}
+        self.objects: dict[int, tuple[Any, Any]] = {}
+
+    def writes(self, value: Value, before: SSAValue) -> None:
+        """An array from around the body is about to be written."""
+        self.values.setdefault(id(value), (value, before))
+
+    def touches(self, obj: Any) -> None:
+        """A list, a dict or an object's attributes are about to be changed."""
+        if id(obj) not in self.objects and (contents := contents_of(obj)) is not None:
+            self.objects[id(obj)] = obj, contents
+
+    @property
+    def arrays(self) -> list[Value]:
+        """The arrays that were written, not the views through which they were."""
+        return [value for value, _ in self.values.values() if value.part_of is None]
+
+    def undo(self) -> None:
+        """Everything is as it was before the body."""
+        for value, before in self.values.values():
+            value.become(before)
+        for obj, contents in self.objects.values():
+            put_contents(obj, contents)
+
+
+@contextmanager
+def journaled(block: Block) -> Generator[Journal]:
+    """Ops go to the block, and changes into a journal; an error undoes them."""
+    trace, journal = here(), Journal(block)
+    trace.journals.append(journal)
+    try:
+        with trace.inside(block):
+            yield journal
+    except BaseException:
+        journal.undo()
+        raise
+    finally:
+        trace.journals.pop()
+
+
+def touched(obj: Any) -> None:
+    """Says that an object is about to be changed."""
+    trace = current()
+    if trace is not None and trace.journals:
+        trace.journals[-1].touches(obj)
+
+
+def contents_of(obj: Any) -> Any:
+    """A copy of what a list, dict, set or object holds; None of anything else."""
+    if isinstance(obj, list | dict | set | bytearray):
+        return obj.copy()  # pyright: ignore[reportUnknownVariableType]
+    held = getattr(obj, "__dict__", None)
+    return dict(held) if is_dict(held) else None
+
+
+def entries_of(contents: Any) -> dict[Any, Any]:
+    """Contents by their places."""
+    if is_dict(contents):
+        return contents
+    if isinstance(contents, set):
+        return {"elements": frozenset(contents)}  # pyright: ignore[reportUnknownArgumentType]
+    series: list[Any] = list(contents)
+    return dict(enumerate(series))
+
+
+def put_entries(obj: Any, entries: dict[Any, Any]) -> None:
+    """Gives an object what `entries_of` its contents says."""
+    if isinstance(obj, set):
+        put_contents(obj, entries["elements"])
+    else:
+        put_contents(obj, entries.values() if isinstance(obj, list | bytearray) else entries)
+
+
+def put_contents(obj: Any, contents: Any) -> None:
+    """Gives a list, dict, set or object what it shall hold."""
+    if isinstance(obj, list | bytearray):
+        obj[:] = contents
+        return
+    held: Any = getattr(obj, "__dict__", obj) if not isinstance(obj, dict | set) else obj  # pyright: ignore[reportUnknownVariableType]
+    held.clear()
+    held.update(contents)
+
+
+def _is_full(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def reachable(wanted: Any) -> bool:
+    """Whether a variable of a function that runs leads to the object."""
+    pending: list[Any] = []
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in ("mlc", "xdsl"):
+            pending += frame.f_locals.values()
+        frame = frame.f_back
+    met: set[int] = set()
+    while pending:
+        found = pending.pop()
+        if found is wanted:
+            return True
+        if id(found) in met:
+            continue
+        met.add(id(found))
+        if isinstance(found, Value):
+            if found.part_of is not None:
+                pending.append(found.part_of.base)
+        elif isinstance(found, FunctionType):
+            pending += [c.cell_contents for c in found.__closure__ or () if _is_full(c)]
+        elif isinstance(found, list | tuple | set):
+            pending += found
+        elif is_dict(found):
+            pending += found.values()
+        elif is_dict(held := getattr(found, "__dict__", None)) and not isinstance(found, type):
+            pending += held.values()
+    return False

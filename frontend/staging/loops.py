@@ -1,0 +1,422 @@
+"""`while` and `for`: Python's loop as long as Python decides, then one loop in the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import CellType
+from typing import Any
+
+from xdsl.ir import Block, Region, SSAValue
+
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, YieldOp
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging.branches import choice, deciding, staged_branch
+from mlc.frontend.staging.exits import (
+    BREAK,
+    BREAKS,
+    CONTINUE,
+    CONTINUES,
+    ENDED,
+    ENDS,
+    FALL,
+    RETURNS,
+    Exit,
+    HeldExit,
+    after,
+)
+from mlc.frontend.staging.items import Items, items_of
+from mlc.frontend.staging.journal import journaled
+from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
+from mlc.frontend.staging.truth import truth
+from mlc.frontend.staging.variables import Body, Local, traced
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+MOST_PEELED = 3
+"""Types that have not settled after so many trips are a mistake."""
+
+MOST_NESTED = 50
+"""Trips of a list, each in a branch of the one before."""
+
+
+class _Changes(Exception):  # noqa: N818 - it never reaches a user
+    """A loop's test changes something: it must stand in the body."""
+
+
+def _goes_on(code: Exit | None) -> bool:
+    return code is None or code is CONTINUE
+
+
+def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[bool, Any]:
+    """
+    Runs one trip. (True, how it was left), or (False, None) where only the compiled function knows
+    how; then everything is as before.
+    """
+    trace, block = here(), Block()
+    before = [variable.get() for variable in local]
+    with journaled(block) as journal:
+        code = body()
+    if code is None or isinstance(code.code, int):
+        for op in list(block.ops):
+            op.detach()
+            trace.scopes[-1].add_op(op)
+        for value, old in journal.values.values():
+            trace.note_write(value, old)
+        if trace.journals:
+            for key, entry in journal.objects.items():
+                trace.journals[-1].objects.setdefault(key, entry)
+        return True, code
+    for variable, value in zip(local, before, strict=True):
+        variable.put(value)
+    journal.undo()
+    return False, None
+
+
+@dataclass
+class _State:
+    """What a staged loop with exits carries beside the user's variables."""
+
+    code: Local
+    value: Local
+
+    @staticmethod
+    def fresh() -> _State:
+        """Not left yet."""
+        return _State(Local("", CellType(FALL)), Local("what is returned", CellType()))
+
+    def note(self, code: Exit | None) -> frozenset[int]:
+        """How a trip was left; `continue` is its end."""
+        if code is None:
+            self.code.put(FALL)
+            return frozenset({FALL})
+        number: Any = code.code
+        if CONTINUES in code.possible:
+            if isinstance(number, int):
+                number = FALL
+            else:
+                held = number
+                number = choice("", held == CONTINUES, lambda: FALL, lambda: held)
+        self.code.put(number)
+        if RETURNS in code.possible:
+            self.value.put(code.value)
+        return frozenset(FALL if x == CONTINUES else x for x in code.possible)
+
+
+def _staged(
+    local: list[Local],
+    body: Callable[[], Exit | None],
+    test: Callable[[], Any] | None,
+    leaving: bool,
+    runs: bool,
+) -> tuple[Rolled, _State | None, frozenset[int]]:
+    """`mlc.while` over a body, in the program; what it left is in the variables."""
+    state = _State.fresh() if leaving else None
+    own = [state.code, state.value] if state else []
+    possible: frozenset[int] = frozenset({FALL})
+
+    def trip(_: Sequence[SSAValue]) -> None:
+        nonlocal possible
+        code = body()
+        if state is not None:
+            possible = state.note(code)
+
+    variables = [*local, *own]
+    rolled = roll(variables, (), trip, lambda _: HeldExit.of(None), runs or leaving)
+    block = Block(arg_types=[x.type for x in rolled.starts])
+
+    def condition() -> Any:
+        enter(rolled.carried, block.args)
+        before = [variable.get() for variable in variables]
+        with journaled(block) as journal:
+            value = going()
+        after = [variable.get() for variable in variables]
+        kept = all(x is y for x, y in zip(before, after, strict=True))
+        if not kept or journal.values or journal.objects:
+            journal.undo()
+            raise _Changes
+        return lift(value).value
+
+    def going() -> Any:
+        if state is None:
+            assert test is not None
+            return truth(test(), staying=False)
+        runs: Any = state.code.get() == FALL
+        if test is None:
+            return runs
+        wanted = test
+        return choice("the test", runs, lambda: truth(wanted(), staying=False), lambda: False)
+
+    held = traced(block, condition, variables, lambda x: x)
+    block.add_op(YieldOp.create(operands=[held.outcome]))
+    rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
+    loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))
+    here().b.insert(loop)
+    put_results(rolled, loop.outs)
+    return rolled, state, possible
+
+
+def _after_loop(
+    state: _State | None, possible: frozenset[int], endless: bool
+) -> tuple[Exit | None, Any]:
+    """How the loop was left, and whether its `else` runs (True, False or a traced bool)."""
+    if state is None or possible == frozenset({FALL}):
+        return None, True
+    code: Any = state.code.get()
+    ended: Any = (code == ENDS if ENDS in possible else False) if endless else code == FALL
+    if RETURNS not in possible:
+        return None, ended
+    value: Any = state.value.get()
+    falls = possible - {RETURNS, FALL} if endless else {FALL}
+    if not falls:
+        return Exit(RETURNS, frozenset({RETURNS}), value), False
+    if not possible <= {FALL, RETURNS}:
+        left: Any = code
+        code = choice("", left == RETURNS, lambda: RETURNS, lambda: FALL)
+    return Exit(code, frozenset({FALL, RETURNS}), value), ended
+
+
+def _finished(
+    state: _State | None,
+    possible: frozenset[int],
+    endless: bool,
+    otherwise: Body | None,
+    local: Sequence[Local],
+) -> Exit | None:
+    code, ended = _after_loop(state, possible, endless)
+    if otherwise is None or ended is False:
+        return code
+    if ended is True:
+        return otherwise()
+
+    def run() -> Exit | None:
+        if code is None:
+            return staged_branch(ended, (otherwise, None), None, local, later=False)
+        return after(
+            code,
+            lambda: staged_branch(ended, (otherwise, None), None, local, later=False),
+            local,
+        )
+
+    return run()
+
+
+@dataclass(frozen=True)
+class While:
+    """while test(): body()"""
+
+    test: Body
+    body: Body
+    otherwise: Body | None
+    local: list[Local]
+    leaving: bool
+    peeled: tuple[str, ...] = ()
+
+    def run(self) -> Exit | None:
+        """How it was left."""
+        local = self.local
+        while True:
+            decided = truth(self.test(), staying=False)
+            if not isinstance(decided, bool):
+                return deciding(decided, lambda: self._staged(local))
+            if not decided:
+                return self.otherwise() if self.otherwise else None
+            if self.leaving:
+                known, code = attempted(self.body, local)
+                if not known:
+                    return self._staged(local, endless=True)
+            else:
+                code = self.body()
+            if code is BREAK:
+                return None
+            if not _goes_on(code):
+                return code
+
+    def _staged(self, local: list[Local], *, endless: bool = False) -> Exit | None:
+        """`endless`: the test is true as far as Python decides."""
+        test: Body | None = self.test
+        if endless and _is_true(self.test):
+            test = None
+        try:
+            _, state, possible = _staged(local, self.body, test, self.leaving, test is None)
+        except Peel as peel:
+            return self._after_first_trip(peel, test)
+        except _Changes:
+            _, state, possible = _staged(local, self._tested, None, True, True)
+            return _finished(state, possible, True, self.otherwise, self.local)
+        return _finished(state, possible, test is None, self.otherwise, self.local)
+
+    def _tested(self) -> Exit | None:
+        """The test and a trip, as a trip of an endless loop."""
+        decided = truth(self.test(), staying=False)
+        if isinstance(decided, bool):
+            return self.body() if decided else ENDED
+        both = (self.body, lambda: ENDED)
+        return staged_branch(decided, both, None, self.local, later=True)
+
+    def _after_first_trip(self, peel: Peel, test: Body | None) -> Exit | None:
+        chain = (*self.peeled, str(peel))
+        if len(chain) > MOST_PEELED:
+            raise _unsettled(peel.name, chain)
+        again = replace(self, peeled=chain)
+
+        def trip() -> Exit | None:
+            code = self.body()
+            if code is BREAK:
+                return None
+            code = None if code is CONTINUE else code
+            return again.after(code)
+
+        if test is None:
+            return trip()
+        decided = truth(test(), staying=False)
+        assert isinstance(decided, Tracer)
+        otherwise = self.otherwise
+        return staged_branch(decided, (trip, otherwise), None, self.local, later=False, loose=True)
+
+    def after(self, code: Exit | None) -> Exit | None:
+        """The loop after a trip that was left so; `break` leaves it."""
+        return _rest_of_loop(code, self.run, self.local)
+
+
+def _rest_of_loop(
+    code: Exit | None, run: Callable[[], Exit | None], local: Sequence[Local]
+) -> Exit | None:
+    if code is None or code is CONTINUE:
+        return run()
+    if isinstance(code.code, int):
+        return None if code is BREAK else code
+    state = _State.fresh()
+    possible = state.note(code)
+    number: Any = state.code.get()
+    value = state.value.get()
+    goes: Any = number == FALL
+
+    def stopped() -> Exit | None:
+        others = possible - {FALL}
+        if others == frozenset({BREAKS}):
+            return None
+        if others == frozenset({RETURNS}):
+            return Exit(RETURNS, others, value)
+        mixed = choice("", number == RETURNS, lambda: RETURNS, lambda: FALL)
+        return Exit(mixed, frozenset({FALL, RETURNS}), value)
+
+    return staged_branch(goes, (run, stopped), None, local, later=False, loose=True)
+
+
+def _is_true(test: Body) -> bool:
+    """Whether the test is a constant: `while True`."""
+    code: Any = test.__code__
+    return not code.co_names and not code.co_freevars
+
+
+def _unsettled(name: str, chain: Sequence[str]) -> MlcError:
+    message = f"a loop changes the type of {name} at every trip: " + "; then ".join(chain) + "."
+    remedy = f"Give {name} before the loop the type that it has in it."
+    return located(NotSupportedError, message, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class For:
+    """for item in items: body(item)"""
+
+    body: Body
+    otherwise: Body | None
+    local: list[Local]
+    leaving: bool
+    peeled: tuple[str, ...] = ()
+
+    def run(self, value: Any) -> Exit | None:
+        """How it was left."""
+        local = self.local
+        items = items_of(value)
+        if items is not None and not items.known:
+            return self._traced(items, local)
+        iterator = iter(value)
+        for k, item in enumerate(iterator):
+            if self.leaving:
+                known, code = attempted(lambda item=item: self.body(item), local)
+                if not known:
+                    if items is not None:
+                        return self._traced(items.after(k), local)
+                    return self._nested([item, *iterator])
+            else:
+                code = self.body(item)
+            if code is BREAK:
+                return None
+            if not _goes_on(code):
+                return code
+        return self.otherwise() if self.otherwise else None
+
+    def _nested(self, items: list[Any]) -> Exit | None:
+        """Trips that differ, each where the one before has not left the loop."""
+        if not items:
+            return self.otherwise() if self.otherwise else None
+        if len(items) > MOST_NESTED:
+            message = f"a loop over {len(items)} Python values is left where only the compiled"
+            remedy = "Go over an array, or a range, or stack the values: np.stack(values)."
+            raise located(NotSupportedError, f"{message} function knows.", remedy=remedy)
+        code = self.body(items[0])
+        return _rest_of_loop(code, lambda: self._nested(items[1:]), self.local)
+
+    def _traced(self, items: Items, local: list[Local]) -> Exit | None:
+        """One loop over traced places; where these must be known, one trip after another."""
+        try:
+            return self._rolled(items, local)
+        except Peel as peel:
+            return self._after_first_trip(items, peel)
+        except MlcError:
+            if items.known:
+                return self._nested([items.at(k) for k in range(items.count)])
+            iter(items)  # of a size: the program is for this size
+            raise
+
+    def _rolled(self, items: Items, local: list[Local]) -> Exit | None:
+        if self.leaving:
+            place = Local("", CellType(0))
+
+            def trip() -> Exit | None:
+                code = self.body(items.at(place.get()))
+                place.put(place.get() + 1)
+                return code
+
+            def test() -> Any:
+                return place.get() < items.count
+
+            variables = [*local, place]
+            runs = items.known and items.count > 0
+            _, state, possible = _staged(variables, trip, test, True, runs)
+            return _finished(state, possible, False, self.otherwise, self.local)
+        count = lift(items.count).value
+
+        def step(arguments: Sequence[SSAValue]) -> None:
+            index = arguments[0]
+            index.name_hint = "i"
+            self.body(items.at(Tracer(here(), index, weak=True)))
+
+        runs = items.known and items.count > 0
+        rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
+        rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
+        loop = ForOp(count, rolled.starts, Region(rolled.body.block))
+        here().b.insert(loop)
+        put_results(rolled, loop.outs)
+        return self.otherwise() if self.otherwise else None
+
+    def _after_first_trip(self, items: Items, peel: Peel) -> Exit | None:
+        chain = (*self.peeled, str(peel))
+        if len(chain) > MOST_PEELED:
+            raise _unsettled(peel.name, chain)
+        again = replace(self, peeled=chain)
+
+        def trip() -> Exit | None:
+            code = self.body(items.at(0))
+            return _rest_of_loop(code, lambda: again.run(items.after(1)), self.local)
+
+        if items.known:
+            return trip() if items.count else None
+        some: Any = items.count > 0
+        return staged_branch(
+            some, (trip, self.otherwise), None, self.local, later=False, loose=True
+        )

@@ -1,0 +1,395 @@
+"""
+A loop that stays a loop: what its trips carry, and the types that this has (python.md §2).
+
+The body is traced with a value for everything that it is known to change. If it changes more, or
+leaves other types than it got, it is traced again. Numbers that start with another type are
+converted where that changes nothing in the first trip; else the first trip stands before the loop.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import CellType
+from typing import Any
+
+from xdsl.ir import Attribute, Block, SSAValue
+
+from mlc.dialects.dims import Shape
+from mlc.dialects.dtypes import DType
+from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.control import discard
+from mlc.dialects.tensor.letters import spell
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import common_dtype, convert, lift, number
+from mlc.frontend.staging.alike import alike
+from mlc.frontend.staging.joins import (
+    UNBOUND,
+    Held,
+    Undecided,
+    contents_held,
+    described,
+    equal_values,
+    is_number_or_array,
+)
+from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
+from mlc.frontend.trace.containers import leaf_names, unflatten
+from mlc.frontend.trace.trace import Value, here
+from mlc.frontend.trace.tracer import Tracer
+
+MAX_ROUNDS = 8
+"""Each round finds something that is carried, or a type: chains of more are mistakes."""
+
+
+class Peel(Exception):  # noqa: N818 - it never reaches a user
+    """The first trip has other types than the others: it must stand before the loop."""
+
+    def __init__(self, name: str, before: str, after: str) -> None:
+        super().__init__(f"{name} is {before} before the loop and {after} after its first trip")
+        self.name = name
+        self.before = before
+        self.after = after
+
+
+@dataclass
+class Carried:
+    """A variable that trips pass on: what it starts as, and which of its leaves are carried."""
+
+    variable: Variable
+    start: Held
+    seen: bool = True  # by the first trip
+    leaves: list[Tracer | None] = field(default_factory=list[Tracer | None])
+    alone: bool = False  # nothing but the variable leads to its array
+
+    @staticmethod
+    def of(variable: Variable, alone: bool = False) -> Carried:
+        """With numbers lifted, where the loop will stand."""
+        start = Held.of(variable.get())
+        return Carried(variable, start, True, [_lifted(x) for x in start.leaves], alone)
+
+    @property
+    def arrays(self) -> list[Tracer]:
+        """What is carried."""
+        return [x for x in self.leaves if x is not None]
+
+    def enter(self, arguments: Sequence[SSAValue]) -> None:
+        """In the body: the variable holds the block's arguments."""
+        if not self.seen:
+            return
+        rest = iter(arguments)
+        made: list[Any] = []
+        for leaf, kept in zip(self.leaves, self.start.leaves, strict=True):
+            made.append(kept if leaf is None else Tracer(here(), next(rest), weak=leaf.weak))
+        if not self.alone and isinstance(self.variable, Local):
+            for new, old in zip(made, self.start.leaves, strict=True):
+                if isinstance(new, Tracer) and isinstance(old, Tracer):
+                    new.share(old)
+        self.variable.put(unflatten(self.start.structure, made))
+
+
+def _lifted(leaf: Any) -> Tracer | None:
+    if not is_number_or_array(leaf):
+        return None
+    found = lift(leaf)
+    return Tracer(here(), found.value, weak=found.weak)
+
+
+@dataclass
+class Rolled:
+    """A body that gives the types that it gets."""
+
+    carried: list[Carried]
+    body: Traced
+    yielded: list[SSAValue]
+    ends: list[Held]
+    arguments: list[SSAValue]
+
+    @property
+    def starts(self) -> list[SSAValue]:
+        """The values of the first trip."""
+        return [x.value for c in self.carried for x in c.arrays]
+
+
+Trace = Callable[[Block], Any]
+
+
+def roll(
+    local: Sequence[Local],
+    first: Sequence[Attribute],
+    body: Callable[[Sequence[SSAValue]], Any],
+    given: Callable[[Any], Any],
+    runs: bool,
+) -> Rolled:
+    """
+    A body traced until it gives the types that it gets.
+
+    `first`: types of the block's first arguments, which `body` gets. `given`: of its outcome.
+    `runs`: whether there is at least one trip. Raises Peel, MlcError.
+    """
+    alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
+    carried = [Carried.of(v) for v in local if _is_number(v.get())]
+    original: tuple[list[Carried], Traced, list[Any]] | None = None
+    for _ in range(MAX_ROUNDS):
+        types = [x.value.type for c in carried for x in c.arrays]
+        block = Block(arg_types=[*first, *types])
+        arguments: list[SSAValue] = list(block.args[len(first) :])
+        run = partial(_enter_and_run, body, block, carried, len(first))
+        trip = traced(block, run, local, given)
+        found = _found(carried, trip, local, runs, alone)
+        if found:
+            carried = [*carried, *found]
+            original = None
+            discard(block)
+            continue
+        ends = [_end(c, trip, local) for c in carried]
+        wider, changed = _wider(carried, ends)
+        if not changed:
+            yielded = _yielded(block, carried, ends)
+            if original is not None:
+                before, other, given_ = original
+                pair = given_, _plain_values(carried, ends)
+                if not alike(other.block, trip.block, pair):
+                    pairs = zip(before, carried, strict=True)
+                    old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
+                    raise Peel(old.variable.name, _types(old), _types(new))
+            return Rolled(carried, trip, yielded, ends, arguments)
+        if original is None:
+            original = carried, trip, _plain_values(carried, ends)
+        carried = wider
+    message = "a loop changes what it carries, or its types, at every trip."
+    raise located(NotSupportedError, message)
+
+
+def _enter_and_run(
+    body: Callable[[Sequence[SSAValue]], Any], block: Block, carried: list[Carried], first: int
+) -> Any:
+    enter(carried, block.args[first:])
+    return body(block.args[:first])
+
+
+def enter(carried: Sequence[Carried], arguments: Sequence[SSAValue]) -> None:
+    """In a region: the variables hold its arguments."""
+    rest = iter(arguments)
+    for c in carried:
+        c.enter([next(rest) for _ in c.arrays])
+
+
+def references(variable: Local) -> int:
+    """How many references there are to what a variable holds."""
+    return sys.getrefcount(variable.cell.cell_contents)
+
+
+ALONE = references(Local("", CellType([])))
+"""Of what nothing but the variable leads to."""
+
+
+def _is_number(value: Any) -> bool:
+    if not is_number_or_array(value):
+        return False
+    return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
+
+
+def _found(
+    carried: list[Carried],
+    trip: Traced,
+    local: Sequence[Local],
+    runs: bool,
+    alone: set[str],
+) -> list[Carried]:
+    """What the body has changed and that was not carried."""
+    known = {id(_key(c.variable)) for c in carried}
+    found: list[Carried] = []
+    for variable, end in zip(local, trip.locals, strict=True):
+        start = variable.get()
+        if id(_key(variable)) in known or end.value is start or end.value is UNBOUND:
+            continue
+        if isinstance(end.value, Undecided) or isinstance(start, Undecided):
+            continue
+        if start is not UNBOUND:
+            found.append(_checked(Carried.of(variable, variable.name in alone), end))
+        elif runs:
+            zeros = [_zero(end, k) for k in range(len(end.leaves))]
+            found.append(Carried(variable, end, False, zeros))
+    arrays = (x for x in trip.journal.arrays if id(x) not in known and _is_visible(x))
+    found += [Carried.of(Elements(_name_of(array), array)) for array in arrays]
+    for obj, _ in trip.journal.objects.values():
+        places = {
+            c.variable.key
+            for c in carried
+            if isinstance(c.variable, Item) and c.variable.obj is obj
+        }
+        held = contents_held(contents_of(obj))
+        ends = trip.objects[id(obj)]
+        changed = [k for k in held if k in ends and not held[k].same(ends[k]) and k not in places]
+        if not (changed or held.keys() != ends.keys()) or not reachable(obj):
+            continue
+        kind = type(obj).__name__
+        if held.keys() != ends.keys():
+            raise _grows(kind)
+        for k in changed:
+            variable = Item(f"place {k!r} of the {kind}", obj, k)
+            found.append(_checked(Carried.of(variable), ends[k]))
+    return found
+
+
+def _grows(kind: str) -> MlcError:
+    message = f"a {kind} gets other places in a loop that stays a loop."
+    remedy = "Make an array of the right size before the loop, and write into it: out[i] = …"
+    return located(NotSupportedError, message, remedy=remedy)
+
+
+def _checked(carried: Carried, end: Held) -> Carried:
+    """Peel where a trip leaves another kind of container than it gets."""
+    if carried.start.structure != end.structure:
+        name = carried.variable.name
+        raise Peel(name, described(carried.start.value), described(end.value))
+    for name, x, y in zip(
+        leaf_names(carried.start.value, carried.variable.name),
+        carried.start.leaves,
+        end.leaves,
+        strict=True,
+    ):
+        if is_number_or_array(x) != is_number_or_array(y):
+            raise Peel(name, described(x), described(y))
+        if not is_number_or_array(x) and not equal_values(x, y):
+            raise Peel(name, described(x), described(y))
+    return carried
+
+
+def _zero(end: Held, k: int) -> Tracer | None:
+    leaf = end.leaves[k]
+    if not is_number_or_array(leaf):
+        return None
+    if isinstance(leaf, Tracer):
+        return Tracer(here(), number(0, leaf.row, leaf.dims), weak=leaf.weak)
+    return _lifted(leaf)
+
+
+def _key(variable: Variable) -> object:
+    match variable:
+        case Local():
+            return variable.cell
+        case Elements():
+            return variable.array
+        case Item():
+            return variable
+        case _:
+            return variable
+
+
+def _name_of(array: Value) -> str:
+    return array.hint or "an array"
+
+
+def _is_visible(array: Value) -> bool:
+    return array.from_outside() is not None or here().visible(array.known)
+
+
+def _end(carried: Carried, trip: Traced, local: Sequence[Local]) -> Held:
+    match carried.variable:
+        case Elements(array=array):
+            return trip.arrays[id(array)]
+        case Item(obj=obj, key=key):
+            return trip.objects[id(obj)][key]
+        case variable:
+            return next(end for v, end in zip(local, trip.locals, strict=True) if v == variable)
+
+
+# Types
+
+
+def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], bool]:
+    """The carry with the types that can last; whether they are others."""
+    made: list[Carried] = []
+    changed = False
+    for c, end in zip(carried, ends, strict=True):
+        _checked(c, end)
+        names = leaf_names(c.start.value if c.seen else end.value, c.variable.name)
+        leaves: list[Tracer | None] = []
+        for name, leaf, last in zip(names, c.leaves, end.leaves, strict=True):
+            if leaf is None:
+                leaves.append(None)
+                continue
+            new = _lasting(name, leaf, last)
+            changed = changed or new is not leaf
+            leaves.append(new)
+        made.append(replace(c, leaves=leaves))
+    return made, changed
+
+
+def _lasting(name: str, start: Tracer, end: Any) -> Tracer:
+    """The start with a type that a trip can give; raises Peel where none is safe."""
+    dims, row, weak = _type_of(end)
+    if dims != start.dims:
+        raise Peel(name, spell(start.dims), spell(dims))
+    both = start.weak and weak
+    if row is start.row:
+        return start if start.weak == both else Tracer(here(), start.value, weak=both)
+    probe = end if isinstance(end, Tracer) else lift(end)
+    dtype = common_dtype(name, (start, probe))
+    if dtype is start.row and weak:
+        return start
+    if start.weak and (dtype is row or weak):
+        return Tracer(here(), convert(start.value, dtype), weak=both)
+    raise Peel(name, str(start.row.numpy), str(row.numpy))
+
+
+def _type_of(leaf: Any) -> tuple[Shape, DType, bool]:
+    found = leaf if isinstance(leaf, Tracer) else lift(leaf)
+    return found.dims, found.row, found.weak
+
+
+def _types(c: Carried) -> str:
+    return ", ".join(
+        f"{'Python ' if x.weak else ''}{x.row.numpy} {spell(x.dims)}" for x in c.arrays
+    )
+
+
+def _yielded(block: Block, carried: list[Carried], ends: list[Held]) -> list[SSAValue]:
+    made: list[SSAValue] = []
+    with here().inside(block):
+        for c, end in zip(carried, ends, strict=True):
+            for leaf, last, value in zip(c.leaves, end.leaves, end.values, strict=True):
+                if leaf is not None:
+                    made.append(convert(value if value is not None else lift(last).value, leaf.row))
+    return made
+
+
+def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
+    """What the body gives, not converted: values, and Python's numbers."""
+    return [
+        value if value is not None else last
+        for c, end in zip(carried, ends, strict=True)
+        for leaf, last, value in zip(c.leaves, end.leaves, end.values, strict=True)
+        if leaf is not None
+    ]
+
+
+def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
+    """The variables hold what the loop's last trip gave."""
+    rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
+    for c, end in zip(rolled.carried, rolled.ends, strict=True):
+        base = c.start if c.seen else end
+        made: list[Any] = []
+        changed = not c.seen
+        for leaf, kept, last in zip(c.leaves, base.leaves, end.leaves, strict=True):
+            if leaf is None:
+                made.append(kept)
+                continue
+            value, argument, yielded = next(rest)
+            if c.seen and (yielded is argument or _is_kept(kept, last)):
+                made.append(kept)
+                continue
+            changed = True
+            made.append(Tracer(here(), value, weak=leaf.weak))
+        if changed:
+            c.variable.put(unflatten(base.structure, made))
+
+
+def _is_kept(start: Any, end: Any) -> bool:
+    return (
+        not isinstance(start, Tracer) and not isinstance(end, Tracer) and equal_values(start, end)
+    )
