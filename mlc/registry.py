@@ -25,6 +25,7 @@ PASSES = {
     "mlc-reorder-contractions": "mlc.passes.tensor.reorder_contractions:ReorderContractionsPass",
     "mlc-merge-siblings": "mlc.passes.tensor.merge_siblings:MergeSiblingsPass",
     "mlc-winograd": "mlc.passes.tensor.winograd:WinogradPass",
+    "mlc-prove-bounds": "mlc.passes.tensor.prove_bounds:ProveBoundsPass",
     "mlc-hoist-invariants": "mlc.passes.tensor.hoist_invariants:HoistInvariantsPass",
     "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
