@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -295,3 +298,20 @@ def test_rows_at_places_that_are_values_are_views() -> None:
             np.testing.assert_array_equal(found, expected)
     with pytest.raises(IndexError):
         mlc.compile(f)(a, 3, 0)
+
+
+@pytest.mark.parametrize("loop", ["while", "for"])
+def test_a_nest_may_be_interrupted(loop: str) -> None:
+    def forever(k: Any) -> Any:
+        return mlc.while_loop(lambda s: s >= k, lambda s: (s * 3 + 1) % 1000, 5)
+
+    def long(k: Any) -> Any:
+        return mlc.fori_loop(0, 10**13 + k, lambda i, s: (s * 3 + i) % 1000, 5)
+
+    compiled = mlc.compile(forever if loop == "while" else long)
+    compiled(2000 if loop == "while" else -(10**13))
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        compiled(0)
+    timer.join()
