@@ -55,15 +55,17 @@ def _form(block: Block) -> None:
 
 
 def _holds_elements(loop: ControlOp) -> bool:
-    """Whether every kernel inside computes one element, or writes one."""
+    """Whether there are kernels inside, and each computes one element, or writes one."""
+    kernels = 0
     for block in loop.blocks:
         for op in block.walk():
             if isinstance(op, TilesOp):
                 return False
-            makes = isinstance(op, KernelOp) and op.overwritten is None
-            if makes and not all(map(is_number, op.results)):
-                return False
-    return True
+            if isinstance(op, KernelOp):
+                kernels += 1
+                if op.overwritten is None and not all(map(is_number, op.outs)):
+                    return False
+    return kernels > 0
 
 
 class _Build:
