@@ -338,6 +338,27 @@ class CancelledOp(IRDLOperation):
 
 
 @irdl_op_definition
+class StoppedOp(IRDLOperation):
+    """
+    Whether this call must stop: the user has interrupted it, or it has met an error. Read anew each
+    time, as `mlc_par.cancelled`; for what one worker does alone.
+
+    ```mlir
+    %stop = mlc_par.stopped %ctx : i1
+    ```
+    """
+
+    name = "mlc_par.stopped"
+    ctx = operand_def(ContextType)
+    result = result_def(i1)
+    assembly_format = "$ctx attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(ctx: SSAValue) -> StoppedOp:
+        return StoppedOp.create(operands=(ctx,), result_types=(i1,))
+
+
+@irdl_op_definition
 class FailOp(IRDLOperation):
     """
     Records a run-time error: place `site` of the program met `value` where `extent` was the bound.
@@ -455,6 +476,7 @@ MlcPar = Dialect(
         ShiftOp,
         ReserveOp,
         CancelledOp,
+        StoppedOp,
         FailOp,
         CheckOp,
         LibraryOp,

@@ -38,6 +38,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.analysis.nests import NotANestError, places_of
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tile.nest_words import (
@@ -78,6 +79,7 @@ Template = Literal[
     "copy",
     "library",
     "stream",
+    "nest",
 ]
 """The shapes of loop nest a kernel may have (D17)."""
 
@@ -376,6 +378,11 @@ class KernelOp(IRDLOperation):
         return last
 
     @property
+    def is_nest(self) -> bool:
+        """Whether its body is a loop over numbers and single elements."""
+        return self.template.data == "nest"
+
+    @property
     def overwritten(self) -> int | None:
         """The input in whose memory the kernel's only result lies."""
         if self.buffers is None or len(self.buffers) != 1:
@@ -410,6 +417,11 @@ class KernelOp(IRDLOperation):
             raise VerifyException(
                 f"mlc.kernel: {len(self.buffers)} buffers for {len(self.outs)} results"
             )
+        if self.is_nest:
+            try:
+                places_of(self.block)
+            except NotANestError as error:
+                raise VerifyException(f"mlc.kernel: a nest: {error}") from None
         shared = self.shared_inputs
         if len(shared) != len(self.outs) or not all(-1 <= k < len(self.inputs) for k in shared):
             raise VerifyException(

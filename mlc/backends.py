@@ -138,6 +138,7 @@ ALGEBRA = (
     Step("mlc-reorder-contractions", "a chain is whole where inner results have one use"),
 )
 LOOPS = (
+    Step("mlc-prove-bounds", "what does not fail and does not change may leave its loop"),
     Step("mlc-hoist-invariants", "what is left in a loop and does not change leaves it"),
     Step("mlc-sum-after-loops", "whoever reads the factors of a sum is known by now"),
     Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
@@ -204,6 +205,7 @@ BACKENDS = (
                         "kernels are known, and nothing was said of their memory yet",
                         options=("fusion",),
                     ),
+                    Step("mlc-form-nests", "which kernels compute single elements is known"),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),

@@ -84,7 +84,9 @@ def _runs(module: ModuleOp) -> list[tuple[KernelOp, Dim]]:
 
     def visit(op: Operation, times: Dim) -> None:
         if isinstance(op, KernelOp):
-            found.append((op, times))
+            loops = (x for x in op.walk() if isinstance(x, ForOp | WhileOp))
+            unknown = any(trips_of(x) is None for x in loops)
+            found.append((op, times * UNKNOWN_TRIPS if unknown else times))
             return
         inside = times * _trips(op) if isinstance(op, ForOp | WhileOp | TilesOp) else times
         for region in op.regions:

@@ -75,6 +75,8 @@ def space_fault(op: KernelOp, target: Target) -> str | None:
     Why the kernel's results are not those of one nest: one space, and at its points one fold, or
     several that do not wait for one another.
     """
+    if op.is_nest:
+        return None
     folds = [inner for inner in op.block.ops if isinstance(inner, Reduction)]
     if op.template.data == "rows":
         return None if space_of(op) else "holds other than reductions along the same rows"

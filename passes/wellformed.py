@@ -10,7 +10,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, shape_of
 from mlc.dialects.errors import PlanError
@@ -109,17 +109,20 @@ def _donation_faults(function: FuncOp) -> Iterator[str]:
 
 
 def _body_faults(function: FuncOp) -> Iterator[Fault]:
-    pending = [(function.body.block, frozenset(symbols_of(function)), False)]
+    start = frozenset(symbols_of(function))
+    pending: list[tuple[Block, frozenset[str], KernelOp | None]] = [
+        (function.body.block, start, None)
+    ]
     while pending:
-        block, symbols, in_kernel = pending.pop()
+        block, symbols, around = pending.pop()
         for op in block.ops:
-            message = _level_fault(op, in_kernel) or _symbol_fault(op, symbols)
+            message = _level_fault(op, around) or _symbol_fault(op, symbols)
             if message is None and isinstance(op, TileOp):
                 message = _tile_fault(op)
             if message:
                 yield op, message
             inner = symbols | set(op.symbols) if isinstance(op, TilesOp) else symbols
-            inside = in_kernel or isinstance(op, KernelOp)
+            inside = op if isinstance(op, KernelOp) else around
             pending += [(b, inner, inside) for region in op.regions for b in region.blocks]
 
 
@@ -158,9 +161,11 @@ def _fits(size: Dim, room: Dim) -> bool:
     return difference is not None and difference >= 0
 
 
-def _level_fault(op: Operation, in_kernel: bool) -> str | None:
-    if in_kernel:
-        if not isinstance(op, TensorOp | YieldOp):
+def _level_fault(op: Operation, around: KernelOp | None) -> str | None:
+    if around is not None:
+        if not isinstance(op, TensorOp | YieldOp) and not (
+            around.is_nest and isinstance(op, ControlOp)
+        ):
             return "stands in a kernel; expected tensor ops"
     elif not isinstance(op, TensorOp | ControlOp | KernelOp | CallOp | YieldOp | ReturnOp | RuleOp):
         return "belongs to neither the tensor nor the plan level; expected ops of mlc"

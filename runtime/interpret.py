@@ -32,6 +32,7 @@ from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import ConvOp, WindowOp
+from mlc.dialects.tensor.within import WithinOp
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.dialects.tile.types import view_of
@@ -237,6 +238,8 @@ class _Frame:
             case WindowOp():
                 window = tuple(dim.evaluate(self.symbols) for dim in op.window.data)
                 return op.reference_at(operands[0], self.shape(op.result), window)
+            case WithinOp():
+                return op.reference_at(operands[0], op.extent.evaluate(self.symbols))
             case DynamicSliceOp() | TileOp():
                 return op.reference_at(operands, self.shape(op.result))
             case _:

@@ -318,7 +318,7 @@ def _nest_of(kernel: KernelOp) -> Nest | None:
     ops = list(kernel.block.ops)
     if whole_of(kernel) is not None or kernel.overwritten is not None:
         return None
-    if kernel.template.data == "rows":
+    if kernel.template.data in ("rows", "nest"):
         return None
     reduction, *others = [op for op in ops if isinstance(op, Reduction)] or [None]
     result = shape_of(kernel.outs[0].type)

@@ -30,7 +30,7 @@ def loads_of(kernel: KernelOp | CallOp) -> Dim:
     if isinstance(kernel, CallOp):
         program = called(kernel)
         return Dim.const(1) if program is None else program.loads
-    if not (grain := _grain(kernel)):
+    if kernel.is_nest or not (grain := _grain(kernel)):
         return Dim.const(1)
     nest, whole = nest_of(kernel), whole_of(kernel)
     shape = shape_of(kernel.outs[0].type)

@@ -11,9 +11,17 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import TensorType, i64
+from xdsl.dialects.builtin import TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    var_operand_def,
+)
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
@@ -218,9 +226,14 @@ def _at_most_zero(dim: Dim) -> bool:
 
 
 class _Offset(TensorOp):
-    """Ops on a part of `x` that begins at values: one i64 per axis, clamped so that it fits."""
+    """
+    Ops on a part of `x` that begins at values: one i64 per axis, clamped so that it fits. `fits`:
+    they are known to lie so already, and nothing is clamped.
+    """
 
     SOURCE: ClassVar[str] = "StableHLO specification, dynamic_slice and dynamic_update_slice"
+    irdl_options = (ParsePropInAttrDict(),)
+    fits = opt_prop_def(UnitAttr)
 
     @classmethod
     def check_offsets(cls, x: Tensor, part: Tensor, offsets: Sequence[Tensor]) -> None:
@@ -244,7 +257,9 @@ class _Offset(TensorOp):
     def starts(
         self, b: ElementBuilder, offsets: Sequence[SSAValue], x: Shape, part: Shape
     ) -> list[SSAValue]:
-        """The clamped offsets, as i64 elements."""
+        """The offsets, as i64 elements: clamped, if they may not fit."""
+        if self.fits is not None:
+            return [b.fetch(offset, ()) for offset in offsets]
         zero = b.constant(0, I64)
         found: list[SSAValue] = []
         for offset, size, count in zip(offsets, x, part, strict=True):

@@ -35,6 +35,7 @@ from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
 from mlc.dialects.tensor.tiles import TILES
 from mlc.dialects.tensor.trigonometry import TRIGONOMETRY
 from mlc.dialects.tensor.window import ConvOp, WindowOp
+from mlc.dialects.tensor.within import WithinOp
 
 OPS: tuple[type[TensorOp], ...] = (
     ConstantOp,
@@ -59,6 +60,7 @@ OPS: tuple[type[TensorOp], ...] = (
     GatherOp,
     ScatterOp,
     *PLACING,
+    WithinOp,
     ContractOp,
     ReduceOp,
     ConvOp,

@@ -11,10 +11,13 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
+from mlc.dialects.tensor.within import WithinOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
@@ -25,6 +28,7 @@ from mlc.frontend.numpy.values import (
     convert,
     is_integer,
     lift,
+    number,
     result,
     spread,
     strong,
@@ -48,11 +52,17 @@ class Run:
     single: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Picked:
-    """An axis indexed by an array of integers."""
+    """An axis indexed by an array of integers. Two are equal if they are one value."""
 
     index: Tracer
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Picked) and self.index.value is other.index.value
+
+    def __hash__(self) -> int:
+        return hash(self.index.value)
 
 
 NEW_AXIS = None
@@ -217,26 +227,32 @@ def sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
 
 
 def getitem(x: Tracer, key: object) -> Tracer:
-    """x[key]. Slices and integers give views, index arrays copies."""
+    """x[key]. Slices and integers give views, index arrays copies; single elements are numbers."""
     entries = parse_key(x, key)
-    if any(isinstance(e, Picked) for e in entries):
+    placed = placed_part(x, entries)
+    if placed is None and any(isinstance(e, Picked) for e in entries):
         return _gathered(x, entries)
     runs = [e for e in entries if isinstance(e, Run)]
     shape = kept_shape(entries)
 
     def get(base: SSAValue) -> SSAValue:
-        return reshaped(sliced(base, runs), shape)
+        return reshaped(sliced(base, runs) if placed is None else placed.read(base), shape)
 
     def put(base: SSAValue, new: SSAValue) -> SSAValue:
         from mlc.frontend.numpy.writing import overwritten
 
+        if placed is not None:
+            return placed.written(base, new)
         return overwritten(base, runs, reshaped(new, tuple(run.count for run in runs)))
 
-    parts = key if is_tuple(key) else (key,)
-    if not shape and all(part is not Ellipsis for part in parts):
+    if not shape and not _has_ellipsis(key):
         return Tracer(x.owner, get(x.value), origins=x.origins, captured=x.captured)
-
     return view_of(x, get, put, tuple(entries))
+
+
+def _has_ellipsis(key: object) -> bool:
+    """Whether what is picked is an array even where it has no axes."""
+    return any(part is Ellipsis for part in (key if is_tuple(key) else [key]))
 
 
 def kept_shape(entries: list[Entry]) -> Shape:
@@ -245,6 +261,51 @@ def kept_shape(entries: list[Entry]) -> Shape:
         for e in entries
         if e is None or (isinstance(e, Run) and not e.single)
     )
+
+
+# Integers that are values
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A part of an array that begins at values: checked against the axes, counted from 0."""
+
+    offsets: tuple[SSAValue, ...]
+    sizes: Shape
+
+    def read(self, base: SSAValue) -> SSAValue:
+        """The part, with an axis of size 1 for each integer."""
+        declared = tensor_type(tensor_of(base).element_type, self.sizes)
+        return here().emit(DynamicSliceOp, base, *self.offsets, declared=declared)
+
+    def written(self, base: SSAValue, new: SSAValue) -> SSAValue:
+        """The array with the part replaced."""
+        return here().emit(DynamicUpdateOp, base, reshaped(new, self.sizes), *self.offsets)
+
+
+def placed_part(x: Tracer, entries: list[Entry]) -> Placed | None:
+    """
+    What the entries pick, if some are integers that are values, and the others are whole pieces of
+    their axes; None for anything else.
+    """
+    real = [e for e in entries if e is not None]
+    pairs = list(zip(real, x.dims, strict=True))
+    numbers = [(e.index, size) for e, size in pairs if isinstance(e, Picked)]
+    if not numbers or any(index.dims or size == ZERO for index, size in numbers):
+        return None
+    if any(e.step != 1 for e, _ in pairs if isinstance(e, Run)):
+        return None
+    offsets: list[SSAValue] = []
+    for e, size in pairs:
+        if isinstance(e, Picked):
+            index = convert(e.index.value, I64)
+            offsets.append(here().emit(WithinOp, index, size=(size,)))
+        elif e.offset.constant is not None:
+            offsets.append(number(e.offset.constant, I64))
+        else:
+            offsets.append(here().emit(SizeOp, dims=(e.offset,)))
+    sizes = tuple(e.count if isinstance(e, Run) else ONE for e, _ in pairs)
+    return Placed(tuple(offsets), sizes)
 
 
 # Index arrays

@@ -21,6 +21,7 @@ from mlc.frontend.numpy.indexing import (
     addressed,
     kept_shape,
     parse_key,
+    placed_part,
     sliced,
 )
 from mlc.frontend.numpy.placement import scattered, stepped
@@ -51,7 +52,8 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
         _write_masked(x, *masked, new)
         return
     entries = parse_key(x, key)
-    if any(isinstance(e, Picked) for e in entries):
+    placed = placed_part(x, entries)
+    if placed is None and any(isinstance(e, Picked) for e in entries):
         write_at(x, key, new)
         return
     if (
@@ -64,6 +66,9 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
     runs = [e for e in entries if isinstance(e, Run)]
     shape = kept_shape(entries)
     value = _fitted(new, shape, x, "the assignment")
+    if placed is not None:
+        x.write(placed.written(x.value, value))
+        return
     x.write(overwritten(x.value, runs, reshaped(value, tuple(run.count for run in runs))))
 
 

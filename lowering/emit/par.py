@@ -101,6 +101,14 @@ def _cancelled_op(e: FunctionText, op: par.CancelledOp) -> None:
     e[op.results[0]] = _cancelled(e, e[op.operands[0]])
 
 
+def _stopped(e: FunctionText, op: par.StoppedOp) -> None:
+    ctx = e[op.operands[0]]
+    where = _field(e, ctx, abi.CTX_ERROR_SITE)
+    site = e.put(f"load atomic i64, ptr {where} monotonic, align 8")
+    failed = e.put(f"icmp ne i64 {site}, 0")
+    e.define(op.results[0], f"or i1 {failed}, {_cancelled(e, ctx)}")
+
+
 def _check(e: FunctionText, op: par.CheckOp) -> None:
     exits = _entry_exits(e, op)
     ctx = e[op.operands[0]]
@@ -303,6 +311,7 @@ RULES.on(par.ArenaOp, _arena)
 RULES.on(par.ShiftOp, _shift)
 RULES.on(par.ReserveOp, _reserve)
 RULES.on(par.CancelledOp, _cancelled_op)
+RULES.on(par.StoppedOp, _stopped)
 RULES.on(par.CheckOp, _check)
 RULES.on(par.FailOp, _fail)
 RULES.on(par.BarrierOp, _barrier)

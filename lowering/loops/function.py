@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
+from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import numerics_of
@@ -90,7 +91,7 @@ class _Signature:
     symbols: tuple[str, ...]
     strides: Strides
     input_groups: tuple[tuple[tuple[int, ...], ...], ...]
-    output_groups: tuple[tuple[int, ...], ...]
+    output_groups: tuple[tuple[tuple[int, ...], ...], ...]
     scratch: tuple[Scratch, ...]
     numbered: bool
     dealt: bool
@@ -110,10 +111,12 @@ class _Signature:
         used = _symbols_of(op)
         if nest is None:
             groups = ()
-            output_groups = tuple((axis,) for axis in range(len(shape_of(op.outs[0].type))))
+            ranks = [len(shape_of(x.type)) for x in op.outs]
+            output_groups = tuple(tuple((axis,) for axis in range(rank)) for rank in ranks)
         else:
             groups = nest.groups(strides.numbers)
-            output_groups = tuple(group for group in groups if group[0] < nest.rank)
+            kept = tuple(group for group in groups if group[0] < nest.rank)
+            output_groups = (kept,) * len(op.outs)
         return _Signature(
             op=op,
             nest=nest,
@@ -143,10 +146,11 @@ class _Signature:
         for buffer in self.scratch:
             count = buffer.count.constant if buffer.copies == Dim.const(1) else None
             found.append((buffer_type(buffer.element, (-1 if count is None else count,)), NOALIAS))
+        alone = self.op.is_nest  # what lies there too is not touched then
         for k, (x, shared) in enumerate(zip(self.op.outs, self.op.shared_inputs, strict=True)):
-            marks = NOALIAS if shared < 0 else NOTHING
-            apart = k in given.outputs
-            found.append((_view_type(x, self.output_groups, strided=apart, dense=apart), marks))
+            marks = NOALIAS if shared < 0 or alone else NOTHING
+            apart, groups = k in given.outputs, self.output_groups[k]
+            found.append((_view_type(x, groups, strided=apart, dense=apart), marks))
         if self.numbered:
             found.append((INDEX, NOTHING))
         return found
@@ -176,8 +180,8 @@ class _Signature:
             inputs[argument] = buffer_of(b, memref, argument, groups, strides.get(x))
         scratch = tuple(_named(next(arguments), "scratch") for _ in self.scratch)
         outputs = [
-            buffer_of(b, _named(next(arguments), "out"), x, self.output_groups, strides.get(x))
-            for x in op.outs
+            buffer_of(b, _named(next(arguments), "out"), x, groups, strides.get(x))
+            for x, groups in zip(op.outs, self.output_groups, strict=True)
         ]
         number = _named(next(arguments), "number") if self.numbered else 0
         b.unchanging = frozenset(
@@ -251,7 +255,7 @@ def lower_kernel(
         signature.symbols,
         strides,
         signature.input_groups,
-        (signature.output_groups,) * len(op.outs),
+        signature.output_groups,
         scratch,
         dealt,
     )
@@ -264,11 +268,12 @@ def _named(value: SSAValue, name: str | None) -> SSAValue:
 
 def _symbols_of(op: KernelOp) -> set[str]:
     found: set[str] = set()
-    values = [*op.inputs, *op.outs, *(r for o in op.block.ops for r in o.results)]
+    inside = list(ops_in(op.block))
+    values = [*op.inputs, *op.outs, *(r for o in inside for r in o.results)]
     for value in values:
         for dim in shape_of(value.type):
             found |= dim.symbols()
-    for inner in op.block.ops:
+    for inner in inside:
         for attribute in inner.properties.values():
             if isinstance(attribute, DimsAttr):
                 for dim in attribute.data:
@@ -289,9 +294,10 @@ def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: b
         lines.append(f"serial, strides {strides.dense} {strides.outputs}")
     lines.append(str(op.shared_inputs))
     lines += [str(a.type) for a in op.block.args]
-    for inner in op.block.ops:
+    for inner in ops_in(op.block):
         operands = [numbers[x] for x in inner.operands]
-        for result in inner.results:
+        arguments = (a for region in inner.regions for a in region.block.args)
+        for result in (*inner.results, *arguments):
             numbers[result] = len(numbers)
         properties = sorted((k, str(v)) for k, v in inner.properties.items())
         lines.append(f"{inner.name} {operands} {properties} {[str(r.type) for r in inner.results]}")

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.access import whole_of
+from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
@@ -51,6 +52,7 @@ from mlc.lowering.loops.control import Location, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
+from mlc.lowering.loops.nest import lower_nest
 from mlc.lowering.loops.opaque.library import lower_library
 from mlc.lowering.loops.opaque.scan import lower_scan
 from mlc.lowering.loops.opaque.scatter import lower_scatter
@@ -378,7 +380,7 @@ class EntryLowering(TilesLowering):
         strides = self._strides(op)
         numbers: dict[Operation, int] = {
             o: self.sites.number(o, o.SITE)
-            for o in op.block.ops
+            for o in ops_in(op.block)
             if isinstance(o, TensorOp) and o.CHECKS
         }
         key = structure(op, strides, list(numbers.values()), serial=not is_dealt(op))
@@ -462,7 +464,9 @@ class EntryLowering(TilesLowering):
 
 def write_kernel(s: KernelScope) -> None:
     """The body of a kernel on a CPU, by its template."""
-    if s.kernel.overwritten is not None:
+    if s.kernel.is_nest:
+        lower_nest(s)
+    elif s.kernel.overwritten is not None:
         lower_update(s)
     elif s.nest is None:
         whole = whole_of(s.kernel)

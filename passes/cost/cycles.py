@@ -26,6 +26,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
+from mlc.passes.cost.nests import nest_cycles
 from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, op_cycles
 from mlc.passes.cost.work import cycle_s
 from mlc.passes.tile.products import WordsOf
@@ -63,6 +64,8 @@ TILE_EPILOGUE = 3.5  # an op on a tile's sums, to one on a long row
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """Of one run of the kernel on one core."""
+    if kernel.is_nest:
+        return nest_cycles(kernel, sizes)
     nest = nest_of(kernel)
     if nest is None:
         return _whole_kernel(kernel, sizes, target)

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import memory_view
+from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.analysis.trips import (
     kernel_numbers,
     outermost_tiles,
@@ -202,7 +203,8 @@ def _kernel(
 ) -> KernelReport:
     """The report of a kernel, or of one trip of a phase."""
     sizes = sizes_at(op, sizes)
-    computing = [inner for inner in op.block.ops if not is_view(inner) and inner is not op.yielded]
+    inside = (inner for inner in ops_in(op.block) if not isinstance(inner, YieldOp))
+    computing = [inner for inner in inside if not is_view(inner)]
     return KernelReport(
         number=number,
         template=op.template.data,

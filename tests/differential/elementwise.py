@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from mlc.dialects.dims import tensor_type
-from mlc.dialects.dtypes import BOOL, C64, C128, DTYPES, F32, F64, U32, U64, DType
+from mlc.dialects.dims import Dim, tensor_type
+from mlc.dialects.dtypes import BOOL, C64, C128, DTYPES, F32, F64, I64, U32, U64, DType
 from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
     PREDICATES,
@@ -57,6 +57,7 @@ from mlc.dialects.tensor.rounding import (
 )
 from mlc.dialects.tensor.shape import TransposeOp
 from mlc.dialects.tensor.trigonometry import AsinhOp, AtanOp, CosOp, SincOp, SinOp
+from mlc.dialects.tensor.within import WithinOp
 from tests.differential.programs import Program
 from tests.differential.values import INFINITE, Known, Traced, epsilon, fitted, total
 from tests.numerics.judges import FUNCTIONS, OPEN_ZEROS
@@ -449,6 +450,14 @@ def share(p: Program) -> None:
         applied(p, ShareOp, [p.add(p.emit(AbsOp, x.value), x.dtype, x.word, x.known)])
 
 
+def within(p: Program) -> None:
+    """A certain whole number in [-5, 4] as an index of five elements."""
+    x = p.any(lambda v: v.dtype.kind == "int" and certain(v))
+    if x is not None and (x := converted(p, tame(p, x), I64)) is not None:
+        index = p.emit(WithinOp, x.value, size=(Dim.const(5),))
+        p.add(index, I64, x.word, Known(4, whole=True))
+
+
 SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     DivOp: division,
     PowOp: power,
@@ -460,4 +469,5 @@ SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     PhiloxOp: random_bits,
     ExpOp: exponential,
     ShareOp: share,
+    WithinOp: within,
 }

@@ -31,6 +31,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
 from mlc.dialects.tensor.trigonometry import SincOp
+from mlc.dialects.tensor.within import WithinOp
 from mlc.runtime.probe import host_target
 from tests.every_op.cases import Build, Case, Operand
 from tests.every_op.native import Array
@@ -113,7 +114,7 @@ def elementwise(
     of dtypes of a conversion and every predicate of a comparison, instead of two of each.
     """
     for op in ELEMENTWISE:
-        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp):
+        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp, WithinOp):
             continue
         for dtype in DTYPES:
             if takes(op, dtype):

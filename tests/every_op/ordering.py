@@ -16,6 +16,7 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.dialects.tensor.scan import SCANS, ScanOp
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
 from mlc.dialects.tensor.sort import ORDERS, SIDES, ArgsortOp, SearchsortedOp, SortOp
+from mlc.dialects.tensor.within import WithinOp
 from tests.every_op.cases import Case, Operand
 from tests.every_op.native import Array, evaluate
 from tests.every_op.shapes import ShapeClass, Sizes
@@ -237,6 +238,10 @@ def placing(c: ShapeClass) -> Iterator[Case]:
                 partial(_pad, c.dims(*low), c.dims(*high)),
             )
         yield from _dynamic(c, dtype, few)
+    (size,) = c.dims("m + 1")
+    for dims in (c.dims("n"), ()):
+        index = Operand(I64, dims, indexes=size)
+        yield Case(WithinOp, str(dims), (index,), lambda b, x: b(WithinOp, *x, size=(size,)))
 
 
 def _pad(low: Sequence[Dim], high: Sequence[Dim], b: OpBuilder, x: Sequence[SSAValue]) -> SSAValue:

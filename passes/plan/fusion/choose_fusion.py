@@ -22,6 +22,7 @@ from mlc.passes.cost.work import ATTO
 from mlc.passes.plan.fusion.legality import CHOSEN, Chosen, State, bound_views
 from mlc.passes.plan.fusion.planner import BUDGET_MS, Planner, states_of
 from mlc.passes.plan.memory.in_place.ownership import Ownership
+from mlc.passes.plan.memory.pin_reads import pin_reads
 from mlc.passes.remarks import place
 
 ABOVE = "mlc.inline_above"
@@ -74,6 +75,7 @@ class ChooseFusionPass(ModulePass):
             forced=_large_values(module, function) | forced_values(function, self.forced),
         )
         bound_views(function)
+        pin_reads(function)
         for value, state in states_of(function.body.block, Ownership(function), planner).items():
             cast("Operation", value.owner).attributes[CHOSEN] = StringAttr(state)
         return planner.cost / ATTO

@@ -112,6 +112,8 @@ def choose_register_tile(
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
+    if kernel.is_nest:  # one worker runs it; lanes are for what its arrays start from
+        return Schedule((Vector(lanes),))
     share_s = least_share_s(target)
     point_s = element_s(weight_of(kernel, nest), target) + from_others_s(kernel, nest, target)
     grain = max(int(share_s / point_s), 1)

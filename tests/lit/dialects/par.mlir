@@ -31,6 +31,8 @@ func.func @entry(%ctx: !mlc_par.ctx, %n: index) {
   %t = mlc_par.arena %ctx, %n [%n] : memref<?x16xf32>
   // CHECK: mlc_par.cancelled %ctx : i1
   %stop = mlc_par.cancelled %ctx : i1
+  // CHECK: mlc_par.stopped %ctx : i1
+  %failed = mlc_par.stopped %ctx : i1
   // CHECK: mlc_par.check %ctx
   mlc_par.check %ctx
   func.return

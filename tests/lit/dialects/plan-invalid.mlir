@@ -87,3 +87,42 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // CHECK: schedule: edge(m, wrap): how = wrap; expected clamp or mask or pack
 "test.op"() {s = #mlc.schedule<[edge(m, wrap)]>} : () -> ()
+
+// -----
+
+// CHECK: mlc.kernel: a nest: expected one loop, whose results are those of the kernel
+func.func @no_loop(%x: tensor<4xf32>) {
+  %0 = mlc.kernel "nest" (%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>) {
+    mlc.yield %a : tensor<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.kernel: a nest: mlc.yield reads what has been written over
+func.func @old(%x: tensor<4xf32>, %n: tensor<i64>) {
+  %0 = mlc.kernel "nest" (%a = %x, %m = %n) : (tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>) {
+    %r = mlc.for %i to %m iter(%b = %a) -> (tensor<4xf32>) {
+      %one = mlc.constant dense<1.0> : tensor<1xf32>
+      %1 = mlc.dynamic_update %b, %one[%i] : tensor<4xf32>, tensor<1xf32>, tensor<i64> -> tensor<4xf32>
+      mlc.yield %b : tensor<4xf32>
+    }
+    mlc.yield %r : tensor<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.kernel: a nest: mlc.add makes an array of tensor<4xf32>
+func.func @whole(%x: tensor<4xf32>, %n: tensor<i64>) {
+  %0 = mlc.kernel "nest" (%a = %x, %m = %n) : (tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>) {
+    %r = mlc.for %i to %m iter(%b = %a) -> (tensor<4xf32>) {
+      %1 = mlc.add %b, %b : tensor<4xf32>
+      mlc.yield %1 : tensor<4xf32>
+    }
+    mlc.yield %r : tensor<4xf32>
+  }
+  func.return
+}

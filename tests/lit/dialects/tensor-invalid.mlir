@@ -128,3 +128,19 @@ func.func @carried(%x: tensor<4xf32>, %y: tensor<4xf64>, %n: tensor<i64>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: mlc.within: the index is f32; expected i64 (mlc.convert)
+func.func @within(%x: tensor<f32>) {
+  %0 = mlc.within %x of <4> : tensor<f32>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.within: the size is #mlc.dims<4, 5>; expected one dim
+func.func @within_two(%x: tensor<i64>) {
+  %0 = mlc.within %x of <4, 5> : tensor<i64>
+  func.return
+}

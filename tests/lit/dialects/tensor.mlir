@@ -76,3 +76,15 @@ func.func @loop(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
   }
   func.return %r : tensor<4xf32>
 }
+
+// An index that is a value, checked against an axis, and parts that begin at values.
+// CHECK-LABEL: func.func @indices(
+// CHECK-NEXT:    %[[I:.*]] = mlc.within %i of <"N"> : tensor<i64>
+// CHECK-NEXT:    %[[PART:.*]] = mlc.dynamic_slice %x[%[[I]]] {fits} : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
+// CHECK-NEXT:    mlc.dynamic_update %x, %[[PART]][%i] : tensor<?xf32, #mlc.dims<"N">>, tensor<1xf32>, tensor<i64> -> tensor<?xf32, #mlc.dims<"N">>
+func.func @indices(%x: tensor<?xf32, #mlc.dims<"N">>, %i: tensor<i64>) -> tensor<?xf32, #mlc.dims<"N">> {
+  %0 = mlc.within %i of <"N"> : tensor<i64>
+  %1 = mlc.dynamic_slice %x[%0] {fits} : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
+  %2 = mlc.dynamic_update %x, %1[%i] : tensor<?xf32, #mlc.dims<"N">>, tensor<1xf32>, tensor<i64> -> tensor<?xf32, #mlc.dims<"N">>
+  func.return %2 : tensor<?xf32, #mlc.dims<"N">>
+}

@@ -15,7 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
-from mlc.dialects.analysis.views import is_stored_constant
+from mlc.dialects.analysis.views import STORED, is_stored_constant
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
@@ -236,7 +236,7 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
     while pending:
         for use in pending.pop().uses:
             reader = use.operation
-            if not isinstance(reader, TensorOp) or not reader.MOVES:
+            if not isinstance(reader, TensorOp) or not reader.MOVES or STORED in reader.attributes:
                 yield reader
             elif reader not in seen:
                 seen.add(reader)

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Access, nest_of, reads_of_pieces, whole_of
 from mlc.dialects.analysis.aliases import Aliases, memory_view, root_of, values_from_outside
+from mlc.dialects.analysis.nests import loop_of
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.plan import KernelOp, integer
 from mlc.dialects.tensor.control import yield_of
@@ -21,11 +22,17 @@ from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 
 
-def reads_where_it_writes(kernel: KernelOp, number: int) -> bool:
+def reads_where_it_writes(kernel: KernelOp, number: int, k: int | None = None) -> bool:
     """
     Whether a kernel reads an input only at the element of the results that it is about to write:
-    never at another one, never while it sums, never twice.
+    never at another one, never while it sums, never twice. A nest: if nothing but its k-th result
+    starts as that input, which it reads nowhere else.
     """
+    if kernel.is_nest:
+        argument, loop = kernel.block.args[number], loop_of(kernel.block)
+        uses = [(use.operation, use.index) for use in argument.uses]
+        first = len(loop.operands) - len(loop.starts) if loop is not None else 0
+        return k is not None and uses == [(loop, first + k)]
     whole = whole_of(kernel)
     if isinstance(whole, ConcatOp) and len(kernel.outs) == 1:
         return all(
@@ -76,7 +83,7 @@ def is_needed_after(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) 
 def may_write(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> bool:
     """Whether the k-th result may be written where values of the group lie."""
     return not is_needed_after(kernel, k, places, group) and all(
-        reads_where_it_writes(kernel, number) for number in inputs_in(kernel, places, group)
+        reads_where_it_writes(kernel, number, k) for number in inputs_in(kernel, places, group)
     )
 
 
@@ -91,7 +98,7 @@ def is_replaced(kernel: KernelOp, k: int, number: int, places: Aliases) -> bool:
         and root not in places.after[kernel]
         and kernel.inputs[number].type == out.type
         and [n for n, x in enumerate(kernel.inputs) if root_of(x) is root] == [number]
-        and reads_where_it_writes(kernel, number)
+        and reads_where_it_writes(kernel, number, k)
     )
 
 

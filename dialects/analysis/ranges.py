@@ -1,0 +1,257 @@
+"""
+What is known of integers that a program computes: which polynomial of sizes and trip numbers each
+one is, and whether such a polynomial is nowhere negative.
+
+No solver: a polynomial is bounded by putting in the end of the innermost number in which it is
+linear, and so outwards, until only sizes are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import BlockArgument, SSAValue
+
+from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.control import ForOp
+from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
+from mlc.dialects.tensor.division import ModOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.dialects.tensor.within import WithinOp
+
+ZERO = Dim.const(0)
+LARGE = 2**40
+"""Numbers from here on are not reasoned with: sums and products of those below are no i64's end."""
+MOST_TERMS = 16
+TRIES = 64  # of ends of numbers
+DEPTH = 64  # of numbers made of one another
+
+
+@dataclass(frozen=True)
+class Number:
+    """
+    A number of which only ends are known: it is at least each of `lows` and at most each of
+    `highs`, polynomials of sizes and of numbers made before it.
+    """
+
+    lows: tuple[Dim, ...] = ()
+    highs: tuple[Dim, ...] = ()
+
+
+class Ranges:
+    """The integers of a function; elements of an array count as one number with common ends."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, Dim] = {}
+        self._numbers: dict[str, Number] = {}
+
+    def of(self, value: SSAValue, depth: int = 0) -> Dim:
+        """The polynomial that a value is."""
+        found = self._known.get(value)
+        if found is None:
+            found = self._of(value, depth) if depth < DEPTH else None
+            if found is None or len(found.terms) > MOST_TERMS or _is_large(found):
+                found = self._number()
+            self._known[value] = found
+        return found
+
+    def is_inside(self, value: SSAValue, size: Dim) -> bool:
+        """Whether a value is in [0, size)."""
+        found = self.of(value)
+        return self.is_natural(found) and self.is_natural(size - 1 - found)
+
+    def is_natural(self, dim: Dim, tries: int = TRIES) -> bool:
+        """Whether a polynomial is known to be >= 0, with sizes of any number >= 0."""
+        innermost = self._innermost(dim)
+        if innermost is None:
+            return _is_natural(dim)
+        factor, rest, number = innermost
+        ends = number.lows if _is_natural(factor) else ()
+        if _is_natural(-factor):
+            ends = number.highs
+        tries //= max(len(ends), 1)
+        return tries > 0 and any(self.is_natural(factor * end + rest, tries) for end in ends)
+
+    def _innermost(self, dim: Dim) -> tuple[Dim, Dim, Number] | None:
+        """
+        The number made last of those in a polynomial, with its factor and the rest: what its ends
+        are made of stands before it. The factor is 0 where it is not one.
+        """
+        names = dim.symbols()
+        for name in reversed(self._numbers):
+            if name in names:
+                return *_linear_in(dim, name), self._numbers[name]
+        return None
+
+    def _number(self, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
+        name = f"%{len(self._numbers)}"
+        self._numbers[name] = Number(tuple(lows), tuple(highs))
+        return Dim((((name,), 1),))
+
+    def _of(self, value: SSAValue, depth: int) -> Dim | None:
+        owner = value.owner
+        if isinstance(value, BlockArgument):
+            loop = value.owner.parent_op()
+            if isinstance(loop, ForOp) and value.index == 0:
+                highest = self.of(loop.count, depth + 1) - 1
+                return self._number([ZERO], [highest])
+            return None
+        rule = _RULES.get(type(owner)) if isinstance(owner, TensorOp) else None
+        if rule is None or not isinstance(owner, TensorOp):
+            return None
+        if dtype_of(tensor_of(value).element_type) is not I64:
+            return None
+        return rule(self, owner, depth + 1)
+
+    # ops ------------------------------------------------------------------------------------
+
+    def sum_of(self, op: TensorOp, depth: int) -> Dim:
+        """lhs + rhs"""
+        return self.of(op.operands[0], depth) + self.of(op.operands[1], depth)
+
+    def difference(self, op: TensorOp, depth: int) -> Dim:
+        """lhs - rhs"""
+        return self.of(op.operands[0], depth) - self.of(op.operands[1], depth)
+
+    def product(self, op: TensorOp, depth: int) -> Dim:
+        """lhs * rhs"""
+        return self.of(op.operands[0], depth) * self.of(op.operands[1], depth)
+
+    def negative(self, op: TensorOp, depth: int) -> Dim:
+        """-x"""
+        return -self.of(op.operands[0], depth)
+
+    def same(self, op: TensorOp, depth: int) -> Dim:
+        """An element of the operand."""
+        return self.of(op.operands[0], depth)
+
+    def constant(self, op: TensorOp, depth: int) -> Dim | None:
+        """A number, or the smallest and the largest of a few."""
+        assert isinstance(op, ConstantOp)
+        values = op.array()
+        if not 0 < values.size < LARGE:
+            return None
+        low, high = (Dim.const(int(end)) for end in (values.min(), values.max()))
+        return low if low == high else self._number([low], [high])
+
+    def size(self, op: TensorOp, depth: int) -> Dim:
+        """A dim."""
+        assert isinstance(op, SizeOp)
+        return op.dim
+
+    def position(self, op: TensorOp, depth: int) -> Dim:
+        """0, 1, … along an axis."""
+        assert isinstance(op, IotaOp)
+        return self._number([ZERO], [shape_of(op.results[0].type)[op.axis.value.data] - 1])
+
+    def within(self, op: TensorOp, depth: int) -> Dim:
+        """An index of an axis: itself, where it needs no check."""
+        assert isinstance(op, WithinOp)
+        index = self.of(op.x, depth)
+        if self.is_natural(index) and self.is_natural(op.extent - 1 - index):
+            return index
+        return self._number([ZERO], [op.extent - 1])
+
+    def converted(self, op: TensorOp, depth: int) -> Dim | None:
+        """The same number, if it was a whole one."""
+        assert isinstance(op, ConvertOp)
+        source = dtype_of(tensor_of(op.operands[0]).element_type)
+        if source is BOOL:
+            return self._number([ZERO], [Dim.const(1)])
+        if source is I64:
+            return self.of(op.operands[0], depth)
+        if source.kind == "uint" and source.bytes < 8:
+            return self._number([ZERO], [Dim.const(2 ** (8 * source.bytes) - 1)])
+        return None
+
+    def smaller(self, op: TensorOp, depth: int) -> Dim:
+        """min(lhs, rhs)"""
+        x, y = (self.of(v, depth) for v in op.operands)
+        return self._number(self._below(x, y), (x, y))
+
+    def larger(self, op: TensorOp, depth: int) -> Dim:
+        """max(lhs, rhs)"""
+        x, y = (self.of(v, depth) for v in op.operands)
+        return self._number((x, y), [-end for end in self._below(-x, -y)])
+
+    def chosen(self, op: TensorOp, depth: int) -> Dim:
+        """One of two."""
+        x, y = (self.of(v, depth) for v in op.operands[1:])
+        if x == y:
+            return x
+        return self._number(self._below(x, y), [-end for end in self._below(-x, -y)])
+
+    def remainder(self, op: TensorOp, depth: int) -> Dim | None:
+        """lhs mod a positive number"""
+        divisor = self.of(op.operands[1], depth).constant
+        if divisor is None or divisor < 1:
+            return None
+        return self._number([ZERO], [Dim.const(divisor - 1)])
+
+    def _below(self, x: Dim, y: Dim) -> list[Dim]:
+        """What is at most as large as both: 0, one of them, or the least that one may be."""
+        ends = dict.fromkeys((ZERO, x, y, self._least(x), self._least(y)))
+        found = [e for e in ends if e is not None]
+        return [e for e in found if self.is_natural(x - e) and self.is_natural(y - e)][:2]
+
+    def _least(self, dim: Dim) -> Dim | None:
+        """A polynomial of sizes below another polynomial."""
+        while (innermost := self._innermost(dim)) is not None:
+            factor, rest, number = innermost
+            ends = number.lows if _is_natural(factor) else number.highs
+            if not ends or not (_is_natural(factor) or _is_natural(-factor)):
+                return None
+            dim = factor * ends[0] + rest
+        return dim
+
+
+def _linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
+    """The factor of a name and the rest; where the name stands otherwise, a factor of no sign."""
+    factor, rest = ZERO, ZERO
+    for monomial, coefficient in dim.terms:
+        count = sum(atom == name for atom in monomial)
+        others = tuple(atom for atom in monomial if atom != name)
+        if count > 1 or any(
+            not isinstance(a, str) and name in a.numerator.symbols() for a in others
+        ):
+            return Dim((((name,), 1),)), ZERO
+        term = Dim(((others, coefficient),))
+        factor, rest = (factor + term, rest) if count else (factor, rest + term)
+    return factor, rest
+
+
+def _is_natural(dim: Dim) -> bool:
+    """Whether no sizes make a polynomial negative, term by term."""
+    return all(
+        coefficient > 0 and all(isinstance(atom, str) and atom[0] != "%" for atom in monomial)
+        for monomial, coefficient in dim.terms
+    )
+
+
+def _is_large(dim: Dim) -> bool:
+    return any(abs(c) >= LARGE or len(monomial) > 3 for monomial, c in dim.terms)
+
+
+_RULES: Mapping[type[TensorOp], Callable[[Ranges, TensorOp, int], Dim | None]] = {
+    AddOp: Ranges.sum_of,
+    SubOp: Ranges.difference,
+    MulOp: Ranges.product,
+    NegOp: Ranges.negative,
+    ConstantOp: Ranges.constant,
+    SizeOp: Ranges.size,
+    IotaOp: Ranges.position,
+    BroadcastOp: Ranges.same,
+    ReshapeOp: Ranges.same,
+    ConvertOp: Ranges.converted,
+    WithinOp: Ranges.within,
+    MinOp: Ranges.smaller,
+    MaxOp: Ranges.larger,
+    SelectOp: Ranges.chosen,
+    ModOp: Ranges.remainder,
+}
+"""What an op makes of numbers."""

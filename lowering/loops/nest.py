@@ -1,0 +1,229 @@
+"""
+A nest: loops and branches over numbers in registers, and elements of arrays read and written in
+turn. One worker runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.ir import Block, Region, SSAValue
+
+from mlc.dialects import par
+from mlc.dialects.analysis.nests import Place, is_number, loop_of, places_of
+from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
+from mlc.dialects.tensor.create import ConstantOp, SizeOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
+from mlc.lowering.loops.element import Lanes
+from mlc.lowering.loops.kernel import KernelScope, write_piece
+from mlc.lowering.loops.update import first_element, moved
+
+POLL_TRIPS = 1 << 16
+"""Trips of a loop without others in it between two looks at whether the call must stop: they take
+less than a millisecond."""
+
+
+def lower_nest(s: KernelScope) -> None:
+    """What the arrays start from, the loop, and the numbers that are left at its end."""
+    loop = loop_of(s.kernel.block)
+    assert loop is not None
+    nest = _Nest(s, places_of(s.kernel.block))
+    nest.begin(loop)
+    nest.control(loop)
+    nest.end(loop)
+
+
+class _Nest:
+    """The values of one nest: numbers are SSA values, arrays lie in buffers."""
+
+    def __init__(self, s: KernelScope, places: dict[SSAValue, Place]) -> None:
+        self.s, self.b = s, s.b
+        self.b.unchanging = frozenset()  # what nobody writes is LLVM's to move: it may not be there
+        self.numbers: dict[SSAValue, SSAValue] = {}
+        self.buffers: dict[SSAValue, Buffer] = {
+            value: s.outputs[place] if isinstance(place, int) else s.inputs[place]
+            for value, place in places.items()
+        }
+
+    def lanes(self) -> Lanes:
+        """A builder of single elements, which knows nothing of what was read before."""
+        s = self.s
+        return Lanes(self.b, self.buffers, 1, context=s.context, sites=s.sites, bound=self.numbers)
+
+    def begin(self, loop: ControlOp) -> None:
+        """Numbers among the inputs, what is computed before the loop, and where arrays start."""
+        block = self.s.kernel.block
+        for argument in block.args:
+            if is_number(argument):
+                at = (ORIGIN,) * len(shape_of(argument.type))
+                self.numbers[argument] = self.lanes().load(self.s.inputs[argument], at)
+        for op in block.ops:
+            if isinstance(op, TensorOp) and is_number(op.results[0]):
+                self._number(op)
+        for k, start in enumerate(loop.starts):
+            if not is_number(start):
+                self._start(k, start)
+
+    def _start(self, k: int, start: SSAValue) -> None:
+        """Writes what the k-th result starts from, unless it lies there already."""
+        s, shared = self.s, self.s.kernel.shared_inputs[k]
+        apart: SSAValue | bool = True
+        if shared >= 0 and s.kernel.block.args[shared] is start:
+            apart = self.b.lie_apart(s.inputs[start].memref, s.outputs[k].memref)
+        self.b.when(apart, lambda: write_piece(s, start, s.outputs[k]))
+
+    def end(self, loop: ControlOp) -> None:
+        """Numbers among the results."""
+        for result, buffer in zip(loop.results, self.s.outputs, strict=True):
+            if is_number(result):
+                at = (ORIGIN,) * len(shape_of(result.type))
+                self.lanes().store(self.numbers[result], buffer, at)
+
+    # ops --------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> list[SSAValue]:
+        """Lowers a block's ops in order: the numbers that it ends with."""
+        for op in block.ops:
+            if isinstance(op, ControlOp):
+                self.control(op)
+            elif isinstance(op, DynamicUpdateOp) and not is_number(op.result):
+                self._store(op)
+            elif isinstance(op, TensorOp):
+                self._number(op)
+            else:
+                assert isinstance(op, YieldOp)
+        return self._of(yield_of(block).values)
+
+    def _number(self, op: TensorOp) -> None:
+        result = op.results[0]
+        at = (ORIGIN,) * len(shape_of(result.type))
+        self.numbers[result] = op.element(self.lanes(), at)
+
+    def _store(self, op: DynamicUpdateOp) -> None:
+        e = self.lanes()
+        at = moved(self.s, first_element(e, op), (ORIGIN,) * len(op.shape))
+        e.store(self.numbers[op.update], self.buffers[op.result], tuple(at))
+
+    def _of(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The numbers among values, in registers."""
+        return [self.numbers[x] for x in values if is_number(x)]
+
+    def _bind(self, values: Sequence[SSAValue], parts: Sequence[SSAValue]) -> None:
+        numbers = [x for x in values if is_number(x)]
+        self.numbers.update(zip(numbers, parts, strict=True))
+
+    # control ----------------------------------------------------------------------------------
+
+    def control(self, op: ControlOp) -> None:
+        """A loop or a branch: numbers go round as values."""
+        match op:
+            case ForOp():
+                self._for(op)
+            case WhileOp():
+                self._while(op)
+            case _:
+                assert isinstance(op, IfOp)
+                self._if(op)
+
+    def _for(self, op: ForOp) -> None:
+        block = op.body.block
+        number, *arguments = block.args
+
+        def trip(i: Index, *parts: SSAValue) -> list[SSAValue]:
+            if number.first_use is not None:
+                self.numbers[number] = self._as_number(i)
+            self._bind(arguments, parts)
+            return self.block(block)
+
+        inits, count = self._of(op.inits), self._count(op.count)
+        holds_loops = any(isinstance(x, ForOp | WhileOp) for x in block.walk())
+        if holds_loops:
+            found = self.b.loop(0, count, 1, self._unless_stopped(trip), inits)
+        elif isinstance(count, int) and count <= POLL_TRIPS:
+            found = self.b.loop(0, count, 1, trip, inits)
+        else:
+            found = self._in_blocks(count, trip, inits)
+        self._bind(op.outs, found)
+
+    def _in_blocks(
+        self, count: Index, trip: Callable[..., Sequence[SSAValue]], inits: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """Trips in blocks, before each of which the nest may end."""
+        b, count = self.b, self.b.max(count, 0)
+
+        def some(block: Index, *parts: SSAValue) -> list[SSAValue]:
+            low = b.mul(block, POLL_TRIPS)
+            high = b.min(b.add(low, POLL_TRIPS), count)
+            return list(b.loop(low, high, 1, trip, parts))
+
+        blocks = b.ceil_div(count, POLL_TRIPS)
+        return b.loop(0, blocks, 1, self._unless_stopped(some), inits)
+
+    def _unless_stopped(
+        self, trip: Callable[..., Sequence[SSAValue]]
+    ) -> Callable[..., Sequence[SSAValue]]:
+        """A trip that is left out where the call must stop."""
+
+        def checked(i: Index, *parts: SSAValue) -> Sequence[SSAValue]:
+            stop = self.b.value(par.StoppedOp.of(self.s.context))
+            return self.b.pick_all(self.b.negated(stop), lambda: trip(i, *parts), lambda: parts)
+
+        return checked
+
+    def _while(self, op: WhileOp) -> None:
+        """Beside the numbers go round the trips until the next look, and whether to stop."""
+        b = self.b
+        never = b.constant(IntegerAttr(0, i1), i1)
+        inits = [b.index(POLL_TRIPS), never, *self._of(op.inits)]
+        types = [x.type for x in inits]
+        before, after = Block(arg_types=types), Block(arg_types=types)
+        with b.inside(before):
+            _, stop, *parts = before.args
+            self._bind(op.condition.block.args, parts)
+            self.block(op.condition.block)
+            goes_on = b.both(self.numbers[op.test], b.negated(stop))
+            assert not isinstance(goes_on, bool)
+            b.add_op(scf.ConditionOp.create(operands=[goes_on, *before.args]))
+        with b.inside(after):
+            left, _, *parts = after.args
+            self._bind(op.body.block.args, parts)
+            following = self.block(op.body.block)
+            left = b.sub(left, 1)
+            looks = b.compare("eq", left, 0)
+            assert not isinstance(looks, bool)
+            left, stop = b.pick_all(
+                looks,
+                lambda: [b.index(POLL_TRIPS), b.value(par.StoppedOp.of(self.s.context))],
+                lambda: [b.index(left), never],
+            )
+            b.add_op(scf.YieldOp.create(operands=[left, stop, *following]))
+        regions = [Region(before), Region(after)]
+        loop = scf.WhileOp.create(operands=inits, result_types=types, regions=regions)
+        b.add_op(loop)
+        self._bind(op.outs, loop.results[2:])
+
+    def _if(self, op: IfOp) -> None:
+        then, otherwise = op.blocks
+        found = self.b.pick_all(
+            self.numbers[op.condition], lambda: self.block(then), lambda: self.block(otherwise)
+        )
+        self._bind(op.outs, found)
+
+    def _count(self, value: SSAValue) -> Index:
+        owner = value.owner
+        if isinstance(owner, ConstantOp):
+            return int(owner.array().reshape(())[()])
+        if isinstance(owner, SizeOp):
+            return self.b.dim(owner.dim)
+        cast = arith.IndexCastOp.create(operands=[self.numbers[value]], result_types=[INDEX])
+        return self.b.value(cast)
+
+    def _as_number(self, index: Index) -> SSAValue:
+        """A trip's number as an i64 element."""
+        return self.lanes().position(Position(index))

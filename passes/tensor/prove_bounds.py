@@ -1,0 +1,43 @@
+"""Indices that are known to lie in their axis need no check, and parts that fit no clamping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.passes import ModulePass
+
+from mlc.dialects.analysis.ranges import Ranges
+from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.dialects.tensor.within import WithinOp
+
+
+@dataclass(frozen=True)
+class ProveBoundsPass(ModulePass):
+    """
+    %0 = mlc.within %i of <9>  ->  %i
+    mlc.dynamic_slice %x[%i]   ->  mlc.dynamic_slice %x[%i] {fits}
+
+    when `dialects/analysis/ranges.py` bounds what %i is: a trip number, and what is made of it.
+    """
+
+    name = "mlc-prove-bounds"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        ranges = Ranges()
+        for inner in list(op.walk()):
+            if isinstance(inner, WithinOp):
+                if ranges.is_inside(inner.x, inner.extent):
+                    inner.result.replace_all_uses_with(inner.x)
+                    inner.detach()
+                    inner.erase()
+            elif isinstance(inner, DynamicSliceOp | DynamicUpdateOp) and _fits(inner, ranges):
+                inner.properties["fits"] = UnitAttr()
+
+
+def _fits(op: DynamicSliceOp | DynamicUpdateOp, ranges: Ranges) -> bool:
+    part = op.result if isinstance(op, DynamicSliceOp) else op.update
+    axes = zip(op.offsets, shape_of(op.x.type), shape_of(part.type), strict=True)
+    return all(ranges.is_inside(offset, size - count + 1) for offset, size, count in axes)

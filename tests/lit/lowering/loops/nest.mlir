@@ -1,0 +1,60 @@
+// A nest: numbers go round in registers, elements are read and written where they lie.
+// RUN: mlc opt %s --target=avx512 -p plan-to-loops --split-input-file | filecheck %s
+
+// A running sum. The array is filled first, then every trip stores one element; the sum is a value
+// of the loop, stored once behind it.
+// CHECK-LABEL: func.func @nest_
+// CHECK-SAME:    (%ctx: !mlc_par.ctx, %[[X:.*]]: memref<64xf64> {mlc.readonly}, %[[Y:.*]]: memref<64xf64> {mlc.noalias}, %[[S:.*]]: memref<f64> {mlc.noalias})
+// CHECK:         vector.store %{{.*}}, %[[Y]]
+// CHECK:         %[[SUM:.*]] = scf.for %{{.*}} = %{{.*}} iter_args(%[[T:.*]] = %{{.*}}) -> (f64) {
+// CHECK:           %[[V:.*]] = memref.load %[[X]][
+// CHECK-NEXT:      %[[N:.*]] = arith.addf %[[T]], %[[V]]
+// CHECK:           memref.store %[[N]], %[[Y]][
+// CHECK-NEXT:      scf.yield %[[N]]
+// CHECK:         memref.store %[[SUM]], %[[S]]
+func.func @sums(%x: tensor<64xf64>) -> (tensor<64xf64>, tensor<f64>) attributes {mlc.arena = {}} {
+  %0, %1 = mlc.kernel "nest" (%a = %x) : (tensor<64xf64>) -> (tensor<64xf64>, tensor<f64>) {
+    %n = mlc.constant dense<64> : tensor<i64>
+    %start = mlc.constant dense<0.0> : tensor<64xf64>
+    %zero = mlc.constant dense<0.0> : tensor<f64>
+    %2, %3 = mlc.for %i to %n iter(%y = %start, %t = %zero) -> (tensor<64xf64>, tensor<f64>) {
+      %4 = mlc.dynamic_slice %a[%i] {fits} : tensor<64xf64>, tensor<i64> -> tensor<1xf64>
+      %5 = mlc.reshape %4 : tensor<1xf64> -> tensor<f64>
+      %6 = mlc.add %t, %5 : tensor<f64>
+      %7 = mlc.reshape %6 : tensor<f64> -> tensor<1xf64>
+      %8 = mlc.dynamic_update %y, %7[%i] {fits} : tensor<64xf64>, tensor<1xf64>, tensor<i64> -> tensor<64xf64>
+      mlc.yield %8, %6 : tensor<64xf64>, tensor<f64>
+    }
+    mlc.yield %2, %3 : tensor<64xf64>, tensor<f64>
+  } {schedule = #mlc.schedule<[vector(8)]>, buffers = [#mlc.buffer<out 0>, #mlc.buffer<out 1>]}
+  func.return %0, %1 : tensor<64xf64>, tensor<f64>
+}
+
+// -----
+
+// A loop that data ends looks from time to time whether the call must stop, and the test is a value.
+// CHECK-LABEL: func.func @nest_
+// CHECK:         scf.while
+// CHECK:           arith.cmpf
+// CHECK:           scf.condition
+// CHECK:         } do {
+// CHECK:           arith.mulf
+// CHECK:           scf.if
+// CHECK:             mlc_par.stopped %ctx : i1
+// CHECK:         memref.store
+func.func @halves(%x: tensor<f64>) -> tensor<f64> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "nest" (%a = %x) : (tensor<f64>) -> (tensor<f64>) {
+    %1 = mlc.while iter(%y = %a) -> (tensor<f64>) {
+      %one = mlc.constant dense<1.0> : tensor<f64>
+      %c = mlc.compare "gt" %y, %one : tensor<f64> -> tensor<i1>
+      mlc.yield %c : tensor<i1>
+    } do {
+    ^bb0(%z: tensor<f64>):
+      %half = mlc.constant dense<0.5> : tensor<f64>
+      %2 = mlc.mul %z, %half : tensor<f64>
+      mlc.yield %2 : tensor<f64>
+    }
+    mlc.yield %1 : tensor<f64>
+  } {buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<f64>
+}

@@ -1,0 +1,67 @@
+// Indices that are known to lie in their axis are not checked, and parts that fit are not clamped.
+// RUN: mlc opt %s -p prove-bounds | filecheck %s
+
+// Two loops, the inner one up to the outer one's number: both, and their sums with what fits.
+// CHECK-LABEL: @triangle
+// CHECK-NOT:     mlc.within
+// CHECK:         mlc.dynamic_slice %{{.*}}[%i, %j] {fits}
+// CHECK:         mlc.dynamic_update %{{.*}}[%j, %i] {fits}
+func.func @triangle(%a: tensor<9x9xf32>) -> tensor<9x9xf32> {
+  %n = mlc.constant dense<9> : tensor<i64>
+  %0 = mlc.for %i to %n iter(%x = %a) -> (tensor<9x9xf32>) {
+    %1 = mlc.for %j to %i iter(%y = %x) -> (tensor<9x9xf32>) {
+      %i0 = mlc.within %i of <9> : tensor<i64>
+      %j0 = mlc.within %j of <8> : tensor<i64>
+      %2 = mlc.dynamic_slice %y[%i0, %j0] : tensor<9x9xf32>, tensor<i64>, tensor<i64> -> tensor<1x1xf32>
+      %3 = mlc.dynamic_update %y, %2[%j0, %i0] : tensor<9x9xf32>, tensor<1x1xf32>, tensor<i64>, tensor<i64> -> tensor<9x9xf32>
+      mlc.yield %3 : tensor<9x9xf32>
+    }
+    mlc.yield %1 : tensor<9x9xf32>
+  }
+  func.return %0 : tensor<9x9xf32>
+}
+
+// Of any size: n - 1 trips may read the next element, and the last but i.
+// CHECK-LABEL: @sizes
+// CHECK-NOT:     mlc.within
+// CHECK-COUNT-2: {fits}
+func.func @sizes(%a: tensor<?xf32, #mlc.dims<"N">>) -> tensor<1xf32> {
+  %n = mlc.size <"N - 1"> : tensor<i64>
+  %one = mlc.constant dense<1> : tensor<i64>
+  %zero = mlc.constant dense<0.0> : tensor<1xf32>
+  %0 = mlc.for %i to %n iter(%x = %zero) -> (tensor<1xf32>) {
+    %j = mlc.add %i, %one : tensor<i64>
+    %next = mlc.within %j of <"N"> : tensor<i64>
+    %k = mlc.sub %n, %i : tensor<i64>
+    %back = mlc.within %k of <"N"> : tensor<i64>
+    %1 = mlc.dynamic_slice %a[%next] : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
+    %2 = mlc.dynamic_slice %a[%back] : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
+    %3 = mlc.add %1, %2 : tensor<1xf32>
+    mlc.yield %3 : tensor<1xf32>
+  }
+  func.return %0 : tensor<1xf32>
+}
+
+// One beyond the end, one before the start, and what data says stay checked; the result of a check
+// fits.
+// CHECK-LABEL: @unknown
+// CHECK-COUNT-3: mlc.within
+// CHECK:         mlc.dynamic_slice %{{.*}}[%{{.*}}] {fits}
+func.func @unknown(%a: tensor<9xf32>, %data: tensor<i64>) -> tensor<1xf32> {
+  %n = mlc.constant dense<9> : tensor<i64>
+  %one = mlc.constant dense<1> : tensor<i64>
+  %zero = mlc.constant dense<0.0> : tensor<1xf32>
+  %0 = mlc.for %i to %n iter(%x = %zero) -> (tensor<1xf32>) {
+    %j = mlc.add %i, %one : tensor<i64>
+    %next = mlc.within %j of <9> : tensor<i64>
+    %k = mlc.sub %i, %one : tensor<i64>
+    %back = mlc.within %k of <9> : tensor<i64>
+    %given = mlc.within %data of <9> : tensor<i64>
+    %sum = mlc.add %next, %back : tensor<i64>
+    %1 = mlc.dynamic_slice %a[%given] : tensor<9xf32>, tensor<i64> -> tensor<1xf32>
+    %2 = mlc.dynamic_slice %a[%sum] : tensor<9xf32>, tensor<i64> -> tensor<1xf32>
+    %3 = mlc.add %1, %2 : tensor<1xf32>
+    mlc.yield %3 : tensor<1xf32>
+  }
+  func.return %0 : tensor<1xf32>
+}
