@@ -1,6 +1,6 @@
 // The word `split`: parts of a summed axis that workers take one by one, and sums of the parts as a tree; and blocks
 // that they take so.
-// RUN: mlc opt %s -p plan-to-tiles,apply-words --split-input-file | filecheck %s
+// RUN: mlc opt %s -p plan-to-tiles,apply-words --split-input-file --verify-diagnostics | filecheck %s
 
 // CHECK:         %parts = mlc_tile.alloc team : !mlc_tile.view<3x9x40xf32>
 // CHECK-NEXT:    mlc_tile.barrier
@@ -40,6 +40,32 @@ builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
       %s = mlc.contract "mk,kn->mn" %x, %w : tensor<100x200xf32>, tensor<200x300xf32> -> tensor<100x300xf32>
       mlc.yield %s : tensor<100x300xf32>
     } {schedule = #mlc.schedule<[block(n, 64, team, dynamic), block(m, 24, team, dynamic), pack(b, panels 64), register(m 6, n 64), via(fma), edge(m, clamp), edge(n, mask), grain(20000)]>, buffers = [#mlc.buffer<out 0>]}
+    func.return %y : tensor<100x300xf32>
+  }
+}
+
+// -----
+
+// CHECK: split(m, 4): m is not summed; expected k
+builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
+  func.func @rows(%a: tensor<100x200xf32>, %b: tensor<200x300xf32>) -> tensor<100x300xf32> attributes {mlc.arena = {}} {
+    %y = mlc.kernel "contraction" (%x = %a, %w = %b) : (tensor<100x200xf32>, tensor<200x300xf32>) -> (tensor<100x300xf32>) {
+      %s = mlc.contract "mk,kn->mn" %x, %w : tensor<100x200xf32>, tensor<200x300xf32> -> tensor<100x300xf32>
+      mlc.yield %s : tensor<100x300xf32>
+    } {schedule = #mlc.schedule<[split(m, 4), register(m 6, n 64), via(fma)]>, buffers = [#mlc.buffer<out 0>]}
+    func.return %y : tensor<100x300xf32>
+  }
+}
+
+// -----
+
+// CHECK: split(k, 4): stands behind other words; expected it before them
+builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
+  func.func @late(%a: tensor<100x200xf32>, %b: tensor<200x300xf32>) -> tensor<100x300xf32> attributes {mlc.arena = {}} {
+    %y = mlc.kernel "contraction" (%x = %a, %w = %b) : (tensor<100x200xf32>, tensor<200x300xf32>) -> (tensor<100x300xf32>) {
+      %s = mlc.contract "mk,kn->mn" %x, %w : tensor<100x200xf32>, tensor<200x300xf32> -> tensor<100x300xf32>
+      mlc.yield %s : tensor<100x300xf32>
+    } {schedule = #mlc.schedule<[register(m 6, n 64), split(k, 4), via(fma)]>, buffers = [#mlc.buffer<out 0>]}
     func.return %y : tensor<100x300xf32>
   }
 }

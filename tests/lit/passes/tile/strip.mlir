@@ -1,6 +1,6 @@
 // The word `strip`: what a block of rows of positions reads lies row behind row in memory of its worker, so that positions
 // are one axis; windows are steps along it, and what lies between rows is computed and not stored.
-// RUN: mlc opt %s -p plan-to-tiles,apply-words --split-input-file | filecheck %s
+// RUN: mlc opt %s -p plan-to-tiles,apply-words --split-input-file --verify-diagnostics | filecheck %s
 
 // Channels first: positions are columns. What follows the product sees rows and places in them.
 // CHECK:         %strip = mlc_tile.alloc worker : !mlc_tile.view<16x398xf32>
@@ -37,5 +37,18 @@ builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
       mlc.yield %s : tensor<2x15x15x32xf32>
     } {schedule = #mlc.schedule<[pack(b, panels 32, team), strip(a, rows 5, unit 14), register(m 14, n 32), via(fma), grain(2080000)]>, buffers = [#mlc.buffer<out 0>]}
     func.return %y : tensor<2x15x15x32xf32>
+  }
+}
+
+// -----
+
+// CHECK: strip(b, rows 4): the product has no batches or rows; expected some to share
+builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
+  func.func @no_window(%a: tensor<100x200xf32>, %b: tensor<200x300xf32>) -> tensor<100x300xf32> attributes {mlc.arena = {}} {
+    %y = mlc.kernel "contraction" (%x = %a, %w = %b) : (tensor<100x200xf32>, tensor<200x300xf32>) -> (tensor<100x300xf32>) {
+      %s = mlc.contract "mk,kn->mn" %x, %w : tensor<100x200xf32>, tensor<200x300xf32> -> tensor<100x300xf32>
+      mlc.yield %s : tensor<100x300xf32>
+    } {schedule = #mlc.schedule<[strip(b, rows 4), register(m 6, n 64), via(fma)]>, buffers = [#mlc.buffer<out 0>]}
+    func.return %y : tensor<100x300xf32>
   }
 }

@@ -1,0 +1,57 @@
+// Words of a product on tensor cores, which say its form together: tile, stages, roles, raster.
+// RUN: mlc opt %s -p apply-words --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK-LABEL: @product(
+// CHECK-NEXT:    %ring = mlc_tile.channel : !mlc_tile.channel<4 x [!mlc_tile.view<128x64xbf16, sw128>, !mlc_tile.view<64x256xbf16, sw128>]>
+// CHECK-NEXT:    %out = mlc_tile.alloc worker
+// CHECK-NEXT:    mlc_tile.roles producer(1, regs 40) %warp {
+// CHECK-NEXT:      mlc_tile.work %i in 4096 step 128, %j in 4096 step 256 raster 16 {
+// CHECK-NEXT:        mlc_tile.for %k in 4096 step 64 {
+// CHECK-NEXT:          %{{.*}} = mlc_tile.put %ring
+// CHECK-NEXT:          mlc_tile.copy %a[%i, %k] -> %{{.*}} via tma
+// CHECK-NEXT:          mlc_tile.copy %b[%k, %j] -> %{{.*}} via tma
+// CHECK:         } consumer(2, regs 232) %group {
+// CHECK:               mlc_tile.get %ring
+// CHECK-NEXT:          %[[V:.*]] = mlc_tile.dot_start "mk,kn->mn" %{{.*}}[64*%group + m, k], %{{.*}}[k, n] over (k 64)
+// CHECK-NEXT:          mlc_tile.wait %[[V]], 1
+// CHECK-NEXT:          mlc_tile.release %ring behind 1
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @product(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
+// CHECK: tiles: tile(m 96, n 256, k 64): 2 groups have 64 rows each; expected m 128
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @rows(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 96, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
+// CHECK: tiles: tile(…) without stages(…); expected both
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @alone(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 128, n 256, k 64), roles(producer 1, consumer 2), raster(16)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
+
+// -----
+
+// CHECK: tiles: via(fma) beside tile(…): expected stages, roles, raster
+builtin.module attributes {mlc.target = #mlc.target<"cuda:h200">} {
+  mlc_tile.kernel @other(%a: !mlc_tile.view<4096x4096xbf16>, %b: !mlc_tile.view<4096x4096xbf16>) -> (%c: !mlc_tile.view<4096x4096xbf16>) attributes {schedule = #mlc.schedule<[tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2), raster(16), via(fma)]>} {
+    %0 = mlc_tile.dot "mk,kn->mn" %a[m, k], %b[k, n] over (k 4096) : !mlc_tile.frag<4096x4096xf32>
+    %1 = mlc_tile.convert %0 : !mlc_tile.frag<4096x4096xf32> to !mlc_tile.frag<4096x4096xbf16>
+    mlc_tile.store %1, %c[m, n] as "mn"
+  }
+}
