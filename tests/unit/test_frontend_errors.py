@@ -96,7 +96,7 @@ def boolean_mask() -> object:
 
 @mistake(NotImplementedError)
 def unknown_function() -> object:
-    return run(lambda x: np.unwrap(x) + 1, X)
+    return run(lambda x: np.setdiff1d(x, X) + 1, X)
 
 
 @mistake(NotImplementedError)
