@@ -25,6 +25,7 @@ from mlc import knobs
 from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.tile.nest_words import Unroll, Vector
 from mlc.dialects.tile.words import Edge, Grain, Pack, Register, Via
 from mlc.executable import compile_module
 from mlc.levels import emit_units
@@ -60,12 +61,12 @@ def packed(target: CpuTarget, item: int, tile: tuple[int, int] | None = None) ->
         Pack("b", columns), Register(rows, columns), Via("fma"), Edge("m", "clamp"),
         Edge("n", "mask"), Grain(1 << 30),
     )  # fmt: skip
-    return lambda _: Schedule(words=words)
+    return lambda _: Schedule(words)
 
 
 def unpacked(_: Schedule) -> Schedule:
     """The schedule of a reduction: no tile, no packing."""
-    return Schedule(lanes=host_target().lanes(32), vector_axis=1, unroll=8, grain=1 << 30)
+    return Schedule((Vector(host_target().lanes(32), 1), Unroll(8), Grain(1 << 30)))
 
 
 def matmul(a: Array, b: Array) -> Array:

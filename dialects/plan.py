@@ -7,8 +7,9 @@ machine's instructions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeVar, get_args
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -39,7 +40,29 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
-from mlc.dialects.tile.words import Pack, Register, Words, cases_of, parse_list, shared_by, spell
+from mlc.dialects.tile.nest_words import (
+    NEST_WORDS,
+    Flat,
+    Nontemporal,
+    Rows,
+    Share,
+    Stage,
+    Threads,
+    Turn,
+    Unroll,
+    Vector,
+)
+from mlc.dialects.tile.word import Word
+from mlc.dialects.tile.words import (
+    Grain,
+    Pack,
+    Register,
+    Words,
+    cases_of,
+    parse_list,
+    shared_by,
+    spell,
+)
 
 Template = Literal[
     "cell",
@@ -62,34 +85,107 @@ Place = Literal["arena", "out", "input", "tile", "private"]
 PLACES: tuple[Place, ...] = ("arena", "out", "input", "tile", "private")
 
 
-@dataclass(frozen=True, kw_only=True)
+_W = TypeVar("_W", bound=Word)
+
+
+@dataclass(frozen=True)
 class Schedule:
-    """How a kernel's loop nest is cut. Zero means: not used by this template."""
+    """
+    How a kernel's loops are cut: a list of words. `cuts` make a tile program; what the others say
+    is read by whoever lowers the nest.
+    """
 
-    lanes: int = 1  # elements per vector, along the axis `vector_axis`
-    vector_axis: int = -1  # axis of the iteration space; -1: none
-    unroll: int = 1  # vectors per trip of the innermost loop
-    grain: int = 0  # least elements of the iteration space per thread
-    tile_m: int = 0  # GPU: rows of a product that a thread has
-    tile_n: int = 0  # columns of it
-    block_m: int = 0  # rows that a block has
-    block_n: int = 0  # columns of it
-    block_k: int = 0  # summed elements that it stages at once, or rows down which threads add up
-    threads: int = 0  # GPU: threads of a block, or that share one reduced row
-    turn_axis: int = -1  # along which reads lie that are turned in tiles; -1: none
-    turn_rows: int = 0  # of such a tile, along `turn_axis`
-    turn_columns: int = 0  # along the last axis
-    flat: int = 0  # vectors of whole rows, of which lanes hold several; 0: none
-    rows: int = (
-        0  # that are walked at once: into states of columns in memory, or joined lane by lane
-    )
-    words: Words = ()  # cuts in order, each for the pass that makes it
+    words: Words = ()
 
-    @property
+    def _word(self, kind: type[_W]) -> _W | None:
+        return next((word for word in self.words if isinstance(word, kind)), None)
+
+    def having(self, *words: Word) -> Schedule:
+        """The schedule with these words, each in the place of the one of its kind."""
+        new = {type(word): word for word in words}
+        kept = [new.pop(type(word), word) for word in self.words]
+        return Schedule((*kept, *new.values()))
+
+    @cached_property
+    def cuts(self) -> Words:
+        """The words that make a tile program, with the grain of its work; none of a nest's."""
+        found = tuple(word for word in self.words if not isinstance(word, NEST_WORDS))
+        return () if all(isinstance(word, Grain) for word in found) else found
+
+    def without_cuts(self) -> Schedule:
+        """What is said of the loop nest alone."""
+        return Schedule(tuple(x for x in self.words if isinstance(x, (*NEST_WORDS, Grain))))
+
+    @cached_property
+    def lanes(self) -> int:
+        """Elements per vector, along the axis `vector_axis`."""
+        found = self._word(Vector)
+        return 1 if found is None else found.lanes
+
+    @cached_property
+    def vector_axis(self) -> int:
+        """An axis of the iteration space; -1: none."""
+        found = self._word(Vector)
+        return -1 if found is None else found.axis
+
+    @cached_property
+    def unroll(self) -> int:
+        """Vectors per trip of the innermost loop."""
+        found = self._word(Unroll)
+        return 1 if found is None else found.vectors
+
+    @cached_property
+    def grain(self) -> int:
+        """Least points of the iteration space per worker; 0 where nothing is said."""
+        found = self._word(Grain)
+        return 0 if found is None else found.elements
+
+    @cached_property
+    def turn(self) -> Turn | None:
+        """The tiles in which reads are turned."""
+        return self._word(Turn)
+
+    @cached_property
+    def nontemporal(self) -> int | None:
+        """Bytes read and written above which results are stored past the caches; None: never."""
+        found = self._word(Nontemporal)
+        return None if found is None else found.above
+
+    @cached_property
+    def flat(self) -> int:
+        """Vectors of whole rows; 0: none."""
+        found = self._word(Flat)
+        return 0 if found is None else found.vectors
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows that are walked at once; 0: one after the other."""
+        found = self._word(Rows)
+        return 0 if found is None else found.number
+
+    @cached_property
+    def share(self) -> int:
+        """GPU: rows down which the threads of a block add up; 0: all."""
+        found = self._word(Share)
+        return 0 if found is None else found.rows
+
+    @cached_property
+    def threads(self) -> int:
+        """GPU: threads of a block, or that share one reduced row; 0 on a CPU."""
+        found = self._word(Threads)
+        return 0 if found is None else found.number
+
+    @cached_property
+    def stage(self) -> Stage | None:
+        """GPU: the tiles of a product that threads multiply."""
+        return self._word(Stage)
+
+    @cached_property
     def tile(self) -> tuple[int, int]:
         """Rows and columns of a product's register tile; zeros where there is none."""
-        found = next((word for word in self.words if isinstance(word, Register)), None)
-        return (self.tile_m, self.tile_n) if found is None else (found.m, found.n)
+        if (found := self._word(Register)) is not None:
+            return found.m, found.n
+        return (0, 0) if self.stage is None else (self.stage.rows, self.stage.columns)
 
     @property
     def packed(self) -> frozenset[str]:
@@ -100,35 +196,16 @@ class Schedule:
     @property
     def shared(self) -> int:
         """The points of the iteration space for each worker; 0 where workers share nothing."""
-        return (shared_by(self.words) or 0) if self.words else self.grain
-
-
-_NUMBERS = tuple(field.name for field in fields(Schedule) if field.name != "words")
-_MOST: dict[str, int] = {
-    "lanes": 128,
-    "vector_axis": 63,
-    "unroll": 64,
-    "tile_m": 1024,
-    "tile_n": 4096,
-    "threads": 1024,
-    "turn_axis": 63,
-    "turn_rows": 1024,
-    "turn_columns": 1024,
-    "flat": 64,
-    "rows": 16,
-}
-"""Of the fields of a schedule, the largest values; others are below 2**31."""
-_LEAST: dict[str, int] = {"lanes": 1, "vector_axis": -1, "unroll": 1, "turn_axis": -1}
-"""The smallest values; those of others are 0."""
+        return (shared_by(self.cuts) or 0) if self.cuts else self.grain
 
 
 @irdl_attr_definition
 class ScheduleAttr(Data[Schedule]):
     """
-    A schedule, fields at zero or default left out; a list of words may follow them, or stand alone.
+    A schedule: a list of words.
 
     ```mlir
-    #mlc.schedule<lanes = 16, vector_axis = 1, unroll = 4>
+    #mlc.schedule<[vector(16, axis 1), unroll(4)]>
     #mlc.schedule<[block(k, 256), pack(b, panels 32, team), register(m 12, n 32), via(fma)]>
     ```
     """
@@ -136,51 +213,22 @@ class ScheduleAttr(Data[Schedule]):
     name = "mlc.schedule"
 
     def verify(self) -> None:
-        for name in _NUMBERS:
-            value = getattr(self.data, name)
-            least, most = _LEAST.get(name, 0), _MOST.get(name, 2**31 - 1)
-            if not least <= value <= most:
-                raise VerifyException(
-                    f"schedule: {name} = {value}; expected a number from {least} to {most}"
-                )
         for word in self.data.words:
             word.check()
-        for name in ("lanes", "threads"):
-            if (value := getattr(self.data, name)) & (value - 1):
-                raise VerifyException(f"schedule: {name} = {value}; expected a power of two")
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Schedule:
-        numbers: dict[str, int] = {}
-        words: Words = ()
-
-        def one() -> None:
-            nonlocal words
-            name = parser.parse_optional_identifier()
-            if name is None:
-                words += parse_list(parser)
-                return
-            if name not in _NUMBERS:
+        with parser.in_angle_brackets():
+            if (name := parser.parse_optional_identifier()) is not None:
                 parser.raise_error(
-                    f"schedule has no field {name!r}; expected one of {', '.join(sorted(_NUMBERS))}"
+                    f"schedule: found {name!r}; expected a list of words, such as"
+                    " [vector(16, axis 1), unroll(4)]"
                 )
-            parser.parse_punctuation("=")
-            numbers[name] = parser.parse_integer(allow_boolean=False)
-
-        parser.parse_comma_separated_list(parser.Delimiter.ANGLE, one)
-        return Schedule(words=words, **numbers)
+            return Schedule(parse_list(parser, may_be_empty=True))
 
     def print_parameter(self, printer: Printer) -> None:
-        default = Schedule()
-        shown = [
-            f"{name} = {getattr(self.data, name)}"
-            for name in _NUMBERS
-            if getattr(self.data, name) != getattr(default, name)
-        ]
-        if self.data.words:
-            shown.append(spell(self.data.words))
         with printer.in_angle_brackets():
-            printer.print_string(", ".join(shown))
+            printer.print_string(spell(self.data.words) if self.data.words else "")
 
 
 @irdl_attr_definition
@@ -284,7 +332,7 @@ class KernelOp(IRDLOperation):
     %y = mlc.kernel "cell" (%a = %x, %b = %w) -> (tensor<4xf32>) {
       %0 = mlc.add %a, %b : tensor<4xf32>
       mlc.yield %0 : tensor<4xf32>
-    } {schedule = #mlc.schedule<lanes = 16>, cost = #mlc.cost<flops 4, read 32, written 16>}
+    } {schedule = #mlc.schedule<[vector(16)]>, cost = #mlc.cost<flops 4, read 32, written 16>}
     ```
     """
 

@@ -449,6 +449,22 @@ class NontemporalStoreOp(IRDLOperation):
         _verify_access(self, self.base.type, len(self.indices), self.value.type)
 
 
+@irdl_op_definition
+class StoreFenceOp(IRDLOperation):
+    """
+    What was stored past the caches is visible before whatever is stored behind it: without it
+    others may see a signal first. On machines that keep that order by themselves it is nothing.
+
+    ```mlir
+    mlc_vec.store_fence
+    ```
+    """
+
+    name = "mlc_vec.store_fence"
+    traits = traits_def(MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+
 MlcVec = Dialect(
     "mlc_vec",
     [
@@ -461,6 +477,7 @@ MlcVec = Dialect(
         ScatterOp,
         PrefetchOp,
         NontemporalStoreOp,
+        StoreFenceOp,
         CompressOp,
         SplitOp,
         PartOp,

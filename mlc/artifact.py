@@ -19,8 +19,8 @@ from mlc.dialects import launch
 from mlc.dialects.dims import Dim
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
+from mlc.error_sites import Site
 from mlc.runtime.jit import LoadError
-from mlc.sites import Site
 
 FORMAT = b"mlc-artifact-1\n"
 """Changes with what the fields below mean."""

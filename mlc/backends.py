@@ -81,7 +81,7 @@ class Backend:
 
 
 def _scratch_of_kernel(kernel: KernelOp) -> tuple[Scratch, ...]:
-    if kernel.schedule is None or not kernel.schedule.data.words:
+    if kernel.schedule is None or not kernel.schedule.data.cuts:
         from mlc.lowering.loops.scratch import scratch_of
 
         return scratch_of(kernel)
@@ -142,7 +142,7 @@ LOOPS = (
     Step("mlc-sum-after-loops", "whoever reads the factors of a sum is known by now"),
     Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
     Step("mlc-dce", "loops still carry the sums that left them"),
-    Step("mlc-turn-factors", "no index letters absorb views any more"),
+    Step("mlc-prepack-loop-factors", "no index letters absorb views any more"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),

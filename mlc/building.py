@@ -7,10 +7,10 @@ from xdsl.dialects.builtin import ModuleOp
 from mlc.artifact import Artifact, Request
 from mlc.backends import backend_of
 from mlc.dialects.program import Take
+from mlc.error_sites import sites_of
 from mlc.levels import Levels
 from mlc.memory import memory_plan_of
 from mlc.pipeline import Dump, Report, level_of, run_pipeline
-from mlc.sites import sites_of
 
 
 def build(module: ModuleOp, program: Levels, report: Report, *, fresh: bool) -> Artifact:

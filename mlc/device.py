@@ -11,17 +11,17 @@ from mlc.artifact import Artifact, Built, Code, CodeUnit, Request
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
+from mlc.error_sites import raiser
 from mlc.lowering.gpu import emit_gpu
 from mlc.lowering.gpu.lower import work_of
 from mlc.lowering.loops.function import Scratch
 from mlc.runtime.cuda import LoadedProgram, load_program
 from mlc.runtime.ptx import emit_ptx
-from mlc.sites import raiser
 
 
 def scratch_of_phases(kernel: KernelOp) -> tuple[Scratch, ...]:
     """The memory that a kernel on the GPU needs while it runs; tile programs there need none."""
-    if kernel.schedule is not None and kernel.schedule.data.words:
+    if kernel.schedule is not None and kernel.schedule.data.cuts:
         return ()
     return work_of(kernel, frozenset()).scratch
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from mlc.artifact import Artifact
 from mlc.dialects.target import CpuTarget
+from mlc.error_sites import raiser
 from mlc.runtime.entry import LoadedEntry, load_entry
-from mlc.sites import raiser
 
 
 def load_cpu(

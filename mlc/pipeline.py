@@ -162,7 +162,7 @@ def prepare(module: ModuleOp, options: Options) -> None:
     if options.peak_bytes is not None:
         module.attributes[LIMIT] = IntegerAttr(options.peak_bytes, i64)
     if options.schedule is not None:
-        module.attributes[WANTED] = ScheduleAttr(Schedule(words=words_of(options.schedule)))
+        module.attributes[WANTED] = ScheduleAttr(Schedule(words_of(options.schedule)))
 
 
 def level_of(module: ModuleOp) -> Level:

@@ -24,6 +24,7 @@ from mlc.backends import at_tiles, backend_of
 from mlc.dialects.analysis.trips import outermost_tiles, running_kernels
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import cpu_of, target_of
+from mlc.error_sites import raiser, sites_of
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
@@ -32,7 +33,6 @@ from mlc.runtime.entry import load_entry
 from mlc.runtime.kernel_clock import KernelClock
 from mlc.runtime.objects import object_of
 from mlc.runtime.threads import get_threads
-from mlc.sites import raiser, sites_of
 
 LEAST_CALLS = 5
 

@@ -29,7 +29,7 @@ PASSES = {
     "mlc-sum-after-loops": "mlc.passes.tensor.sum_after_loops:SumAfterLoopsPass",
     "mlc-multiply-before-loops": "mlc.passes.tensor.multiply_before_loops:MultiplyBeforeLoopsPass",
     "mlc-sum-products": "mlc.passes.tensor.sum_products:SumProductsPass",
-    "mlc-turn-factors": "mlc.passes.tensor.turn_factors:TurnFactorsPass",
+    "mlc-prepack-loop-factors": "mlc.passes.tensor.prepack_loop_factors:PrepackLoopFactorsPass",
     "mlc-pack-before-loops": "mlc.passes.tensor.pack_before_loops:PackBeforeLoopsPass",
     "mlc-cse": "mlc.passes.tensor.cse:CsePass",
     "mlc-dce": "mlc.passes.tensor.dce:DcePass",

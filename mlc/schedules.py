@@ -142,8 +142,8 @@ def schedules_of(problem: Problem, target: CpuTarget, levels: Levels) -> Schedul
     cut = WordsOf(kernel, target) if kernel is not None and refusal(kernel) is None else None
     if cut is not None:
         found = _applied(found, cut, problem)
-    if schedule is not None and schedule.words:
-        current = tuple(word for word in schedule.words if not isinstance(word, Grain))
+    if schedule is not None and schedule.cuts:
+        current = tuple(word for word in schedule.cuts if not isinstance(word, Grain))
     if current is not None and all(c.words != current for c in found):
         route = "blocked" if "pack" in spell(current) else "panel"
         mine = Candidate(route, current, predict(problem, current, target))

@@ -26,7 +26,10 @@ from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
-from mlc.passes.plan.memory.sharing import is_replaced
+from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
+from mlc.dialects.tile.word import Word
+from mlc.dialects.tile.words import spell
+from mlc.passes.plan.memory.in_place.sharing import is_replaced
 from mlc.passes.tile.rows import space_of
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
@@ -112,10 +115,7 @@ def schedule_fault(op: KernelOp, target: Target) -> str | None:
         return None
     schedule, nest = op.schedule.data, nest_of(op)
     if schedule.lanes * schedule.unroll > MOST_ELEMENTS:
-        return (
-            f"lanes = {schedule.lanes}, unroll = {schedule.unroll}; expected {MOST_ELEMENTS}"
-            " elements at most"
-        )
+        return f"{_spelled(schedule, Vector, Unroll)}; expected {MOST_ELEMENTS} elements at most"
     if message := _axis_fault(schedule, nest) or _turn_fault(schedule, nest):
         return message
     if message := _flat_fault(schedule, nest) or _rows_fault(schedule, nest):
@@ -123,6 +123,12 @@ def schedule_fault(op: KernelOp, target: Target) -> str | None:
     if nest is None or nest.reduction is None:
         return None
     return _TEMPLATES[type(target)](schedule, nest, target)
+
+
+def _spelled(schedule: Schedule, *kinds: type[Word]) -> str:
+    """What a schedule says of some kinds."""
+    found = [word for word in schedule.words if isinstance(word, kinds)]
+    return spell(found)[1:-1] or f"no {kinds[0].NAME}"
 
 
 def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
@@ -135,26 +141,23 @@ def _axis_fault(schedule: Schedule, nest: Nest | None) -> str | None:
         first, axes = 0 if nest.reduction is None else max(0, nest.rank - 1), len(nest.sizes)
     if first <= axis < axes:
         return None
-    return f"vector_axis = {axis}; expected -1 or an axis from {first} to {axes - 1}"
+    return f"{_spelled(schedule, Vector)}; expected no axis, or one from {first} to {axes - 1}"
 
 
 def _turn_fault(schedule: Schedule, nest: Nest | None) -> str | None:
     """Reads are turned along the axis that they lie along, in tiles of whole squares."""
-    axis, rows, columns = schedule.turn_axis, schedule.turn_rows, schedule.turn_columns
-    if axis < 0:
+    turn = schedule.turn
+    if turn is None:
         return None
     pointwise = nest if nest is not None and nest.reduction is None else None
     groups = () if pointwise is None else pointwise.groups(frozenset())
     found = None if pointwise is None else turned_reads(pointwise, groups, ())
-    if found is None or axis not in groups[found[0]]:
-        which = "" if found is None else f" or axis {groups[found[0]][-1]}, along which reads lie"
-        return f"turn_axis = {axis}; expected -1{which}"
+    if found is None or turn.axis not in groups[found[0]]:
+        which = "" if found is None else f", or axis {groups[found[0]][-1]}, along which reads lie"
+        return f"{turn}; expected no turn{which}"
     side = square_side(schedule.lanes)
-    if not rows or not columns or rows % side or columns % side or rows * columns > MOST_TURNED:
-        return (
-            f"turn_rows = {rows}, turn_columns = {columns}; expected multiples of {side},"
-            f" {MOST_TURNED} elements at most"
-        )
+    if turn.rows % side or turn.columns % side or turn.rows * turn.columns > MOST_TURNED:
+        return f"{turn}; expected multiples of {side}, {MOST_TURNED} elements at most"
     return None
 
 
@@ -164,12 +167,12 @@ def _flat_fault(schedule: Schedule, nest: Nest | None) -> str | None:
         return None
     groups = () if nest is None else nest.groups(frozenset())
     if nest is None or flat_rows(nest, groups, ()) is None or schedule.vector_axis != nest.rank - 1:
-        return f"flat = {schedule.flat}; expected 0, as rows and columns are not read as one"
+        return f"flat({schedule.flat}); expected none, as rows and columns are not read as one"
     kept = next(group for group in groups if schedule.vector_axis in group)
     columns = product(nest.sizes[axis] for axis in kept).constant
     if columns is None or schedule.flat % flat_vectors(columns, schedule.lanes):
-        expected = "0" if columns is None else f"{flat_vectors(columns, schedule.lanes)} times n"
-        return f"flat = {schedule.flat}; expected {expected}, vectors of whole rows"
+        expected = "none" if columns is None else f"{flat_vectors(columns, schedule.lanes)} times n"
+        return f"flat({schedule.flat}); expected {expected}, vectors of whole rows"
     return None
 
 
@@ -181,9 +184,9 @@ def _rows_fault(schedule: Schedule, nest: Nest | None) -> str | None:
     if nest is not None and joins_rows(nest, axis, lanes):
         if rows <= lanes and not rows & (rows - 1):
             return None
-        return f"rows = {rows}; expected a power of two, {lanes} at most: a lane for each row"
+        return f"rows({rows}); expected a power of two, {lanes} at most: a lane for each row"
     if nest is None or not streams_rows(nest, axis) or schedule.flat:
-        return f"rows = {rows}; expected 0, as neither rows nor columns are reduced together"
+        return f"rows({rows}); expected none, as neither rows nor columns are reduced together"
     return None
 
 
@@ -200,20 +203,17 @@ def _order_fault(schedule: Schedule, nest: Nest) -> str | None:
     expected = LANES if nest.order == "in lanes" else 1
     if vectors != expected or axis not in (-1, last):
         return (
-            f"vector_axis = {axis}, lanes = {schedule.lanes}, unroll = {schedule.unroll}; summands"
-            f" {nest.order} take {expected} lanes in all, along axis {last}"
+            f"{_spelled(schedule, Vector, Unroll)}; summands {nest.order} take {expected} lanes in"
+            f" all, along axis {last}"
         )
     return None
 
 
 def _tile_fault(schedule: Schedule) -> str | None:
-    """Register tiles of CPUs are said by words."""
-    if not (schedule.tile_m or schedule.tile_n or schedule.block_m or schedule.block_n):
+    """Tiles of threads are a GPU's."""
+    if schedule.stage is None:
         return None
-    return (
-        f"tile_m = {schedule.tile_m}, tile_n = {schedule.tile_n} on a CPU; expected words such as"
-        " register(m 6, n 64)"
-    )
+    return f"{schedule.stage} on a CPU; expected words such as register(m 6, n 64)"
 
 
 def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:
@@ -221,34 +221,34 @@ def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:
     op, threads, warp = nest.reduction, schedule.threads, target.warp_lanes
     if not threads:
         return None  # mlc-plan-to-loops asks for a schedule of its target
-    if isinstance(op, ContractOp) and schedule.tile_m:
-        return _gpu_tile_fault(schedule, nest, op, target)
+    if isinstance(op, ContractOp) and schedule.stage is not None:
+        return _gpu_tile_fault(schedule, schedule.stage, op, target)
     if len(nest.sizes) == nest.rank:
         return None
     if schedule.vector_axis < 0:
-        return "vector_axis = -1; expected the axis along which threads run"
+        return f"{_spelled(schedule, Vector)}; expected the axis along which threads run"
     if schedule.vector_axis >= nest.rank:
         if nest.rank and warp < threads < 8 * warp:
-            return f"threads = {threads}; expected {warp} at most, or {8 * warp} at least"
+            return f"threads({threads}); expected {warp} at most, or {8 * warp} at least"
         return None
     states = op.combiner().state(op.summand()) if op is not None else ()
     columns = product(nest.sizes[nest.rank - 1 : nest.rank]).constant
     wide = len(states) > 1 or any(x.kind in ("bool", "complex") for x in states)
     if schedule.lanes > 1 and (wide or columns is None or columns % schedule.lanes):
-        return f"lanes = {schedule.lanes}; expected 1, or a divisor of the columns"
+        return f"{_spelled(schedule, Vector)}; expected 1, or a divisor of the columns"
     rows = product(nest.sizes[nest.rank :]).constant
-    if threads < warp or (schedule.block_k and rows is None):
-        return f"threads = {threads}, block_k = {schedule.block_k}; expected {warp} threads or more"
+    if threads < warp or (schedule.share and rows is None):
+        return f"{_spelled(schedule, Threads, Share)}; expected {warp} threads or more"
     return None
 
 
 def _gpu_tile_fault(
-    schedule: Schedule, nest: Nest, op: ContractOp, target: GpuTarget
+    schedule: Schedule, stage: Stage, op: ContractOp, target: GpuTarget
 ) -> str | None:
-    tiles = ((schedule.block_m, schedule.tile_m), (schedule.block_n, schedule.tile_n))
-    depth, quarter = schedule.block_k, 4  # elements of one access to shared memory
+    tiles = ((stage.m, stage.rows), (stage.n, stage.columns))
+    depth, quarter = stage.k, 4  # elements of one access to shared memory
     whole = all(tile and not tile % quarter and not block % tile for block, tile in tiles)
-    staged = (schedule.block_m + schedule.block_n + 2 * quarter) * depth * op.summand().bytes
+    staged = (stage.m + stage.n + 2 * quarter) * depth * op.summand().bytes
     if (
         contraction_roles(op) is None
         or op.dtype.kind == "bool"
@@ -256,12 +256,11 @@ def _gpu_tile_fault(
         or any(block * depth % schedule.threads for block, _ in tiles)
         or tiles[0][0] // tiles[0][1] * (tiles[1][0] // tiles[1][1]) != schedule.threads
         or not 0 < staged <= target.shared_bytes_per_block
-        or schedule.tile_m * schedule.tile_n > quarter * MOST_VECTORS
+        or stage.rows * stage.columns > quarter * MOST_VECTORS
     ):
         return (
-            f"tile_m = {schedule.tile_m}, tile_n = {schedule.tile_n}, block_m = {schedule.block_m},"
-            f" block_n = {schedule.block_n}, block_k = {depth}; expected a product's block of"
-            f" one tile for each of {schedule.threads} threads, in fours, in"
+            f"{stage}; expected a product's block of one tile for each of {schedule.threads}"
+            f" threads, in fours, in"
             f" {target.shared_bytes_per_block} bytes"
         )
     return None

@@ -64,6 +64,62 @@ def test_sums_with_the_difference_as_a_factor_walk_again(shape: tuple[int, int])
     np.testing.assert_allclose(tiled(entropies, q, k), wide, rtol=1e-4, atol=1e-5)
 
 
+def weighted(exponential: Any) -> Program:
+    """Attention by any exponential, causal."""
+
+    def f(q: Any, k: Any, v: Any) -> Any:
+        scores = np.where(np.tri(q.shape[0], dtype=bool), q @ k.T * 0.125, -1e30)
+        e = exponential(scores - scores.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True) @ v
+
+    return f
+
+
+def test_any_exponential_follows_the_maximum() -> None:
+    """One walk over the columns, which skips what is masked, as with exp."""
+    x = head(2048, 2048)
+    found = tiled(weighted(np.exp2), *x)
+    wide = weighted(np.exp2)(*(a.astype(float) for a in x))
+    np.testing.assert_allclose(found, wide, rtol=1e-4, atol=1e-5)
+    assert trips(weighted(np.exp2), *x) == [136, 136]
+
+
+def test_two_exponentials_of_one_maximum() -> None:
+    def both(q: Any, k: Any) -> Any:
+        scores = q @ k.T
+        rest = scores - scores.max(axis=-1, keepdims=True)
+        return np.exp(rest).sum(axis=-1), np.exp2(rest).sum(axis=-1)
+
+    q, k, _ = head(512, 8192)
+    assert len(trips(both, q, k)) == 1
+    for found, want in zip(tiled(both, q, k), both(q.astype(float), k.astype(float)), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-4)
+
+
+def spread(q: Any, k: Any) -> Any:
+    scores = q @ k.T
+    return scores.mean(axis=-1), scores.var(axis=-1), (scores - 1e3).std(axis=-1)
+
+
+@pytest.mark.parametrize("keys", [4096, 5003])
+def test_squares_of_differences_from_a_mean_are_joined(keys: int) -> None:
+    """One walk over the columns, from each tile's own mean: nothing cancels, nothing is stored."""
+    q, k, _ = head(600, keys)
+    assert len(trips(spread, q, k)) == 1
+    wide = spread(q.astype(float), k.astype(float))
+    for found, want in zip(tiled(spread, q, k), wide, strict=True):
+        np.testing.assert_allclose(found, want, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_variances_with_special_values(value: float) -> None:
+    q, k, _ = head(600, 5003)
+    q[7, 3] = value
+    found = tiled(spread, q, k)[1]
+    assert np.isnan(found[7])
+    assert np.isfinite(np.delete(found, 7)).all()
+
+
 @pytest.mark.parametrize(
     ("queries", "keys"), [(2048, 2048), (2003, 1999), (1500, 3001), (3001, 1500), (1, 70_000)]
 )

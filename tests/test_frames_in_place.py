@@ -41,10 +41,10 @@ def test_steps_need_two_slots(target: str) -> None:
 @pytest.mark.parametrize("f", [steps, turned])
 @pytest.mark.parametrize("trips", [1, 2, 3, 40])
 def test_values_and_bits(f: Callable[..., Any], trips: int) -> None:
-    """From arguments that differ, and from one argument twice; the same bits with any threads."""
+    """Of arguments that differ, of one twice, of rows of whole vectors; on any threads."""
     r = np.random.default_rng(0)
-    x, y = (r.random((150, 140)) for _ in range(2))
-    for a, b in ((x, y), (x, x)):
+    x, y, u, v = (r.random((150, n)) for n in (140, 140, 64, 64))
+    for a, b in ((x, y), (x, x), (u, v)):
         kept = a.copy(), b.copy()
         found = [mlc.compile(f, threads=n)(a, b, trips) for n in (1, 2, 3)]
         for got, expected in zip(found[0], f(a, b, trips), strict=True):

@@ -45,7 +45,7 @@ def run(f: Any, sizes: tuple[int, int, int], target: str, packs: bool, numerics:
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     (kernel,) = (op for op in kernels if any(isinstance(x, Product) for x in op.block.ops))
     row = "mul_add" if numerics == "strict" else "fma"
-    kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words(packs, row)))
+    kernel.properties["schedule"] = ScheduleAttr(Schedule(words(packs, row)))
     arguments = [rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n))]
     (expected,) = interpret(levels.plan(), arguments)
     tiles = run_pipeline(module.clone(), levels.options, until="tiles")

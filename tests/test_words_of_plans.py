@@ -176,7 +176,7 @@ def with_words(name: str, way: str) -> ModuleOp:
         assert roles is not None
         batches = bool(roles.batch) or name == "columns apart"
         words = words_of(way, PROGRAMS[name].dtype, batches=batches)
-        kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
+        kernel.properties["schedule"] = ScheduleAttr(Schedule(words))
     return module
 
 
@@ -223,7 +223,7 @@ def test_phases_of_tile_loops_have_words(way: str) -> None:
             assert is_phase(kernel)
             cuts = words_of(way, "f32", batches=False, alone=True)
             words = (Block("n", 64), *cuts) if wholly else (Grain(64),)
-            kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
+            kernel.properties["schedule"] = ScheduleAttr(Schedule(words))
         if not wholly:
             found.append(interpret(run_pipeline(module, levels.options, until="tiles"), arguments))
             continue
@@ -245,7 +245,7 @@ def test_strict_sums_are_the_same_however_they_are_cut() -> None:
         module = levels.plan().clone()
         ((kernel, _),) = contractions(module)
         words = (*place, Block("k", 16), *words_of("packed", "i32", batches=False))
-        kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
+        kernel.properties["schedule"] = ScheduleAttr(Schedule(words))
         tiles = run_pipeline(module.clone(), levels.options, until="tiles")
         np.testing.assert_array_equal(interpret(tiles, [a, b], workers=3)[0], expected)
         run = compile_module(module, levels.signature, levels.options)

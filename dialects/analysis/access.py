@@ -17,7 +17,7 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.element import Ix, Point
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp
@@ -284,10 +284,10 @@ def places_of(op: TensorOp) -> tuple[dict[int, tuple[tuple[Affine, ...], ...]], 
     return probe.points, probe.guarded
 
 
-def whole_of(kernel: KernelOp) -> Whole | None:
+def whole_of(kernel: KernelOp) -> OpaqueOp | None:
     """The op whose result the kernel writes as a whole, if it holds one."""
     owner = kernel.yielded.values[0].owner
-    return owner if isinstance(owner, Whole) else None
+    return owner if isinstance(owner, OpaqueOp) else None
 
 
 _KNOWN = "mlc_nest"

@@ -15,7 +15,7 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -216,7 +216,7 @@ def _cuts(op: TensorOp, axes: tuple[int | None, ...], inner: tuple[int | None, .
 def _moves(op: TensorOp) -> Moves:
     if isinstance(op, ReshapeOp):
         return tuple((axis,) for axis in _kept(shape_of(op.x.type), op.shape))
-    if isinstance(op, Whole):
+    if isinstance(op, OpaqueOp):
         return _of_whole(op)
     if isinstance(op, ConstantOp | SizeOp | IotaOp):
         return ((),) * len(op.shape)
@@ -231,7 +231,7 @@ def _of_pad(op: PadOp, moves: Moves) -> Moves:
     return tuple(own if low == high == none else blocked for low, high, own in ends)
 
 
-def _of_whole(op: Whole) -> Moves:
+def _of_whole(op: OpaqueOp) -> Moves:
     """Scans and sorts leave the axes alone along which they do not run."""
     rank, busy = len(op.shape), op.runs_along
     return tuple(
@@ -262,7 +262,9 @@ def _by_element(op: TensorOp, reads: Reads) -> Moves:
             continue
         found.append(
             tuple(
-                _moved(points, axis) if (points := reads.points.get(k)) else _beside(op, x, axis)
+                _moved(op, x, points, axis)
+                if (points := reads.points.get(k))
+                else _beside(op, x, axis)
                 for k, x in enumerate(op.operands)
             )
         )
@@ -275,8 +277,10 @@ def _beside(op: TensorOp, operand: SSAValue, axis: int) -> int | None:
     return axis if axis < len(dims) == len(op.shape) and dims[axis] == size else None
 
 
-def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
-    """The operand's axis that is at `axis` wherever the operand is read."""
+def _moved(
+    op: TensorOp, operand: SSAValue, points: tuple[tuple[Affine, ...], ...], axis: int
+) -> int | None:
+    """The operand's axis that is at `axis` wherever it is read, if it is known to be as long."""
     places: set[int | None] = set()
     for point in points:
         moving = [k for k, p in enumerate(point) if p.coefficient(axis)]
@@ -286,7 +290,11 @@ def _moved(points: tuple[tuple[Affine, ...], ...], axis: int) -> int | None:
             places.add(moving[0])
         else:
             places.add(BLOCKED)
-    return places.pop() if len(places) == 1 else BLOCKED
+    place = places.pop() if len(places) == 1 else BLOCKED
+    if place is None or place == BLOCKED:
+        return place
+    more = (shape_of(operand.type)[place] - op.iteration()[axis]).constant
+    return place if more is not None and more >= 0 else BLOCKED
 
 
 def operands_of(op: Operation) -> Iterator[SSAValue]:

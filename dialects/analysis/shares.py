@@ -44,7 +44,7 @@ def _grain(kernel: KernelOp) -> int:
     if kernel.schedule is None:
         return 1
     schedule = kernel.schedule.data
-    return schedule.shared if schedule.words else max(schedule.grain, 1)
+    return schedule.shared if schedule.cuts else max(schedule.grain, 1)
 
 
 def is_dealt(kernel: KernelOp | CallOp) -> bool:
@@ -72,7 +72,7 @@ def loads_of_tiles(op: TilesOp) -> Dim:
         for loop in enclosing_tiles(kernel):
             for extent, step in zip(loop.extents, loop.steps, strict=True):
                 work = work * ((extent.substitute(bounds) + (step - 1)) // step)
-        words = kernel.schedule.data.words if kernel.schedule is not None else ()
+        words = kernel.schedule.data.cuts if kernel.schedule is not None else ()
         if grain := (grain_of(words) or 1) if words else _grain(kernel):
             total = total + work // grain
     return total

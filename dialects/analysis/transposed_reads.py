@@ -61,7 +61,7 @@ def square_side(lanes: int) -> int:
 
 def turned_inputs(kernel: KernelOp, nest: Nest) -> frozenset[int]:
     """The inputs that the kernel's schedule has turned."""
-    if kernel.schedule is None or kernel.schedule.data.turn_axis < 0:
+    if kernel.schedule is None or kernel.schedule.data.turn is None:
         return frozenset()
     found = turned_reads(nest, nest.groups(frozenset()), ())
     return frozenset() if found is None else frozenset(x.argument for x in found[1])

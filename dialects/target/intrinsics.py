@@ -31,6 +31,7 @@ Semantics = Callable[[Array, Array, Array], Array]
 """(c[M, N], a[M, k], b[k, N]) -> c[M, N], for any M and N and the k of one instruction."""
 
 X86, ARM = "x86_64", "aarch64"
+BF16_DOT = "dot_bf16"
 SUBNORMAL = 2.0**-126
 """Below it a number is subnormal in bf16 and float32."""
 
@@ -66,7 +67,8 @@ class Intrinsic:
     """Extensions by LLVM's names that the target must have."""
 
     starts_per_cycle: float = 1.0
-    """Instructions that start each cycle, for each port of vector FMAs; of a core for tiles."""
+    """Instructions that start each cycle, for each port of vector FMAs; of a core for tiles. Where
+    machines differ (`vdpbf16ps`), the target says it: `starts`."""
 
     latency_cycles: int = 4
     """From one instruction to the next that adds to the same sums."""
@@ -91,10 +93,16 @@ class Intrinsic:
         """Whether operands and sums are tile registers."""
         return self.vector_bits == 0
 
+    def starts(self, target: CpuTarget) -> float:
+        """Instructions that one core starts each cycle, at best."""
+        if self.in_tiles:
+            return self.starts_per_cycle
+        each = target.bf16_dots_per_fma if self.name == BF16_DOT else self.starts_per_cycle
+        return each * target.fma_ports
+
     def macs_per_cycle(self, target: CpuTarget) -> float:
         """Multiplications and additions that one core completes each cycle, at best."""
-        ports = 1 if self.in_tiles else target.fma_ports
-        return prod(self.shape) * self.starts_per_cycle * ports
+        return prod(self.shape) * self.starts(target)
 
     def run(self, c: Array, a: Array, b: Array) -> Array:
         """c + a @ b by this instruction alone: blocks of its k in turn, zeros behind the last."""
@@ -236,10 +244,10 @@ def _multiply_add_rows(arch: str, bits: int) -> Iterator[Intrinsic]:
 
 def _x86_rows(bits: int) -> Iterator[Intrinsic]:
     narrow = () if bits == 512 else ("avx512vl",)
-    row = _vectors("dot_bf16", "vdpbf16ps", _pairs_of_bf16, "bf16 bf16 f32", X86, bits)
+    row = _vectors(BF16_DOT, "vdpbf16ps", _pairs_of_bf16, "bf16 bf16 f32", X86, bits)
     yield replace(
-        row, needs=("avx512bf16", *narrow), starts_per_cycle=0.5, latency_cycles=8, roundings=2,
-        unit=2.0**-24, flushes=True,
+        row, needs=("avx512bf16", *narrow), latency_cycles=8, roundings=2, unit=2.0**-24,
+        flushes=True,
     )  # fmt: skip
     for needs in (("avx512vnni", *narrow), *((("avxvnni",),) if narrow else ())):
         for name, instruction, dtypes in (

@@ -178,6 +178,7 @@ class ExpOp(FloatUnary):
     KINDS: ClassVar[tuple[str, ...]] = ("float", "complex")
     WEIGHT: ClassVar[float] = 16.0
     MATH: ClassVar[type[Any]] = math.ExpOp
+    IS_EXPONENTIAL: ClassVar[bool] = True
     NUMPY: ClassVar[np.ufunc] = np.exp
 
     def partials(self, b: OpBuilder) -> tuple[SSAValue | None, ...]:

@@ -166,6 +166,7 @@ class Exp2Op(FloatFunction):
     name = "mlc.exp2"
     WEIGHT: ClassVar[float] = 12.0
     MATH: ClassVar[type[Any]] = math.Exp2Op
+    IS_EXPONENTIAL: ClassVar[bool] = True
     NUMPY: ClassVar[Callable[..., Any]] = np.exp2
 
     def slope(self, t: Tensors, x: SSAValue, y: SSAValue) -> SSAValue:

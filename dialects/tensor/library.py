@@ -26,10 +26,10 @@ from mlc.dialects.tensor.create import IotaOp
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import (
     Array,
+    OpaqueOp,
+    OpaqueTemplate,
     OpBuilder,
     Tensor,
-    Whole,
-    WholeTemplate,
     tensor_of,
     text_property,
 )
@@ -335,7 +335,7 @@ def packed(routine: str, arrays: Sequence[Array], dtype: np.dtype[Any]) -> Array
 
 
 @irdl_op_definition
-class LibraryOp(Whole):
+class LibraryOp(OpaqueOp):
     """
     The results of a library routine, side by side.
 
@@ -347,7 +347,7 @@ class LibraryOp(Whole):
 
     name = "mlc.library"
     SOURCE: ClassVar[str] = "LAPACK Users' Guide, 3rd edition; NumPy 2, numpy.linalg and numpy.fft"
-    TEMPLATE: ClassVar[WholeTemplate] = "library"
+    TEMPLATE: ClassVar[OpaqueTemplate] = "library"
     KINDS: ClassVar[tuple[str, ...]] = ("float", "complex")
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 4.0

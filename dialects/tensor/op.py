@@ -28,7 +28,7 @@ Array = NDArray[Any]
 SAME, ONCE, AGAIN = 0, 1, 2
 """How a value is read: at the reader's own point; each element at most once; repeatedly."""
 
-WholeTemplate = Literal["scan", "gather", "sort", "copy", "library", "stream"]
+OpaqueTemplate = Literal["scan", "gather", "sort", "copy", "library", "stream"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +75,7 @@ class TensorOp(IRDLOperation):
     MOVES: ClassVar[bool] = False  # its elements are operands' elements, at other points
     # where its result and operand 0 both are in memory, they are the same memory
     SHARES_MEMORY: ClassVar[bool] = False
+    IS_EXPONENTIAL: ClassVar[bool] = False  # f(x + y) = f(x) f(y), and 0 far below 0
 
     traits = traits_def(Pure())
 
@@ -241,13 +242,13 @@ class TensorOp(IRDLOperation):
             )
 
 
-class Whole(TensorOp):
+class OpaqueOp(TensorOp):
     """
     The family of ops whose result is written as a whole, not element by element: each has a kernel
     of its own, into which producers may be fused and from which nobody reads.
     """
 
-    TEMPLATE: ClassVar[WholeTemplate]  # shape of its loop nest (D17)
+    TEMPLATE: ClassVar[OpaqueTemplate]  # shape of its loop nest (D17)
 
     @property
     def runs_along(self) -> int | None:

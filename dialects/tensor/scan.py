@@ -19,10 +19,10 @@ from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid, State
 from mlc.dialects.tensor.op import (
     Array,
+    OpaqueOp,
+    OpaqueTemplate,
     OpBuilder,
     Tensor,
-    Whole,
-    WholeTemplate,
     int_property,
     text_property,
 )
@@ -104,7 +104,7 @@ def accumulated(name: str, x: Array) -> Array:
 
 
 @irdl_op_definition
-class ScanOp(Whole):
+class ScanOp(OpaqueOp):
     """
     result[i] = x[0] ∘ x[1] ∘ … ∘ x[i] along an axis.
 
@@ -119,7 +119,7 @@ class ScanOp(Whole):
     name = "mlc.scan"
     KINDS: ClassVar[tuple[str, ...]] = (*NUMBERS, "bool")
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, ufunc.accumulate"
-    TEMPLATE: ClassVar[WholeTemplate] = "scan"
+    TEMPLATE: ClassVar[OpaqueTemplate] = "scan"
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 16.0
     monoid = prop_def(StringAttr)

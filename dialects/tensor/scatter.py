@@ -17,7 +17,7 @@ from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import bind, fresh, split
 from mlc.dialects.tensor.monoid import MONOIDS, Monoid
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor, Whole, WholeTemplate, text_property
+from mlc.dialects.tensor.op import Array, OpaqueOp, OpaqueTemplate, OpBuilder, Tensor, text_property
 from mlc.dialects.tensor.shape import broadcast_to
 
 MODES: dict[str, Monoid | None] = {
@@ -31,7 +31,7 @@ MODES: dict[str, Monoid | None] = {
 
 
 @irdl_op_definition
-class ScatterOp(Whole):
+class ScatterOp(OpaqueOp):
     """
     `x` with the elements of `update` written at positions that index tensors give. The letters are
     those of the gather that would read them back: an axis of `x` named by the digit d is indexed by
@@ -50,7 +50,7 @@ class ScatterOp(Whole):
 
     name = "mlc.scatter"
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, integer array indexing and ufunc.at"
-    TEMPLATE: ClassVar[WholeTemplate] = "gather"
+    TEMPLATE: ClassVar[OpaqueTemplate] = "gather"
     CHECKS: ClassVar[bool] = True
     WEIGHT: ClassVar[float] = 32.0
     FLOPS: ClassVar[int] = 1

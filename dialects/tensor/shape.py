@@ -22,11 +22,11 @@ from mlc.dialects.tensor.letters import ALPHABET, bind, fresh, spell, split, spl
 from mlc.dialects.tensor.op import (
     AGAIN,
     Array,
+    OpaqueOp,
+    OpaqueTemplate,
     OpBuilder,
     Tensor,
     TensorOp,
-    Whole,
-    WholeTemplate,
     int_property,
     tensor_of,
     text_property,
@@ -424,7 +424,7 @@ class Concatenation(TensorOp):
 
 
 @irdl_op_definition
-class ConcatOp(Concatenation, Whole):
+class ConcatOp(Concatenation, OpaqueOp):
     """
     The operands one after another along an axis, in memory.
 
@@ -434,7 +434,7 @@ class ConcatOp(Concatenation, Whole):
     """
 
     name = "mlc.concat"
-    TEMPLATE: ClassVar[WholeTemplate] = "copy"
+    TEMPLATE: ClassVar[OpaqueTemplate] = "copy"
 
     def pieces(self) -> Iterator[tuple[SSAValue, tuple[Dim, ...]]]:
         """

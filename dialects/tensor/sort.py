@@ -19,11 +19,11 @@ from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import (
     AGAIN,
     Array,
+    OpaqueOp,
+    OpaqueTemplate,
     OpBuilder,
     Tensor,
     TensorOp,
-    Whole,
-    WholeTemplate,
     tensor_of,
     text_property,
 )
@@ -31,14 +31,14 @@ from mlc.dialects.tensor.op import (
 ORDERS = ("ascending", "descending")
 
 
-class Sorting(Whole):
+class Sorting(OpaqueOp):
     """
     The family: along the last axis, stable. NaN is the largest value; -0 and +0 are equal where
     positions are told, and where elements are, -0 comes first.
     """
 
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, sort(kind='stable')"
-    TEMPLATE: ClassVar[WholeTemplate] = "sort"
+    TEMPLATE: ClassVar[OpaqueTemplate] = "sort"
     KINDS: ClassVar[tuple[str, ...]] = (*REALS, "bool")
     FLOPS: ClassVar[int] = 1
     WEIGHT: ClassVar[float] = 200.0

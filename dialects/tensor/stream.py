@@ -28,10 +28,10 @@ from mlc.dialects.dims import Shape
 from mlc.dialects.tensor.control import YieldOp, yield_of
 from mlc.dialects.tensor.functions import FloatFunction
 from mlc.dialects.tensor.op import (
+    OpaqueOp,
+    OpaqueTemplate,
     Tensor,
     TensorOp,
-    Whole,
-    WholeTemplate,
 )
 from mlc.dialects.tensor.reduce import ContractOp
 
@@ -47,7 +47,7 @@ class Exp2EstimateOp(FloatFunction):
 
 
 @irdl_op_definition
-class StreamOp(Whole):
+class StreamOp(OpaqueOp):
     """
     What its ops compute from the operands. No value of the region but the last is stored.
 
@@ -62,7 +62,7 @@ class StreamOp(Whole):
 
     name = "mlc.stream"
     SOURCE: ClassVar[str] = "the ops of its region"
-    TEMPLATE: ClassVar[WholeTemplate] = "stream"
+    TEMPLATE: ClassVar[OpaqueTemplate] = "stream"
     FLOPS: ClassVar[int] = 2
     inputs = var_operand_def(TensorType)
     result = result_def(TensorType)
@@ -120,7 +120,7 @@ class StreamOp(Whole):
                 f" {self.result.type}"
             )
         for op in self.block.ops:
-            if not isinstance(op, TensorOp | YieldOp) or isinstance(op, Whole):
+            if not isinstance(op, TensorOp | YieldOp) or isinstance(op, OpaqueOp):
                 raise VerifyException(f"{self.name}: {op.name}; expected ops on elements")
 
     def print(self, printer: Printer) -> None:

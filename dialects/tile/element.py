@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.dims import tensor_type
 from mlc.dialects.tensor.control import CONDITION
 from mlc.dialects.tensor.control import INDEX as POSITION
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tile.access import parse_access, print_access
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,
@@ -60,7 +60,7 @@ def check_elements(name: str, block: Block, kinds: Sequence[Attribute]) -> None:
     """VerifyException unless a region computes elements of these types, one for each value."""
     for op in block.ops:
         known = isinstance(op, TensorOp | ReadOp | PositionOp | YieldOp)
-        if isinstance(op, Whole) or not known:
+        if isinstance(op, OpaqueOp) or not known:
             raise VerifyException(
                 f"{name}: {op.name} in a region of elements; expected ops that compute one element"
                 " from others, mlc_tile.read and mlc_tile.position"

@@ -43,7 +43,7 @@ class NestOp(IRDLOperation):
     mlc_tile.nest "cell" (%a = %x) -> (%y) {
       %0 = mlc.exp %a : tensor<4xf32>
       mlc.yield %0 : tensor<4xf32>
-    } {schedule = #mlc.schedule<lanes = 16>}
+    } {schedule = #mlc.schedule<[vector(16)]>}
     ```
     """
 

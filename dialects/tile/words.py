@@ -1,6 +1,8 @@
 """
 The words of a schedule: each says one cut of a kernel's loops; the pass that makes it consumes it.
 
+Those of products are here, those of other loop nests in `nest_words.py`.
+
 A list of words is read in order, from the outermost loop inwards:
 ``block(n, 3072), block(k, 256), pack(b, panels 32, team), block(m, 192, team), pack(a, panels 12),
 register(m 12, n 32), via(fma), prefetch(b, 2)``. Of a product C = A·B the axes are ``g`` (batches),
@@ -10,74 +12,37 @@ register(m 12, n 32), via(fma), prefetch(b, 2)``. Of a product C = A·B the axes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
+from functools import partial
 from math import prod
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from xdsl.context import Context
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-_LARGEST = 2**31 - 1
-PACKED = ("f32", "bf16", "f16", "i8", "u8", "i16", "i32")
-"""What elements may become where they are packed."""
-
-
-def _number(*, least: int = 1, most: int = _LARGEST, default: int | None = None) -> Any:
-    """A number without its name: ``block(n, 3072)``."""
-    return _field({"least": least, "most": most}, default)
-
-
-def _named(*, most: int = 4096, default: int | None = None) -> Any:
-    """A number behind its name: ``panels 32``. With a default it is left out where it has it."""
-    return _field({"least": 1, "most": most, "named": True}, default)
-
-
-def _one_of(*choices: str) -> Any:
-    """One of a few words: ``edge(m, clamp)``."""
-    return field(metadata={"choices": choices})
-
-
-def _dtype() -> Any:
-    """The name of a dtype, left out where it is that of what is copied."""
-    return field(default="", metadata={"choices": ("", *PACKED)})
-
-
-def _field(metadata: dict[str, Any], default: int | None) -> Any:
-    if default is None:
-        return field(metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """
-    One word. Its fields, in order, are its arguments: an identifier for ``str``, a number for
-    ``int``, for ``bool`` the field's name where it holds.
-    """
-
-    NAME: ClassVar[str]
-
-    def __str__(self) -> str:
-        shown = (_spelled(f, getattr(self, f.name)) for f in fields(self))
-        return f"{self.NAME}({', '.join(filter(None, shown))})"
-
-    def check(self) -> None:
-        """VerifyException where a value is outside its range."""
-        for f in fields(self):
-            value = getattr(self, f.name)
-            least, most = f.metadata.get("least"), f.metadata.get("most")
-            choices = f.metadata.get("choices")
-            if least is not None and not least <= value <= most:
-                raise VerifyException(
-                    f"schedule: {self}: {f.name} = {value};"
-                    f" expected a number from {least} to {most}"
-                )
-            if choices is not None and value not in choices:
-                raise VerifyException(
-                    f"schedule: {self}: {f.name} = {value}; expected "
-                    + " or ".join(filter(None, choices))
-                )
+from mlc.dialects.tile.nest_words import (
+    Flat,
+    Nontemporal,
+    Rows,
+    Share,
+    Stage,
+    Threads,
+    Turn,
+    Unroll,
+    Vector,
+)
+from mlc.dialects.tile.word import (
+    LARGEST,
+    Word,
+    bare,
+    dtype_name,
+    form_of,
+    is_flag,
+    is_named,
+    named,
+    one_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +54,7 @@ class Block(Word):
 
     NAME = "block"
     axis: str
-    step: int = _number()
+    step: int = bare()
     team: bool = False
     dynamic: bool = False
 
@@ -109,9 +74,9 @@ class Strip(Word):
     """
 
     NAME = "strip"
-    operand: str = _one_of("a", "b")
-    rows: int = _named()
-    unit: int = _named(default=1)
+    operand: str = one_of("a", "b")
+    rows: int = named()
+    unit: int = named(default=1)
     dynamic: bool = False
 
 
@@ -124,7 +89,7 @@ class Split(Word):
 
     NAME = "split"
     axis: str
-    parts: int = _number(least=2, most=1024)
+    parts: int = bare(least=2, most=1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +102,13 @@ class Pack(Word):
     """
 
     NAME = "pack"
-    operand: str = _one_of("a", "b")
-    panels: int = _named()
-    group: int = _named(most=16, default=1)
-    depth: int = _named(default=1)
-    dtype: str = _dtype()
+    operand: str = one_of("a", "b")
+    panels: int = named()
+    group: int = named(most=16, default=1)
+    depth: int = named(default=1)
+    dtype: str = dtype_name()
     rows: bool = False
     team: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Prepack(Word):
-    """As `pack`, of the whole factor, as a value of the plan: before a loop that keeps it."""
-
-    NAME = "prepack"
-    operand: str = _one_of("a", "b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +116,8 @@ class Register(Word):
     """The tile of sums that stays in registers: rows and columns of the result."""
 
     NAME = "register"
-    m: int = _named(most=1024)
-    n: int = _named()
+    m: int = named(most=1024)
+    n: int = named()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +133,20 @@ class Prefetch(Word):
     """A factor's cache lines are asked for so many steps of the summed axis ahead."""
 
     NAME = "prefetch"
-    operand: str = _one_of("a", "b")
-    steps: int = _number(most=64)
+    operand: str = one_of("a", "b")
+    steps: int = bare(most=64)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge(Word):
     """
     What stands for the elements past the end of `axis`: the last ones again, nothing under a mask,
-    zeros in the panel, or a smaller register tile for the rest.
+    or zeros in the panel.
     """
 
     NAME = "edge"
     axis: str
-    how: str = _one_of("clamp", "mask", "pack", "narrow")
+    how: str = one_of("clamp", "mask", "pack")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +157,7 @@ class Sums(Word):
     """
 
     NAME = "sums"
-    place: str = _one_of("out", "scratch")
+    place: str = one_of("out", "scratch")
     init: bool = False
 
 
@@ -209,7 +166,7 @@ class Epilogue(Word):
     """What follows the product: on the registers, or as a loop over the tile's rows in scratch."""
 
     NAME = "epilogue"
-    how: str = _one_of("registers", "loop")
+    how: str = one_of("registers", "loop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,33 +177,8 @@ class Case(Word):
     """
 
     NAME = "case"
-    axes: str = _one_of("m", "n", "k", "mnk")
-    below: int = _named(most=_LARGEST)
-
-
-@dataclass(frozen=True, slots=True)
-class Inline(Word):
-    """The phase of this number stands inside the tile loop; what it hands on stays in registers."""
-
-    NAME = "inline"
-    phase: int = _number(least=0, most=4096)
-
-
-@dataclass(frozen=True, slots=True)
-class Vector(Word):
-    """Vectors of so many lanes along an axis of the kernel's iteration space."""
-
-    NAME = "vector"
-    axis: int = _number(least=0, most=63)
-    lanes: int = _number(most=128)
-
-
-@dataclass(frozen=True, slots=True)
-class Unroll(Word):
-    """So many vectors in one trip of the innermost loop."""
-
-    NAME = "unroll"
-    vectors: int = _number(most=64)
+    axes: str = one_of("m", "n", "k", "mnk")
+    below: int = named(most=LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +186,7 @@ class Grain(Word):
     """The least elements of the iteration space that a worker takes."""
 
     NAME = "grain"
-    elements: int = _number(least=0)
+    elements: int = bare(least=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +194,9 @@ class Tile(Word):
     """On a GPU: what a block of threads computes of the result, and summed elements of a step."""
 
     NAME = "tile"
-    m: int = _named()
-    n: int = _named()
-    k: int = _named()
+    m: int = named()
+    n: int = named()
+    k: int = named()
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +204,7 @@ class Stages(Word):
     """Steps of factors that a block's ring holds."""
 
     NAME = "stages"
-    depth: int = _number(least=2, most=64)
+    depth: int = bare(least=2, most=64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +212,10 @@ class Roles(Word):
     """Warps that copy, groups of warps that multiply, and registers of a thread of each."""
 
     NAME = "roles"
-    producer: int = _named(most=4)
-    consumer: int = _named(most=4)
-    fill: int = _named(most=256, default=40)
-    sums: int = _named(most=256, default=232)
+    producer: int = named(most=4)
+    consumer: int = named(most=4)
+    fill: int = named(most=256, default=40)
+    sums: int = named(most=256, default=232)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +227,7 @@ class Raster(Word):
     """
 
     NAME = "raster"
-    rows: int = _number(most=65536)
+    rows: int = bare(most=65536)
     paired: bool = False
 
 
@@ -307,10 +239,10 @@ class Hold(Word):
     """
 
     NAME = "hold"
-    rows: int = _named()
-    threads: int = _named(most=1024)
-    lanes: int = _named(most=16)
-    cluster: int = _named(most=8, default=1)
+    rows: int = named()
+    threads: int = named(most=1024)
+    lanes: int = named(most=16)
+    cluster: int = named(most=8, default=1)
 
 
 Words = tuple[Word, ...]
@@ -365,20 +297,12 @@ def shared_by(words: Words) -> int | None:
 WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
-        Block, Strip, Split, Pack, Prepack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case,
-        Inline, Vector, Unroll, Grain, Tile, Stages, Roles, Raster, Hold,
+        Block, Strip, Split, Pack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case,
+        Grain, Tile, Stages, Roles, Raster, Hold, Vector, Unroll, Turn, Nontemporal, Flat, Rows,
+        Share, Threads, Stage,
     )
 }  # fmt: skip
 """Every word by its name."""
-
-
-def _spelled(f: Field[Any], value: object) -> str:
-    """One argument; empty where it is left out."""
-    if f.type == "bool":
-        return f.name if value else ""
-    if f.default is not MISSING and value == f.default:
-        return ""
-    return f"{f.name} {value}" if f.metadata.get("named") else str(value)
 
 
 def spell(words: Sequence[Word]) -> str:
@@ -395,10 +319,13 @@ def words_of(text: str) -> Words:
         raise ValueError(f"schedule={text!r}: {error.msg}") from None
 
 
-def parse_list(parser: AttrParser) -> Words:
-    """What `spell` writes."""
-    found = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: _parse(parser))
-    return tuple(found)
+def parse_list(parser: AttrParser, *, may_be_empty: bool = False) -> Words:
+    """What `spell` writes; or nothing at all."""
+    parse = partial(_parse, parser)
+    if may_be_empty:
+        found = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parse)
+        return tuple(found or ())
+    return tuple(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse))
 
 
 def _parse(parser: AttrParser) -> Word:
@@ -414,20 +341,20 @@ def _parse(parser: AttrParser) -> Word:
     def argument() -> None:
         number = parser.parse_optional_integer(allow_boolean=False)
         word = parser.parse_identifier() if number is None else ""
-        by_name = next((f for f in left if f.name == word and (_is_named(f) or _is_flag(f))), None)
-        f = by_name or next((f for f in left if not _is_named(f) and not _is_flag(f)), None)
-        if f is None or (f.type == "int") != (number is not None or _is_named(f)):
-            shape = ", ".join(_form(f) for f in fields(kind))
+        by_name = next((f for f in left if f.name == word and (is_named(f) or is_flag(f))), None)
+        f = by_name or next((f for f in left if not is_named(f) and not is_flag(f)), None)
+        if f is None or (f.type == "int") != (number is not None or is_named(f)):
+            shape = ", ".join(form_of(f) for f in fields(kind))
             parser.raise_error(f"schedule: {name}(… {word or number} …); expected {name}({shape})")
         left.remove(f)
-        if _is_named(f):
+        if is_named(f):
             number = parser.parse_integer(allow_boolean=False)
-        found[f.name] = True if _is_flag(f) else word if number is None else number
+        found[f.name] = True if is_flag(f) else word if number is None else number
 
     parser.parse_comma_separated_list(parser.Delimiter.PAREN, argument)
     missing = [f for f in left if f.default is MISSING]
     if missing:
-        shape = ", ".join(_form(f) for f in fields(kind))
+        shape = ", ".join(form_of(f) for f in fields(kind))
         parser.raise_error(f"schedule: {name} lacks {missing[0].name}; expected {name}({shape})")
     word = cast("type[Any]", kind)(**found)
     try:
@@ -435,22 +362,3 @@ def _parse(parser: AttrParser) -> Word:
     except VerifyException as error:
         parser.raise_error(str(error))
     return word
-
-
-def _is_named(f: Field[Any]) -> bool:
-    return bool(f.metadata.get("named"))
-
-
-def _is_flag(f: Field[Any]) -> bool:
-    return f.type == "bool"
-
-
-def _form(f: Field[Any]) -> str:
-    """How an argument looks, for an error."""
-    if _is_flag(f):
-        return f"[{f.name}]"
-    if choices := f.metadata.get("choices"):
-        shown = "|".join(filter(None, choices))
-        return shown if f.default is MISSING else f"[{shown}]"
-    shown = f"{f.name} N" if _is_named(f) else f.name.upper() if f.type == "int" else f.name
-    return shown if f.default is MISSING else f"[{shown}]"

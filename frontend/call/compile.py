@@ -18,7 +18,7 @@ from mlc.runtime.fork import RenewedLock
 if TYPE_CHECKING:
     from mlc.frontend.call.dispatcher import Dispatcher
     from mlc.frontend.call.lowered import Lowered
-    from mlc.frontend.call.policy import Dynamic
+    from mlc.frontend.call.specialisation import Dynamic
     from mlc.frontend.call.stats import Stats
 
 P = ParamSpec("P")

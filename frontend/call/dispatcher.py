@@ -9,12 +9,12 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.frontend.call.arguments import Call, Parameters
 from mlc.frontend.call.donation import check_donated, donated_leaves
+from mlc.frontend.call.fast_paths import MISS, Route, make_route, missing
+from mlc.frontend.call.loaded_program import Ready, describe
 from mlc.frontend.call.lowered import Lowered, is_gpu
-from mlc.frontend.call.policy import Dynamic, Family, Policy, explain_mismatch, match_sizes
 from mlc.frontend.call.program import Program, trace_program
-from mlc.frontend.call.ready import Ready, describe
-from mlc.frontend.call.routes import MISS, Route, make_route, missing
 from mlc.frontend.call.spec import TensorSpec
+from mlc.frontend.call.specialisation import Dynamic, Family, Policy, explain_mismatch, match_sizes
 from mlc.frontend.call.stats import Artifact, Stats
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
 from mlc.frontend.trace import access

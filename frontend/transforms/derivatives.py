@@ -41,10 +41,10 @@ from mlc.frontend.transforms.derivative_arguments import (
     main_part,
     places_of,
 )
+from mlc.passes.tensor.derivative.active import Varied
 from mlc.passes.tensor.derivative.emit import Emitter, read_inside
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back
-from mlc.passes.tensor.derivative.varied import Varied
 
 Renamed = dict[SSAValue, SSAValue]
 

@@ -91,6 +91,11 @@ def _nontemporal_store(e: FunctionText, op: vec.NontemporalStoreOp) -> None:
     )
 
 
+def _store_fence(e: FunctionText, _: vec.StoreFenceOp) -> None:
+    if e.module.triple.startswith("x86_64"):
+        e.do("call void @llvm.x86.sse.sfence()")
+
+
 def _maskedload(e: FunctionText, op: vector.MaskedLoadOp) -> None:
     source, *indices, mask, passthru = op.operands
     buffer = e.buffer(source)
@@ -463,3 +468,4 @@ RULES.on(vec.GatherOp, _gather)
 RULES.on(vec.ScatterOp, _scatter)
 RULES.on(vec.PrefetchOp, _prefetch)
 RULES.on(vec.NontemporalStoreOp, _nontemporal_store)
+RULES.on(vec.StoreFenceOp, _store_fence)

@@ -13,6 +13,7 @@ from mlc.dialects.dims import Dim, product
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
+from mlc.dialects.tile.nest_words import Threads, Vector
 from mlc.lowering.gpu.builder import MAX_GRID_Y, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import Work
@@ -29,7 +30,7 @@ COLUMNS = 32  # threads of a block side by side: a warp
 @dataclass(frozen=True)
 class ColumnPhase:
     """
-    A block's rows of threads share its columns. `schedule.block_k`: of the first reduced group so
+    A block's rows of threads share its columns. `schedule.share`: of the first reduced group so
     much is one block's; each block then leaves its state in the scratch, for `ColumnFoldPhase`.
     """
 
@@ -150,8 +151,8 @@ class _Columns(_LaneReduction):
         b, extent = self.builder, self.axes.sizes[self.reduced[0]] if self.reduced else 1
         if self.shares == 1:
             return 0, extent
-        low = b.mul(b.block_number("z"), self.phase.schedule.block_k)
-        return low, b.min(b.add(low, self.phase.schedule.block_k), extent)
+        low = b.mul(b.block_number("z"), self.phase.schedule.share)
+        return low, b.min(b.add(low, self.phase.schedule.share), extent)
 
     def inner(self, k: int, at: dict[int, Position], carried: Sequence[SSAValue]) -> list[SSAValue]:
         """The other reduced groups, from the k-th on."""
@@ -201,7 +202,7 @@ class ColumnFoldPhase:
 
     @property
     def _walk(self) -> Schedule:
-        return Schedule(lanes=self.schedule.lanes, threads=self.schedule.threads)
+        return Schedule((Vector(self.schedule.lanes), Threads(self.schedule.threads)))
 
     def grid(self, b: LoopBuilder) -> Grid:
         """One thread per vector of results."""
@@ -232,12 +233,12 @@ class ColumnFoldPhase:
 
 def shares_of(nest: Nest, schedule: Schedule) -> int:
     """Into how many shares the first reduced group is cut."""
-    if not schedule.block_k:
+    if not schedule.share:
         return 1
     groups = [g for g in nest.groups(frozenset()) if g[0] >= nest.rank]
     extent = product(nest.sizes[axis] for axis in groups[0]).constant
     assert extent is not None
-    return -(-extent // schedule.block_k)
+    return -(-extent // schedule.share)
 
 
 def column_work(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work:

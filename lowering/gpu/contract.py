@@ -17,6 +17,7 @@ from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tile.nest_words import Stage
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.phase import device_builder
@@ -41,9 +42,15 @@ class TilePhase:
 
     def tiles(self, c: ContractionNest) -> tuple[Index, Index, list[Index]]:
         """Tiles down the rows, along the columns, and the sizes of the batch."""
-        down = c.b.ceil_div(c.size.m, self.schedule.block_m)
-        across = c.b.ceil_div(c.size.n, self.schedule.block_n)
+        down = c.b.ceil_div(c.size.m, self.cut.m)
+        across = c.b.ceil_div(c.size.n, self.cut.n)
         return down, across, [c.letter_sizes[letter] for letter in c.batch]
+
+    @property
+    def cut(self) -> Stage:
+        """What a block and a thread compute."""
+        assert self.schedule.stage is not None
+        return self.schedule.stage
 
     @property
     def threads(self) -> int:
@@ -67,28 +74,28 @@ class _Tile:
 
     def __init__(self, s: KernelScope, c: ContractionNest, phase: TilePhase) -> None:
         assert isinstance(s.b, GpuBuilder)
-        self.s, self.c, self.schedule = s, c, s.schedule
+        self.s, self.c, self.cut, self.threads = s, c, phase.cut, phase.threads
         self.b: GpuBuilder = s.b
         self.thread = self.b.thread()
         down, across, batch = phase.tiles(c)
         *batch_at, row, column = self.b.split(self.b.block_number(), [*batch, down, across])
         self.batch = {k: Position(i) for k, i in zip(c.batch, batch_at, strict=True)}
-        self.first_row = self.b.mul(row, self.schedule.block_m)
-        self.first_column = self.b.mul(column, self.schedule.block_n)
-        depth, item = self.schedule.block_k, memory_type(c.dtype)
-        self.lhs = self.b.shared(item, (depth, self.schedule.block_m + PADDING))
-        self.rhs = self.b.shared(item, (depth, self.schedule.block_n + PADDING))
-        columns_of_threads = self.schedule.block_n // self.schedule.tile_n
+        self.first_row = self.b.mul(row, self.cut.m)
+        self.first_column = self.b.mul(column, self.cut.n)
+        depth, item = self.cut.k, memory_type(c.dtype)
+        self.lhs = self.b.shared(item, (depth, self.cut.m + PADDING))
+        self.rhs = self.b.shared(item, (depth, self.cut.n + PADDING))
+        columns_of_threads = self.cut.n // self.cut.columns
         self.y = self.b.div(self.thread, columns_of_threads)
         self.x = self.b.rem(self.thread, columns_of_threads)
 
     def rows_of(self, u: int) -> Index:
         """The first of four adjacent rows of this thread, within the tile."""
-        return self._spread(self.y, u, self.schedule.block_m, self.schedule.tile_m)
+        return self._spread(self.y, u, self.cut.m, self.cut.rows)
 
     def columns_of(self, v: int) -> Index:
         """The first of four adjacent columns of this thread, within the tile."""
-        return self._spread(self.x, v, self.schedule.block_n, self.schedule.tile_n)
+        return self._spread(self.x, v, self.cut.n, self.cut.columns)
 
     def _spread(self, place: Index, part: int, block: int, tile: int) -> Index:
         """A thread's elements come in fours, spread evenly, so that neighbours read neighbours."""
@@ -96,11 +103,11 @@ class _Tile:
 
     def write(self) -> None:
         """Tiles along the summed axis, then the epilogue."""
-        b, schedule = self.b, self.schedule
-        rows, vectors = schedule.tile_m, schedule.tile_n // LANES
+        b, cut = self.b, self.cut
+        rows, vectors = cut.rows, cut.columns // LANES
         zero = b.element(0, self.c.dtype, LANES)
 
-        count, depth = rows * vectors, schedule.block_k
+        count, depth = rows * vectors, cut.k
         unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(depth, i64)}
 
         def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
@@ -124,13 +131,13 @@ class _Tile:
 
         Neighbouring threads walk the axis along which memory does.
         """
-        b, schedule = self.b, self.schedule
-        length = schedule.block_m if which == self.c.lhs else schedule.block_n
+        b, cut = self.b, self.cut
+        length = cut.m if which == self.c.lhs else cut.n
         along_k = self.c.words[which][-1] in self.c.roles.k
         found: list[tuple[Index, Index]] = []
-        for part in range(schedule.block_k * length // schedule.threads):
-            number = b.add(self.thread, part * schedule.threads)
-            by = schedule.block_k if along_k else length
+        for part in range(cut.k * length // self.threads):
+            number = b.add(self.thread, part * self.threads)
+            by = cut.k if along_k else length
             outer, inner = b.div(number, by), b.rem(number, by)
             found.append((inner, outer) if along_k else (outer, inner))
         return found
@@ -175,13 +182,13 @@ class _Tile:
     def multiply(self, k: Index, *sums: SSAValue) -> list[SSAValue]:
         """One step of the summed axis: an outer product of this thread's rows and columns."""
         b, e, kind = self.b, self.s.lanes(LANES), vector_type(self.c.dtype.register, LANES)
-        vectors = self.schedule.tile_n // LANES
+        vectors = self.cut.columns // LANES
         rhs = [
             b.load_vector(self.rhs, [k, self.columns_of(v)], kind, None, None)
             for v in range(vectors)
         ]
         found: list[SSAValue] = []
-        for u in range(self.schedule.tile_m // LANES):
+        for u in range(self.cut.rows // LANES):
             lhs = b.load_vector(self.lhs, [k, self.rows_of(u)], kind, None, None)
             for r in range(LANES):
                 row = b.splat(b.lane(lhs, r), LANES)

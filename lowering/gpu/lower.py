@@ -81,7 +81,7 @@ def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:
         return _whole(kernel, schedule)
     if nest.reduction is None:
         return Work((transposed(kernel, nest, strided) or CellPhase(nest, schedule, strided),))
-    if isinstance(nest.reduction, ContractOp) and schedule.tile_m:
+    if isinstance(nest.reduction, ContractOp) and schedule.stage is not None:
         roles = contraction_roles(nest.reduction)
         assert roles is not None
         return Work((TilePhase(nest, schedule, strided, nest.reduction, roles),))

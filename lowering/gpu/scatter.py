@@ -7,7 +7,7 @@ So the result has the same bits as one thread's, whatever meets (D1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith, scf
@@ -19,6 +19,7 @@ from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.monoid import Monoid
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
+from mlc.dialects.tile.nest_words import Vector
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import PiecePhase, walk, walk_grid
 from mlc.lowering.gpu.merge import Order, sorting_phases
@@ -88,7 +89,12 @@ def scatter_work(op: ScatterOp, schedule: Schedule) -> Work:
     phases = sorting_phases(order, _Places(letters))
     copy = PiecePhase(op.x, schedule)
     return Work(
-        (copy, *phases, MeetPhase(letters, order, replace(schedule, lanes=1))), order.scratch()
+        (
+            copy,
+            *phases,
+            MeetPhase(letters, order, schedule.having(Vector(1, schedule.vector_axis))),
+        ),
+        order.scratch(),
     )
 
 

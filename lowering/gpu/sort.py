@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import SSAValue
@@ -11,6 +11,7 @@ from mlc.dialects.dims import product
 from mlc.dialects.dtypes import I64
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting
+from mlc.dialects.tile.nest_words import Vector
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.merge import Order, TilePhase, sorting_phases
@@ -99,7 +100,7 @@ def sort_work(op: Sorting, schedule: Schedule) -> Work:
     return Work(
         (
             *sorting_phases(order, _Elements(op)),
-            ResultPhase(op, order, replace(schedule, lanes=1)),
+            ResultPhase(op, order, schedule.having(Vector(1, schedule.vector_axis))),
         ),
         order.scratch(),
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.dialects.tile.nest_words import Vector
 from mlc.lowering.gpu.builder import Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import device_builder
@@ -31,7 +32,7 @@ class UpdatePhase:
     def grid(self, b: LoopBuilder) -> Grid:
         """One thread per element of the part."""
         sizes = [b.dim(d) for d in shape_of(self.update.update.type)]
-        return walk_grid(b, sizes, replace(self.schedule, lanes=1))
+        return walk_grid(b, sizes, self.schedule.having(Vector(1, self.schedule.vector_axis)))
 
     def write(self, s: KernelScope) -> None:
         """The part's elements, where they belong."""

@@ -184,6 +184,11 @@ class LoopBuilder(IndexBuilder):
         op = memref.ExtractAlignedPointerAsIndexOp.get
         return self.compare("ne", self.value(op(x)), self.value(op(y)))
 
+    def begins_at(self, x: SSAValue, multiple: int) -> SSAValue | bool:
+        """Whether a buffer's address is a multiple of so many bytes."""
+        address = self.value(memref.ExtractAlignedPointerAsIndexOp.get(x))
+        return self.compare("eq", self.mul(self.div(address, multiple), multiple), address)
+
     def when(
         self,
         condition: SSAValue | bool,

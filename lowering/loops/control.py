@@ -36,7 +36,7 @@ OUTSIDE = -1
 
 
 @dataclass
-class Home:
+class Location:
     """Where a tensor of the entry lies: a 1-D base.
 
     `strides`, in elements, where it is not row-major. `slot`: the arena's slot.
@@ -67,7 +67,7 @@ class ControlLowering(ABC):
     b: LoopBuilder
     function: func.FuncOp
     context: SSAValue
-    homes: dict[SSAValue, Home]
+    homes: dict[SSAValue, Location]
     slots: list[Index]
     private: list[Index]  # slots of the thread, in a tile loop
     thread: Thread | None  # in a tile loop whose trips threads share
@@ -91,7 +91,7 @@ class ControlLowering(ABC):
         """A buffer that holds the number of a loop's trip, as i64."""
 
     @abstractmethod
-    def _tile_place(self, op: Operation, k: int) -> Home:
+    def _tile_place(self, op: Operation, k: int) -> Location:
         """The place of a tile in the k-th result of the tile loop around an op."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class ControlLowering(ABC):
 
     # where kernels write ----------------------------------------------------------------------
 
-    def _home(self, op: KernelOp | CallOp, k: int) -> Home:
+    def _home(self, op: KernelOp | CallOp, k: int) -> Location:
         """Where a kernel's result shall lie; those before it have their homes already."""
         if op.buffers is None:
             raise PlanError("plan to loops: a kernel has no buffers: run mlc-plan-buffers first")
@@ -114,7 +114,7 @@ class ControlLowering(ABC):
         if place == "input":
             return self.homes[op.inputs[numbers[0]]]
         if place == "out":
-            return Home(self.outputs[numbers[0]])
+            return Location(self.outputs[numbers[0]])
         if place == "tile":
             return self._tile_place(op, numbers[0])
         slots = self.private if place == "private" else self.slots
@@ -129,7 +129,7 @@ class ControlLowering(ABC):
                 free = self.b.both(free, self.b.compare("ne", other, number))
             slot = self.b.choose(free, number, slot)
             offset = self.b.choose(free, slots[number], offset)
-        return Home(self._arena(offset, result.type), slot=slot)
+        return Location(self._arena(offset, result.type), slot=slot)
 
     def _taken(self, op: KernelOp | CallOp, k: int) -> list[Index]:
         """The slots of the result's group in which values lie that it may not be written over."""
@@ -167,7 +167,7 @@ class ControlLowering(ABC):
         for value in values:
             moves = self.places.group(value) in self.places.moving
             base = next(rest)
-            self.homes[value] = Home(base, slot=next(rest) if moves else OUTSIDE)
+            self.homes[value] = Location(base, slot=next(rest) if moves else OUTSIDE)
 
     def _turn(self) -> None:
         """The way back to a loop's beginning: errors and interrupts end it."""
@@ -251,7 +251,7 @@ class ControlLowering(ABC):
 
         def trip(index: Index, *parts: SSAValue) -> list[SSAValue]:
             if number.first_use is not None:
-                self.homes[number] = Home(self._trip_number(index))
+                self.homes[number] = Location(self._trip_number(index))
             self._bind(arguments, parts)
             self._block(block)
             self._turn()

@@ -88,6 +88,7 @@ class Lanes:
         self.context = context
         self.sites = sites
         self.bound = bound or {}
+        self.nontemporal = False  # whole vectors are stored past the caches
         self._guard: SSAValue | None = None  # nothing is read where it is false
         self._fetched: dict[tuple[SSAValue, Point, SSAValue | None], SSAValue] = {}
         self._single: Lanes | None = None

@@ -279,7 +279,12 @@ def _symbols_of(op: KernelOp) -> set[str]:
 def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: bool = False) -> str:
     """A text that two kernels share exactly when their code is the same."""
     numbers: dict[SSAValue, int] = {a: k for k, a in enumerate(op.block.args)}
-    lines = [str(op.schedule), str(list(strides.inputs)), str(list(sites)), str(op.overwritten)]
+    lines = [
+        str(op.schedule),
+        str(list(strides.inputs)),
+        str(list(sites)),
+        str(op.overwritten),
+    ]
     if serial:
         lines.append(f"serial, strides {strides.dense} {strides.outputs}")
     lines.append(str(op.shared_inputs))

@@ -9,10 +9,11 @@ from functools import partial
 
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects import par
+from mlc.dialects import par, vec
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
@@ -213,10 +214,29 @@ def lower_cell(s: KernelScope) -> None:
     if (turns := turns_of(s, axes)) is not None:
         b.when(turns.fits(), turns.write, lambda: pointwise(s, axes))
         return
-    pointwise(s, axes)
+    past_caches = partial(pointwise, s, axes, nontemporal=True)
+    b.when(_passes_caches(s), past_caches, lambda: pointwise(s, axes))
 
 
-def pointwise(s: KernelScope, axes: Axes) -> None:
+def _passes_caches(s: KernelScope) -> SSAValue | bool:
+    """Whether results are stored past the caches: many bytes, in vectors at multiples of theirs."""
+    b, lanes, above = s.b, s.schedule.lanes, s.schedule.nontemporal
+    rows = [stride for buffer in s.outputs for stride in buffer.strides[:-1]]
+    whole = all(isinstance(stride, int) and stride % lanes == 0 for stride in rows)
+    if above is None or not whole or any(x.strides[-1] != 1 for x in s.outputs):
+        return False
+    moved: Index = 0
+    for x in (*s.kernel.inputs, *s.kernel.outs):
+        moved = b.add(moved, b.dim(bytes_of(x.type)))
+    found = b.compare("gt", moved, above)
+    for buffer in s.outputs:
+        if found is not False:
+            at_vectors = b.begins_at(buffer.memref, lanes * buffer.dtype.bytes)
+            found = b.both(found, at_vectors)
+    return found
+
+
+def pointwise(s: KernelScope, axes: Axes, *, nontemporal: bool = False) -> None:
     """One loop per group of axes."""
     b = s.b
     lanes, unroll = s.schedule.lanes, s.schedule.unroll
@@ -235,13 +255,17 @@ def pointwise(s: KernelScope, axes: Axes) -> None:
 
         def body(i: Index, mask: SSAValue | None, _: tuple[SSAValue, ...]) -> list[SSAValue]:
             at = axes.point([*fixed, Position(i, 1)])
-            s.store_results(s.lanes(lanes, mask), at)
+            e = s.lanes(lanes, mask)
+            e.nontemporal = nontemporal
+            s.store_results(e, at)
             return []
 
         vector_loop(s, low, high, body, lanes=lanes, unroll=unroll)
 
     work = b.product(axes.sizes)
     s.parallel(work, lambda thread, threads: nest(0, [], thread, threads))
+    if nontemporal:
+        b.add_op(vec.StoreFenceOp.create())
 
 
 def lower_concat(s: KernelScope) -> None:
@@ -318,6 +342,22 @@ def _write_share(
             e.store(value, target, tuple(moved))
             return []
 
+        lead = 0 if k == shared else _lead(target, starts[inner], lanes)
+        if lead and isinstance(high, int) and high >= 2 * lanes:
+            body(0, b.mask(lead, lanes), ())
+            low = lead
         vector_loop(s, low, high, body, lanes=lanes, unroll=1)
 
     nest(0, [])
+
+
+def _lead(target: Buffer, start: Index, lanes: int) -> int:
+    """
+    Elements from a place in a row to the next vector of the target, where its rows hold whole ones:
+    what is written from there on, and read of such rows above and below, crosses no cache line.
+    """
+    *rows, last = target.strides
+    if last != 1 or not isinstance(start, int):
+        return 0
+    whole = all(isinstance(stride, int) and stride % lanes == 0 for stride in rows)
+    return -start % lanes if whole else 0

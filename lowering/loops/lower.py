@@ -36,7 +36,7 @@ from mlc.dialects.program import Take, entry_function, kept, symbols_of
 from mlc.dialects.tensor.control import ControlOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.scan import ScanOp
@@ -47,7 +47,7 @@ from mlc.dialects.tensor.tiles import TileOp, TilesOp, bounds_of, is_spread
 from mlc.dialects.tile.kernel import CallOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, item_bytes, memory_type, static
-from mlc.lowering.loops.control import Home, Thread
+from mlc.lowering.loops.control import Location, Thread
 from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, structure
 from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
@@ -96,7 +96,7 @@ class EntryLowering(TilesLowering):
         self.sites = _Sites()
         self.kernels: dict[str, tuple[Kernel, ...]] = {}
         self.globals: list[Operation] = []
-        self.homes: dict[SSAValue, Home] = {}
+        self.homes: dict[SSAValue, Location] = {}
         self.slots: list[Index] = []
         self.scratch_at: Index = 0
         self.private: list[Index] = []
@@ -104,7 +104,7 @@ class EntryLowering(TilesLowering):
         self.team: tuple[SSAValue, SSAValue] | None = None
         self.cells: dict[KernelOp, list[SSAValue]] = {}
         self.positions: dict[SSAValue, Index] = {}
-        self.tile_places: dict[TilesOp, list[Home]] = {}
+        self.tile_places: dict[TilesOp, list[Location]] = {}
 
     def lower(self) -> ModuleOp:
         inputs, outputs = self.function.args, self.function.function_type.outputs.data
@@ -123,7 +123,7 @@ class EntryLowering(TilesLowering):
         for k, _ in strides:
             values[k].append(next(arguments))
         for k, x in enumerate(inputs):
-            self.homes[x] = Home(next(arguments), tuple(values[k]) if k in values else None)
+            self.homes[x] = Location(next(arguments), tuple(values[k]) if k in values else None)
         self.outputs = list(arguments)
         self._reserve()
         self._body()
@@ -270,7 +270,7 @@ class EntryLowering(TilesLowering):
         get = memref.GetGlobalOp.create(
             result_types=[kind], properties={"name": SymbolRefAttr(name)}
         )
-        self.homes[op.result] = Home(self.b.value(get))
+        self.homes[op.result] = Location(self.b.value(get))
 
     def _arena(self, offset: Index, tensor: Attribute) -> SSAValue:
         kind = self._base_type(tensor, False)
@@ -314,7 +314,9 @@ class EntryLowering(TilesLowering):
         self._run(kernels, op, arguments)
         self._check()
 
-    def _view(self, home: Home, tensor: SSAValue, groups: Sequence[tuple[int, ...]]) -> SSAValue:
+    def _view(
+        self, home: Location, tensor: SSAValue, groups: Sequence[tuple[int, ...]]
+    ) -> SSAValue:
         shape = shape_of(tensor.type)
         if home.strides is not None:
             return self.b.view(home.base, [self.b.dim(d) for d in shape], home.strides)
@@ -472,7 +474,7 @@ def write_kernel(s: KernelScope) -> None:
         lower_reduction(s)
 
 
-_WHOLE: Mapping[type[Whole], Callable[[KernelScope], None]] = {
+_WHOLE: Mapping[type[OpaqueOp], Callable[[KernelScope], None]] = {
     ConcatOp: lower_concat,
     ScanOp: lower_scan,
     ScatterOp: lower_scatter,

@@ -64,6 +64,9 @@ def store(e: Lanes, value: SSAValue, buffer: Buffer, at: Point) -> None:
         value = e.cast("extui", value, memory_type(BOOL))
     if e.lanes == 1:
         e.b.store(value, buffer.memref, bases)
+    elif _distance(buffer, positions, steps) == 1 and e.nontemporal and e.mask is None:
+        indices = [e.b.index(i) for i in bases]
+        e.b.add_op(vec.NontemporalStoreOp.of(value, buffer.memref, indices))
     elif _distance(buffer, positions, steps) == 1:
         e.b.store_vector(value, buffer.memref, bases, e.mask)
     else:

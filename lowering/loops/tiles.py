@@ -34,7 +34,7 @@ from mlc.lowering.loops import memory
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import item_bytes, memory_type
-from mlc.lowering.loops.control import ControlLowering, Home, Thread
+from mlc.lowering.loops.control import ControlLowering, Location, Thread
 from mlc.lowering.loops.element import Lanes
 
 ALIGNMENT = 64  # bytes; a cache line
@@ -45,7 +45,7 @@ class TilesLowering(ControlLowering):
     """The part of the entry's lowering that knows tile loops."""
 
     positions: dict[SSAValue, Index]
-    tile_places: dict[TilesOp, list[Home]]
+    tile_places: dict[TilesOp, list[Location]]
 
     @abstractmethod
     def _slots(self, name: str) -> tuple[list[Index], Index]:
@@ -88,12 +88,12 @@ class TilesLowering(ControlLowering):
 
     def _part(
         self,
-        home: Home,
+        home: Location,
         whole: Attribute,
         axes: Sequence[int],
         at: Sequence[Index],
         kind: Attribute,
-    ) -> Home:
+    ) -> Location:
         """Where the part of a tensor lies that begins at positions on some axes."""
         b, shape = self.b, shape_of(whole)
         strides = home.strides
@@ -106,9 +106,9 @@ class TilesLowering(ControlLowering):
         base_type = self._base_type(kind, not dense)
         sizes = [] if base_type.has_static_shape() else [b.index(b.dim(product(shape_of(kind))))]
         base = b.value(par.ShiftOp.of(home.base, b.index(offset), sizes, base_type))
-        return Home(base, None if dense else strides)
+        return Location(base, None if dense else strides)
 
-    def _tile_place(self, op: Operation, k: int) -> Home:
+    def _tile_place(self, op: Operation, k: int) -> Location:
         return self.tile_places[next(enclosing_tiles(op))][k]
 
     # loops --------------------------------------------------------------------------------------
@@ -136,15 +136,15 @@ class TilesLowering(ControlLowering):
             raise PlanError("plan to loops: a tile loop has no buffers: run mlc-plan-buffers")
         return [x for x in cast("ArrayAttr[Attribute]", found) if isinstance(x, BufferAttr)]
 
-    def _own_home(self, op: TilesOp, k: int) -> Home:
+    def _own_home(self, op: TilesOp, k: int) -> Location:
         """Where a result lies that has memory of its own."""
         place, (number, *_) = self._buffers(op)[k].data
         if place == "out":
-            return Home(self.outputs[number])
+            return Location(self.outputs[number])
         if place == "tile":
             return self._tile_place(op, number)
         slots = self.private if place == "private" else self.slots
-        return Home(self._arena(slots[number], op.own[k].type))
+        return Location(self._arena(slots[number], op.own[k].type))
 
     def _counts(self, op: TilesOp) -> list[Index]:
         """Tiles along each loop axis."""
@@ -171,7 +171,7 @@ class TilesLowering(ControlLowering):
         for position, begin in zip(op.positions, at, strict=True):
             self.positions[position] = begin
             if any(not isinstance(use.operation, TileOp) for use in position.uses):
-                self.homes[position] = Home(self._trip_number(begin))
+                self.homes[position] = Location(self._trip_number(begin))
         self.tile_places[op] = [
             self._part(self.homes[x], x.type, op.axes[k], at, op.tile_type(k))
             for k, x in enumerate(op.placed)
@@ -246,7 +246,7 @@ class TilesLowering(ControlLowering):
         states = self._buffers(op)[len(op.own) :]
         for value, fold, buffer in zip(op.carried, op.folds, states, strict=True):
             slot = buffer.data[1][0]
-            self.homes[value] = Home(self._arena(self.private[slot], value.type), slot=slot)
+            self.homes[value] = Location(self._arena(self.private[slot], value.type), slot=slot)
             self._fill(op, value, MONOIDS[fold])
 
         def trip(index: Index, *parts: SSAValue) -> list[SSAValue]:

@@ -201,10 +201,10 @@ def turned(b: LoopBuilder, rows: Sequence[SSAValue], item_bytes: int) -> list[SS
 
 def turns_of(s: KernelScope, axes: Axes) -> Turns | None:
     """The loops of a kernel whose schedule turns reads, where it has any such read."""
-    schedule = s.schedule
-    if schedule.turn_axis < 0 or s.nest is None:
+    turn = s.schedule.turn
+    if turn is None or s.nest is None:
         return None
     found = turned_reads(s.nest, axes.groups, s.strided)
-    if found is None or schedule.turn_axis not in axes.groups[found[0]]:
+    if found is None or turn.axis not in axes.groups[found[0]]:
         return None
-    return Turns(s, axes, *found, schedule.turn_rows, schedule.turn_columns)
+    return Turns(s, axes, *found, turn.rows, turn.columns)

@@ -20,7 +20,7 @@ from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import TensorOp, Whole, tensor_of
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -70,8 +70,8 @@ def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     extents = tuple(dim.evaluate(sizes) for dim in nest.sizes)
     if not prod(extents):
         return 0.0
-    if isinstance(nest.reduction, Product) and schedule.words:
-        cycles = _by_words(kernel, schedule.words, sizes, target)
+    if isinstance(nest.reduction, Product) and schedule.cuts:
+        cycles = _by_words(kernel, schedule.cuts, sizes, target)
         return cycles + _around(kernel, nest.reduction, sizes, target)
     return _Rows(kernel, nest, schedule, extents, sizes, target).cycles()
 
@@ -258,7 +258,7 @@ def _whole_kernel(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget)
     return cycles + (whole_cycles(whole, sizes, target) if whole is not None else 0.0)
 
 
-def whole_cycles(op: Whole, sizes: Mapping[str, int], target: CpuTarget) -> float:
+def whole_cycles(op: OpaqueOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """Of an op that is written as a whole."""
     extents = [dim.evaluate(sizes) for dim in op.iteration()]
     elements = prod(extents)

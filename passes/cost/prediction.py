@@ -72,7 +72,7 @@ def _launched(
     op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: GpuTarget, _: int
 ) -> float:
     flops = weighted_flops(op, sizes)
-    words = op.schedule.data.words if op.schedule is not None else ()
+    words = op.schedule.data.cuts if op.schedule is not None else ()
     if any(isinstance(word, Tile) for word in words):
         products = (x for x in op.block.ops if isinstance(x, ContractOp))
         multiplied = sum(x.cost().flops.evaluate(sizes) for x in products)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes, whole_of
 from mlc.dialects.analysis.matmul_axes import contraction_roles
@@ -14,6 +13,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.stream import StreamOp
+from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.passes.gpu.block import choose_block
 from mlc.passes.gpu.rows import choose_rows
 from mlc.passes.gpu.stream import choose_stream
@@ -35,29 +35,26 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
     """The schedule of one kernel on a GPU."""
     lanes = max(1, min(MOST_LANES, ACCESS_BYTES // _widest(kernel)))
     if kernel.template.data == "rows":
-        return Schedule(threads=BLOCK_THREADS, words=choose_rows(kernel, target))
+        return Schedule((Threads(BLOCK_THREADS), *choose_rows(kernel, target)))
     if nest is None:
         whole = whole_of(kernel)
         if isinstance(whole, StreamOp):
-            return Schedule(words=choose_stream(stream_form(whole), target))
-        return Schedule(lanes=lanes, threads=BLOCK_THREADS)
+            return Schedule(choose_stream(stream_form(whole), target))
+        return Schedule((Vector(lanes), Threads(BLOCK_THREADS)))
     if nest.reduction is None:
         lanes = _lanes_of_rows(nest, lanes)
         unroll = _cell_unroll(nest, lanes, target)
         axis = len(nest.sizes) - 1
-        return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, threads=BLOCK_THREADS)
+        return _of_vectors(lanes, axis, unroll, BLOCK_THREADS)
     if isinstance(nest.reduction, ContractOp):
         tiled = choose_tile(nest.reduction)
         if tiled is not None:
-            return replace(tiled, words=choose_block(kernel, nest.reduction, target))
+            return tiled.having(*choose_block(kernel, nest.reduction, target))
     return _reduction(nest, lanes, target)
 
 
 def choose_tile(op: ContractOp) -> Schedule | None:
-    """The tile of a matrix product that a block keeps in registers; None where there is none.
-
-    `block_*`: what a block computes and stages; `tile_*`: what one thread computes.
-    """
+    """The tile of a matrix product that a block keeps in registers; None where there is none."""
     roles = contraction_roles(op)
     if roles is None or op.dtype.kind == "bool":
         return None
@@ -67,23 +64,15 @@ def choose_tile(op: ContractOp) -> Schedule | None:
         return None
     large = m is not None and n is not None and min(m, n) >= LARGE_TILE and op.dtype.bytes == 4
     block, tile = (128, 8) if large else (64, 4)
-    return Schedule(
-        lanes=4,
-        vector_axis=len(op.words()[1]) - 1,
-        tile_m=tile,
-        tile_n=tile,
-        block_m=block,
-        block_n=block,
-        block_k=16,
-        threads=BLOCK_THREADS,
-    )
+    stage = Stage(block, block, 16, rows=tile, columns=tile)
+    return Schedule((Vector(4, len(op.words()[1]) - 1), Threads(BLOCK_THREADS), stage))
 
 
 def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
     """Threads run along a reduced axis, or along the result's last axis where memory does."""
     assert nest.reduction is not None
     if len(nest.sizes) == nest.rank:
-        return Schedule(lanes=lanes, vector_axis=nest.rank - 1, threads=BLOCK_THREADS)
+        return _of_vectors(lanes, nest.rank - 1, 1, BLOCK_THREADS)
     votes = contiguous_votes(nest)
     reduced = range(nest.rank, len(nest.sizes))
     candidates = [*([nest.rank - 1] if nest.rank else []), *reduced]
@@ -99,7 +88,7 @@ def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:
     threads = BLOCK_THREADS
     if nest.rank and size is not None and size <= WARP_ROW:
         threads = min(target.warp_lanes, _power_of_two(-(-size // (2 * lanes))))
-    return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, threads=threads)
+    return _of_vectors(lanes, axis, unroll, threads)
 
 
 def _columns(nest: Nest, axis: int, lanes: int, target: GpuTarget) -> Schedule:
@@ -114,19 +103,19 @@ def _columns(nest: Nest, axis: int, lanes: int, target: GpuTarget) -> Schedule:
         lanes = math.gcd(columns, lanes) or 1
     rows = product(nest.sizes[a] for a in next(g for g in groups if g[0] >= nest.rank)).constant
     kept = product(nest.sizes[: nest.rank]).constant
-    block_k = 0
+    share = 0
     if rows and kept:
         blocks = -(-kept // (COLUMN_WIDTH * lanes))
         least = BLOCK_THREADS // COLUMN_WIDTH * COLUMN_UNROLL  # rows of a trip
         shares = min(-(-BLOCKS_PER_SM * target.sm_count // blocks), rows // (4 * least))
-        block_k = -(-rows // shares) if shares > 1 else 0
-    return Schedule(
-        lanes=lanes,
-        vector_axis=axis,
-        unroll=COLUMN_UNROLL,
-        block_k=block_k,
-        threads=BLOCK_THREADS,
-    )
+        share = -(-rows // shares) if shares > 1 else 0
+    schedule = _of_vectors(lanes, axis, COLUMN_UNROLL, BLOCK_THREADS)
+    return schedule.having(Share(share)) if share else schedule
+
+
+def _of_vectors(lanes: int, axis: int, unroll: int, threads: int) -> Schedule:
+    several = (Unroll(unroll),) if unroll > 1 else ()
+    return Schedule((Vector(lanes, axis), *several, Threads(threads)))
 
 
 def _cell_unroll(nest: Nest, lanes: int, target: GpuTarget) -> int:

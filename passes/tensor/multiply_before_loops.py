@@ -21,7 +21,7 @@ from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, sum_order
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
-from mlc.passes.tensor.stacked import row_read
+from mlc.passes.tensor.scan_rows import row_read
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
 from mlc.passes.plan.tiling.schedule import choose_register_tile
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
-from mlc.passes.tensor.turn_factors import insert_before, outermost_without
+from mlc.passes.tensor.prepack_loop_factors import insert_before, outermost_without
 
 MOST_ROWS = 16
 """Of more rows, packing in every trip costs less than an epilogue of its own. Measured:

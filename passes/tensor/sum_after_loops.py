@@ -24,7 +24,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.derivative.emit import Emitter, trips_of
-from mlc.passes.tensor.stacked import row_read, stack, uses_of
+from mlc.passes.tensor.scan_rows import row_read, stack, uses_of
 
 
 @dataclass(frozen=True)

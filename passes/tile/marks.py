@@ -46,7 +46,7 @@ def edge(kernel: KernelOp, word: Edge) -> None:
     dot = dot_of(kernel)
     if word.how == "pack" and word.axis in dot.summed:
         return
-    if word.axis not in axes_of(dot) or word.how == "narrow":
+    if word.axis not in axes_of(dot):
         raise MlcError(f"tiles: {word}: expected clamp, mask or pack of an axis of the result")
     if word.how == "clamp":
         known = dot.clamp.data if dot.clamp is not None else ""

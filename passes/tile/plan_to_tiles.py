@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
@@ -18,14 +18,14 @@ from mlc.dialects.analysis.alike import structure_of
 from mlc.dialects.analysis.shares import LOADS, loads_of_tiles
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.errors import MlcError
-from mlc.dialects.plan import KernelOp, ScheduleAttr
+from mlc.dialects.plan import KernelOp, Schedule, ScheduleAttr
 from mlc.dialects.program import entry_function
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.dialects.tile.types import Layout
-from mlc.dialects.tile.words import Grain, Hold, Tile, Words, is_shared, spell
+from mlc.dialects.tile.words import Grain, Hold, Tile, is_shared, spell
 from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.layouts import layouts_of
@@ -40,7 +40,7 @@ def has_words(module: ModuleOp) -> bool:
 
 def _kernels(module: ModuleOp) -> Iterator[tuple[KernelOp, ScheduleAttr]]:
     for op in entry_function(module).walk():
-        if isinstance(op, KernelOp) and op.schedule is not None and op.schedule.data.words:
+        if isinstance(op, KernelOp) and op.schedule is not None and op.schedule.data.cuts:
             yield op, op.schedule
 
 
@@ -48,7 +48,7 @@ def _kernels(module: ModuleOp) -> Iterator[tuple[KernelOp, ScheduleAttr]]:
 class PlanToTilesPass(ModulePass):
     """
     Makes a program of each different kernel that has words, and calls it in its place. Where a
-    GPU's numbers stand beside words that cannot be applied, the numbers stay.
+    GPU's words of a loop nest stand beside words that cannot be applied, those of the nest stay.
     """
 
     name = "mlc-plan-to-tiles"
@@ -60,9 +60,9 @@ class PlanToTilesPass(ModulePass):
         for kernel, schedule in list(_kernels(op)):
             layouts = layouts_of(kernel)
             if schedule.data.threads and not _is_blocks(kernel, schedule, layouts):
-                kernel.properties["schedule"] = ScheduleAttr(replace(schedule.data, words=()))
+                kernel.properties["schedule"] = ScheduleAttr(schedule.data.without_cuts())
                 continue
-            _check(kernel, schedule.data.words, layouts)
+            _check(kernel, schedule.data, layouts)
             for loop in enclosing_tiles(kernel):
                 if LOADS not in loop.attributes and loop.spreads:  # by its kernels, while they are
                     loop.attributes[LOADS] = DimsAttr((loads_of_tiles(loop),))
@@ -80,7 +80,7 @@ class PlanToTilesPass(ModulePass):
 def _is_blocks(kernel: KernelOp, schedule: ScheduleAttr, layouts: Sequence[Layout]) -> bool:
     """Whether all words can be applied."""
     try:
-        _check(kernel, schedule.data.words, layouts)
+        _check(kernel, schedule.data, layouts)
         program_of(kernel)
     except MlcError:
         return False
@@ -100,7 +100,7 @@ def _program(
     kernel: KernelOp, schedule: ScheduleAttr, name: str, layouts: Sequence[Layout]
 ) -> TileKernel:
     """The canonical form, with the words that are left to apply."""
-    words = schedule.data.words
+    words = schedule.data.cuts
     if kernel.template.data == StreamOp.TEMPLATE:
         return stream_program(kernel, name, words, layouts)
     if kernel.template.data == "rows":
@@ -108,12 +108,15 @@ def _program(
     else:
         program = canonical(kernel, name, words, layouts)
     rest = tuple(x for x in words if not isinstance(x, Grain))
-    program.attributes[SCHEDULE] = ScheduleAttr(replace(schedule.data, words=rest))
+    program.attributes[SCHEDULE] = ScheduleAttr(Schedule(rest))
     return program
 
 
-def _check(kernel: KernelOp, words: Words, layouts: Sequence[Layout]) -> None:
+def _check(kernel: KernelOp, schedule: Schedule, layouts: Sequence[Layout]) -> None:
     """MlcError for a kernel whose place in the program its call would not keep."""
+    words = schedule.cuts
+    if not schedule.threads and (other := [x for x in schedule.words if x not in words]):
+        raise MlcError(f"plan to tiles: {other[0]} is for nests that have no words of a product")
     if any(layouts) and any(isinstance(word, Tile | Hold) for word in words):
         raise MlcError("plan to tiles: blocks read row-major memory; expected no other arguments")
     if is_phase(kernel) and is_shared(words):

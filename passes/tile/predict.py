@@ -20,7 +20,6 @@ from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import (
     Block,
     Pack,
-    Prepack,
     Register,
     Split,
     Via,
@@ -159,7 +158,7 @@ class _Walk:
     ) -> None:  # fmt: skip
         self.problem, self.words, self.target = problem, words, target
         self.row, self.tile, self.nest, self.workers = row, tile, nest, workers
-        self.packed = {w.operand for w in words if isinstance(w, Pack | Prepack)}
+        self.packed = {w.operand for w in words if isinstance(w, Pack)}
         source = dict(zip("abc", (named_dtype(x).bytes for x in problem.dtypes), strict=True))
         held = dict(zip("abc", (named_dtype(x).bytes for x in row.dtypes), strict=True))
         self.source = source

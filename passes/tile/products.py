@@ -43,7 +43,7 @@ from mlc.dialects.tile.words import (
     is_shared,
     words_at,
 )  # fmt: skip
-from mlc.passes.plan.memory.sharing import reads_where_it_writes
+from mlc.passes.plan.memory.in_place.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.cases import sizes_of

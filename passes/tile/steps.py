@@ -40,8 +40,7 @@ def step_cycles(
     Cycles of one step of a register tile: multiplying, loading, or waiting for the sums. `apart`: a
     is read in place, each row by an address of its own. `shifted`: as if there were a row more.
     """
-    ports = 1 if row.in_tiles else target.fma_ports
     each = TILE_LOAD_CYCLES if row.in_tiles else 1 / LOADS_PER_CYCLE
     loading = (rows + columns + (row_addresses(row, rows) if apart else 0)) * each
-    multiplying = (rows + shifted) * columns / (row.starts_per_cycle * ports)
+    multiplying = (rows + shifted) * columns / row.starts(target)
     return max(multiplying + loading * LOAD_SHARE, loading, float(row.latency_cycles))

@@ -32,7 +32,7 @@ from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.passes.plan.fusion.block_graph import BlockGraph
-from mlc.passes.plan.tiling.stream import Shifted, Walks
+from mlc.passes.plan.tiling.online_reduction import Shifted, Walks
 from mlc.passes.plan.tiling.tile_groups import Group, Growth, starts_of
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.axes import source

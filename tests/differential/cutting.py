@@ -47,7 +47,7 @@ def cut_products(module: ModuleOp, form: int) -> None:
                 continue
             words = (*found.applied(wanted), Grain(1))
         if words is not None:
-            kernel.properties["schedule"] = ScheduleAttr(Schedule(words=words))
+            kernel.properties["schedule"] = ScheduleAttr(Schedule(words))
 
 
 def _as_wide(word: Word, lanes: int) -> Word:

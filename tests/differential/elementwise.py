@@ -410,6 +410,8 @@ def reinterpreting(p: Program) -> None:
 def combining_parts(p: Program) -> None:
     """A complex number of two parts."""
     x = p.any(lambda v: v.dtype in (F32, F64))
+    if x is None and (x := of_kind(p, ("float",))) is not None:
+        x = converted(p, x, F32)
     y = partner(p, x) if x is not None else None
     if x is not None and y is not None:
         known = derived(ComplexOp, [x, y], C64 if x.dtype is F32 else C128)

@@ -21,7 +21,7 @@ PASSES = (
     ),
     *(
         "hoist-invariants,sum-after-loops,multiply-before-loops,dce",
-        "winograd,turn-factors,drop-barriers,sum-products",
+        "winograd,prepack-loop-factors,drop-barriers,sum-products",
     ),
     *("inline-rules", "expand-partition", "differentiate{mode=reverse}", "batch"),
     "roll-loops{least-trips=2 least-ops=4},dce",

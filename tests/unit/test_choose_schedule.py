@@ -15,7 +15,7 @@ from mlc.dialects.plan import Schedule, ScheduleAttr
 from mlc.dialects.target import named_target
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.intrinsics import row_named
-from mlc.dialects.tile.words import Block, Pack, Prepack, Register, Split, Via, Word, Words
+from mlc.dialects.tile.words import Block, Pack, Register, Split, Via, Word, Words
 from mlc.driver import main
 from mlc.passes.tile.choose import (
     ROUTES,
@@ -67,7 +67,7 @@ def test_every_candidate_is_a_schedule_that_the_machine_holds(name: str, target:
     assert [c.seconds for c in found] == sorted(c.seconds for c in found)
     assert len({c.words for c in found}) == len(found)
     for c in found:
-        ScheduleAttr(Schedule(words=c.words)).verify()
+        ScheduleAttr(Schedule(c.words)).verify()
         row, tile = row_of(problem, c.words, machine), tile_of(c.words)
         assert fits_registers(row, tile.m // row.shape[0], tile.n // row.shape[1], machine)
         assert 0 < c.seconds < inf
@@ -257,16 +257,6 @@ def test_what_others_have_packed_is_read_from_their_caches() -> None:
         for team in (False, True)
     )
     assert common == own + 4 * 256 * 256
-
-
-def test_a_factor_packed_before_a_loop_costs_no_copy_in_it() -> None:
-    problem, machine = Problem(m=12, n=1024, k=1024), cpu("avx512")
-    end = (Register(6, 64), Via("fma"))
-    each, before = (
-        predict(problem, (word, *end), machine) for word in (Pack("b", 64), Prepack("b"))
-    )
-    assert before.pack_s == 0 < each.pack_s
-    assert before.bytes == each.bytes
 
 
 def test_a_factor_that_batches_share_stays_nearer() -> None:

@@ -37,7 +37,7 @@ def levels(f: Callable[..., Any], shapes: Shapes, target: str = "cuda:h200") -> 
 
 
 def words(of: Levels) -> str:
-    found = re.search(r"schedule<[^>]*\[(.*?)\]>", of.text("plan"))
+    found = re.search(r"schedule<\[[^>]*?(\btile\(.*?)\]>", of.text("plan"))
     return found[1] if found else ""
 
 

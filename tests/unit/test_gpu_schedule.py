@@ -70,7 +70,7 @@ def test_threads_of_a_row(row: int | str, threads: int) -> None:
 
 def test_columns_run_along_the_kept_axis() -> None:
     found = _schedule(_reduce("mn->n"), (F32, ("m", "n")))
-    assert (found.lanes, found.vector_axis, found.threads, found.block_k) == (1, 0, 256, 0)
+    assert (found.lanes, found.vector_axis, found.threads, found.share) == (1, 0, 256, 0)
     assert _schedule(_reduce("mn->n"), (F32, (512, 100))).lanes == 4
     assert _schedule(_reduce("mn->n"), (F32, (512, 99))).lanes == 1
 
@@ -80,7 +80,7 @@ def test_columns_run_along_the_kept_axis() -> None:
 )
 def test_few_columns_are_cut_into_shares_of_rows(rows: int, columns: int, share: int) -> None:
     """Until each of the H200's 132 multiprocessors has two blocks."""
-    assert _schedule(_reduce("mn->n"), (F32, (rows, columns))).block_k == share
+    assert _schedule(_reduce("mn->n"), (F32, (rows, columns))).share == share
 
 
 def test_a_thread_takes_several_vectors_of_large_arrays() -> None:
@@ -97,7 +97,7 @@ def test_positions_cost_registers() -> None:
 def test_tiles_of_products() -> None:
     def tile(dtype: DType, m: int, n: int) -> tuple[int, int]:
         found = _schedule(_product, (dtype, (m, 50)), (dtype, (50, n)))
-        return found.block_m, found.tile_m
+        return (found.stage.m, found.stage.rows) if found.stage is not None else (0, 0)
 
     assert tile(F32, 2048, 2048) == (128, 8)
     assert tile(F64, 2048, 2048) == (64, 4)

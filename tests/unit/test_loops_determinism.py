@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from mlc.dialects.dtypes import F32, F64, DType
 from mlc.dialects.plan import KernelOp, ScheduleAttr
 from mlc.dialects.tensor.elementwise import AddOp, NegOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tile.words import Grain
 from tests.every_op.native import (
     Argument,
     Array,
@@ -32,7 +32,7 @@ def _compiled(module: ModuleOp, threads: int, grain: int) -> Callable[..., tuple
     plan = to_plan(module.clone())
     for op in plan.walk():
         if isinstance(op, KernelOp) and op.schedule is not None:
-            op.properties["schedule"] = ScheduleAttr(replace(op.schedule.data, grain=grain))
+            op.properties["schedule"] = ScheduleAttr(op.schedule.data.having(Grain(grain)))
     return compile_plan(plan, signature, thread_count=threads)
 
 

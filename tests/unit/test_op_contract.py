@@ -13,7 +13,7 @@ from mlc.dialects.dtypes import BOOL, F32, F64, I64
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.elementwise import AddOp, ExpOp, SubOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp, Whole, bytes_of
+from mlc.dialects.tensor.op import OpaqueOp, OpBuilder, TensorOp, bytes_of
 from mlc.dialects.tensor.registry import OPS
 from tests.every_op.cases import Case
 from tests.every_op.elementwise import creation, elementwise
@@ -102,7 +102,7 @@ def test_what_only_moves_computes_nothing(op: type[TensorOp]) -> None:
     """What moves its operands' elements has no arithmetic, and alone shares memory with them."""
     assert not op.MOVES or op.FLOPS == 0
     assert op.MOVES or not op.SHARES_MEMORY
-    assert not op.IS_FREE or not issubclass(op, Whole)
+    assert not op.IS_FREE or not issubclass(op, OpaqueOp)
 
 
 def test_an_op_that_lacks_a_fact_says_which() -> None:

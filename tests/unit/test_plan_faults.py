@@ -89,8 +89,12 @@ def test_what_mlc_plans_has_no_fault(name: str, target: str) -> None:
         ("arena 2>", "tile 0>", "there are 0"),
         ("arena 0>", "out 0>", "not tensor<64xf32>"),
         ("out 0>", "out 1>", "there are 1"),
-        ("vector_axis = 1, unroll = 4", "vector_axis = 2, unroll = 4", "an axis from 0 to 1"),
-        ("unroll = 2", "lanes = 128, unroll = 64", "2048 elements at most"),
+        ("axis 1), unroll(4)", "axis 2), unroll(4)", "or one from 0 to 1"),
+        (
+            "vector(8, axis 1), unroll(2)",
+            "vector(128, axis 1), unroll(64)",
+            "2048 elements at most",
+        ),
     ],
 )
 def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
@@ -101,7 +105,12 @@ def test_an_edited_plan_of_a_cpu(old: str, new: str, expected: str) -> None:
 
 def test_register_tiles_of_a_cpu_are_words() -> None:
     text = planned(_product, spec(64, 64), spec(64, 64), target="avx2").text("plan")
-    edited = re.sub(r"mlc\.schedule<[^>]*>", "mlc.schedule<lanes = 8, tile_m = 4>", text, count=1)
+    edited = re.sub(
+        r"mlc\.schedule<[^>]*>",
+        "mlc.schedule<[vector(8), stage(m 64, n 64, k 16, rows 4, columns 4)]>",
+        text,
+        count=1,
+    )
     assert edited != text
     assert any("expected words such as register(m 6, n 64)" in said for said in _said(edited))
 
@@ -147,33 +156,33 @@ def test_a_kernel_is_one_nest(results: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("flat = 6", "flat = 5", "expected 3 times n"),
-        ("vector_axis = 0, ", "", "rows and columns are not read as one"),
+        ("flat(6)", "flat(5)", "expected 3 times n"),
+        (", axis 0", "", "rows and columns are not read as one"),
     ],
 )
 def test_edited_vectors_of_whole_rows(old: str, new: str, expected: str) -> None:
     text = planned(_totals, spec(100, 24), target="avx2").text("plan")
-    assert "flat = 6" in text
+    assert "flat(6)" in text
     assert any(expected in message for message in _said(text.replace(old, new, 1)))
 
 
 def test_edited_rows_of_columns() -> None:
     text = planned(_totals, spec(3000, 1000), target="avx2").text("plan")
-    assert "rows = 8" in text
-    said = _said(text.replace("vector_axis = 0, ", "", 1))
+    assert "rows(8)" in text
+    said = _said(text.replace(", axis 0", "", 1))
     assert any("neither rows nor columns are reduced together" in message for message in said)
     text = planned(_row_totals, spec(3000, 1000), target="avx2").text("plan")
-    assert "rows = 4" in text
-    said = _said(text.replace("rows = 4", "rows = 3", 1))
+    assert "rows(4)" in text
+    said = _said(text.replace("rows(4)", "rows(3)", 1))
     assert any("expected a power of two, 8 at most" in message for message in said)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("turn_axis = 0", "turn_axis = 1", "expected -1 or axis 0"),
-        ("turn_rows = 64", "turn_rows = 60", "expected multiples of 8"),
-        ("turn_columns = 64", "turn_columns = 4", "multiples of 8, 65536 elements at most"),
+        ("turn(0", "turn(1", "expected no turn, or axis 0"),
+        ("rows 64", "rows 60", "expected multiples of 8"),
+        ("columns 64", "columns 4", "multiples of 8, 65536 elements at most"),
     ],
 )
 def test_an_edited_tile_that_is_turned(old: str, new: str, expected: str) -> None:
@@ -185,17 +194,17 @@ def test_an_edited_tile_that_is_turned(old: str, new: str, expected: str) -> Non
 @pytest.mark.parametrize(
     ("name", "old", "new", "expected"),
     [
-        ("product", "threads = 256", "threads = 128", "one tile for each of 128 threads"),
-        ("product", "tile_m = 4", "tile_m = 6", "one tile for each of 256 threads, in fours"),
-        ("product", "block_k = 16", "block_k = 4096", "one tile for each of 256 threads"),
-        ("columns", "threads = 256", "threads = 16", "32 threads or more"),
-        ("columns", "vector_axis = 0", "vector_axis = -1", "the axis along which threads run"),
-        ("sums", "threads = 32", "threads = 64", "32 at most, or 256 at least"),
+        ("product", "threads(256)", "threads(128)", "one tile for each of 128 threads"),
+        ("product", "rows 4", "rows 6", "one tile for each of 256 threads, in fours"),
+        ("product", "k 16", "k 4096", "one tile for each of 256 threads"),
+        ("columns", "threads(256)", "threads(16)", "32 threads or more"),
+        ("columns", ", axis 0", "", "the axis along which threads run"),
+        ("sums", "threads(32)", "threads(64)", "32 at most, or 256 at least"),
     ],
 )
 def test_an_edited_plan_of_a_gpu(name: str, old: str, new: str, expected: str) -> None:
     text = _plan(name, "cuda:sm_90a")
-    edited = text.replace(old, new) if old in text else text.replace("threads = 8", new)
+    edited = text.replace(old, new) if old in text else text.replace("threads(8)", new)
     assert edited != text
     assert any(expected in message for message in _said(edited))
 
@@ -203,7 +212,7 @@ def test_an_edited_plan_of_a_gpu(name: str, old: str, new: str, expected: str) -
 def test_a_plan_of_another_machine_is_judged_for_the_one_it_is_for() -> None:
     """Of a GPU's plan no schedule is followed on a CPU that its templates cannot follow."""
     levels = planned(_product, spec(256, 256), spec(256, 256), target="avx2")
-    edited = _plan("product", "cuda:sm_90a").replace("tile_n = 4", "tile_n = 6")
+    edited = _plan("product", "cuda:sm_90a").replace("columns 4", "columns 6")
     with pytest.raises(PlanError, match="expected words such as"):
         run_pipeline(parse_text(edited, "plan"), levels.options)
 

@@ -13,13 +13,13 @@ from xdsl.ir import Operation
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.known import named_target
 from mlc.passes.cost.work import clock
-from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import Entry
 from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
 from mlc.passes.plan.fusion.legality import State
-from mlc.passes.plan.fusion.partial import Partial
 from mlc.passes.plan.fusion.search import HEURISTICS, Found, Search, follow, parts_of, replay
-from mlc.passes.plan.memory.ownership import Ownership
+from mlc.passes.plan.fusion.state import Partial
+from mlc.passes.plan.fusion.table import Table
+from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.remarks import listening
 from mlc.passes.tensor.canonicalize import CanonicalizePass
 from mlc.passes.tensor.dce import DcePass

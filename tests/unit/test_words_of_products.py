@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +55,7 @@ def kernel_of(f: Callable[..., Any], *specs: Any, target: str, **options: Any) -
 def words_of(f: Callable[..., Any], *specs: Any, target: str, **options: Any) -> Words:
     kernel = kernel_of(f, *specs, target=target, **options)
     assert kernel.schedule is not None
-    return kernel.schedule.data.words
+    return kernel.schedule.data.cuts
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -92,7 +93,7 @@ def test_convolutions_have_words(target: str) -> None:
         levels = planned(f, *shapes, target=target)
         found = [x for x in levels.plan().walk() if isinstance(x, KernelOp) and _multiplies(x)]
         assert len(found) == count
-        assert all(x.schedule is not None and x.schedule.data.words for x in found)
+        assert all(x.schedule is not None and x.schedule.data.cuts for x in found)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -276,8 +277,8 @@ def test_products_in_tile_loops_have_words_of_one_worker(target: str) -> None:
     for kernel in found:
         assert is_phase(kernel)
         assert kernel.schedule is not None
-        assert kernel.schedule.data.words
-        assert not is_shared(kernel.schedule.data.words)
+        assert kernel.schedule.data.cuts
+        assert not is_shared(kernel.schedule.data.cuts)
 
 
 @pytest.mark.parametrize("rows", [300, 512])
@@ -303,7 +304,7 @@ def test_why_no_words_cut_a_contraction(shapes: Any, options: dict[str, str], wh
     kernel = kernel_of(product, *(spec(*x) for x in shapes), target="avx512", **options)
     assert why in str(refusal(kernel))
     assert kernel.schedule is not None
-    assert not kernel.schedule.data.words
+    assert not kernel.schedule.data.cuts
 
 
 @pytest.mark.parametrize("m", [4, 8, 16])
@@ -365,29 +366,48 @@ def test_blocks_of_columns_and_rows_give_equal_bits_for_any_team(
         module = levels.at("plan")
         words = parse_list(Parser(Context(), text))
         for kernel in (x for x in module.walk() if isinstance(x, KernelOp) and _multiplies(x)):
-            schedule = Schedule(words=(*words, Grain(1000)))
+            schedule = Schedule((*words, Grain(1000)))
             kernel.properties["schedule"] = ScheduleAttr(schedule)
         found.append(compile_module(module, levels.signature, levels.options).builtin(a, b))
     np.testing.assert_allclose(found[0], a @ b, rtol=1e-4, atol=1e-3)
     assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
 
 
-@pytest.mark.parametrize("target", ["avx2", "avx512"])
+LOOPS = {
+    "avx2 f32": "vfmadd", "avx2 i8": "vpmaddwd", "avx512 f32": "vfmadd", "amx f32": "vfmadd",
+    "amx f64": "vfmadd", "amx bf16": "tdpbf16ps", "amx i8": "tdpbssd", "neon f32": "fmla",
+    "neon i8": "sdot", "mmla f32": "fmla", "mmla bf16": "bfmmla", "mmla i8": "smmla",
+}  # fmt: skip
+"""Of machines and dtypes, the instruction that multiplies."""
+
+
+def _innermost(assembly: str, instruction: str) -> list[str]:
+    """The instructions of the innermost loop with most of these."""
+    lines, labels = assembly.splitlines(), dict[str, int]()
+    loops: list[list[str]] = []
+    for k, line in enumerate(lines):
+        if line.startswith(".L"):
+            labels = {line.partition(":")[0]: k}  # those of loops around it are forgotten
+        found = re.match(r"\t(?:j\w+|b\.\w+|cbn?z|tbn?z)\t.*?(\.L\w+)$", line)
+        if found and (start := labels.get(found[1])) is not None:
+            loops.append([x for x in lines[start:k] if x.startswith("\t")])
+    return max(loops, key=lambda loop: sum(instruction in x for x in loop))
+
+
+@pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("turned", ["", "a", "b"])
-def test_the_loop_of_a_product_spills_nothing(target: str, turned: str) -> None:
+def test_the_loop_of_a_product_spills_nothing(name: str, turned: str) -> None:
     """Sums stay in registers for the whole loop over the summed axis."""
+    target, dtype = name.split()
 
     def f(a: Any, b: Any) -> Any:
-        return (a.T if turned == "a" else a) @ (b.T if turned == "b" else b)
+        x, y = a.T if turned == "a" else a, b.T if turned == "b" else b
+        return x.astype(np.int32) @ y.astype(np.int32) if dtype == "i8" else x @ y
 
-    levels = planned(f, spec(512, 512), spec(512, 512), target=target)
-    lines = levels.asm().splitlines()
-    sums = [k for k, line in enumerate(lines) if "vfmadd" in line]
-    start = max(k for k in range(sums[0]) if lines[k].startswith(".L"))
-    end = next(k for k in range(sums[0], len(lines)) if "\tj" in lines[k])
-    loop = [line for line in lines[start:end] if line.startswith("\t")]
-    assert sum("vfmadd" in line for line in loop) >= (24 if target == "avx512" else 8)
-    assert not [line for line in loop if "%rsp" in line and "mm" in line]
+    factor = spec(512, 512, dtype=dtype)
+    loop = _innermost(planned(f, factor, factor, target=target).asm(), LOOPS[name])
+    assert sum(LOOPS[name] in line for line in loop) >= 4
+    assert not [x for x in loop if re.search(r"%rsp.*mm|\b[qvd]\d+, \[sp", x)]
 
 
 @pytest.mark.parametrize("target", TARGETS)

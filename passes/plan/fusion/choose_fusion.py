@@ -21,7 +21,7 @@ from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.cost.work import ATTO
 from mlc.passes.plan.fusion.legality import CHOSEN, Chosen, State, bound_views
 from mlc.passes.plan.fusion.planner import BUDGET_MS, Planner, states_of
-from mlc.passes.plan.memory.ownership import Ownership
+from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.remarks import place
 
 ABOVE = "mlc.inline_above"

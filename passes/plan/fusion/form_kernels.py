@@ -24,7 +24,7 @@ from mlc.dialects.plan import BufferAttr, KernelOp, Template
 from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp
@@ -33,7 +33,7 @@ from mlc.passes.cost.model import kernel_cost
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass, take_choices, unformed
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.fusion.planner import BUDGET_MS
-from mlc.passes.plan.memory.ownership import Ownership
+from mlc.passes.plan.memory.in_place.ownership import Ownership
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def _template(ops: Sequence[TensorOp], kernel: Kernel) -> Template:
     if isinstance(reduction, ReduceOp):
         return "row" if kernel.shape else "magg"
     for op in ops:
-        if isinstance(op, Whole):
+        if isinstance(op, OpaqueOp):
             return op.TEMPLATE
     if any(isinstance(op, GatherOp) for op in ops):
         return "gather"

@@ -31,16 +31,16 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.monoid import MONOIDS
-from mlc.dialects.tensor.op import AGAIN, SAME, TensorOp, Whole, tensor_of
+from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Chosen, Stage, ops_of
 from mlc.passes.plan.fusion.points import OWN, Points
-from mlc.passes.plan.memory.ownership import Ownership
-from mlc.passes.plan.memory.placed import is_own, is_placed, is_shared, is_written_there
+from mlc.passes.plan.memory.in_place.ownership import Ownership
+from mlc.passes.plan.memory.in_place.placed import is_own, is_placed, is_shared, is_written_there
 from mlc.passes.tensor.constants import is_splat_of
-from mlc.passes.tensor.stacked import stacked_outputs
+from mlc.passes.tensor.scan_rows import stacked_outputs
 
 
 @dataclass(eq=False)
@@ -136,7 +136,7 @@ class Grouping:
             owner = root.owner
             computed = is_written_there(terminator, k, root)
             again = root in self.leaving and (
-                isinstance(owner, Whole | ControlOp) or isinstance(terminator, YieldOp)
+                isinstance(owner, OpaqueOp | ControlOp) or isinstance(terminator, YieldOp)
             )
             if computed and owner.parent is self.block and not again:
                 self.leaving[root] = self.leaving.get(root, 0) + 1
@@ -194,7 +194,7 @@ class Grouping:
             self._decide_view(op, index, demands)
         elif isinstance(op, Reduction):
             self._decide_reduction(op, index, demands)
-        elif isinstance(op, Whole):
+        elif isinstance(op, OpaqueOp):
             kernel = self._around(op, demands)
             if kernel is None:
                 kernel = self._new_kernel(op, index, is_whole=True)
@@ -208,7 +208,7 @@ class Grouping:
         else:
             self._decide_pointwise(op, index, demands)
 
-    def _around(self, op: Whole, demands: list[Demand]) -> Kernel | None:
+    def _around(self, op: OpaqueOp, demands: list[Demand]) -> Kernel | None:
         """The concatenation that alone reads a concatenation, as one of its pieces."""
         users = [use.operation for use in op.results[0].uses]
         kernel = demands[0].kernel
@@ -395,7 +395,7 @@ class _Facts:
                 self._value(op, value)
 
     def _value(self, op: Operation, value: SSAValue) -> None:
-        stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | Whole)
+        stops = not isinstance(op, TensorOp) or isinstance(op, Reduction | OpaqueOp)
         stops = stops or op in self.stored or (isinstance(op, TileOp) and op.looks_at_memory)
         if stops or (isinstance(op, ReshapeOp) and not op.unit_axes_only()):
             self.mask(value)

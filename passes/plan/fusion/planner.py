@@ -14,10 +14,8 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.knobs import Fusion
 from mlc.passes.cost.work import ATTO, clock
-from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import Entry
 from mlc.passes.plan.fusion.legality import WHY, Chosen, State
-from mlc.passes.plan.fusion.partial import Partial
 from mlc.passes.plan.fusion.search import (
     HEURISTICS,
     Choices,
@@ -29,7 +27,9 @@ from mlc.passes.plan.fusion.search import (
     parts_of,
     replay,
 )
-from mlc.passes.plan.memory.ownership import Ownership
+from mlc.passes.plan.fusion.state import Partial
+from mlc.passes.plan.fusion.table import Table
+from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.remarks import Decision, is_heard, remark
 
 STEP_MS = (0.08, 0.0006)

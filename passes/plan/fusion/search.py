@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import Entry, bits_of
 from mlc.passes.plan.fusion.legality import CHEAP, State
-from mlc.passes.plan.fusion.partial import Demand, Kernel, Partial, is_repeated
+from mlc.passes.plan.fusion.state import Demand, Kernel, Partial, is_repeated
+from mlc.passes.plan.fusion.table import Table
 
 Choose = Callable[[Entry, Sequence[Demand]], State]
 Choices = dict[int, State]

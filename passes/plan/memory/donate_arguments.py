@@ -17,7 +17,7 @@ from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.plan.fusion.splitting import deep_contraction, split_epilogue
-from mlc.passes.plan.memory.sharing import inputs_in, may_write, share
+from mlc.passes.plan.memory.in_place.sharing import inputs_in, may_write, share
 from mlc.passes.remarks import remark
 
 

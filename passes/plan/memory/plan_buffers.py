@@ -20,7 +20,7 @@ from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
-from mlc.passes.plan.memory.sharing import (
+from mlc.passes.plan.memory.in_place.sharing import (
     is_replaced,
     may_write,
     may_write_tiles,

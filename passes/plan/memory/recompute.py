@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from mlc.dialects.analysis.aliases import root_of, values_from_outside
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.tensor.control import ControlOp
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, stored_bytes
@@ -274,7 +274,7 @@ class Model:
 
 
 def _may_repeat(op: Operation) -> bool:
-    return isinstance(op, TensorOp) and not op.CHECKS and not isinstance(op, Whole)
+    return isinstance(op, TensorOp) and not op.CHECKS and not isinstance(op, OpaqueOp)
 
 
 def _copied(

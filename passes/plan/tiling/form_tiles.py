@@ -30,9 +30,9 @@ from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of
+from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
-from mlc.passes.plan.memory.ownership import Ownership
-from mlc.passes.plan.tiling.stream import COMBINE, Stream
+from mlc.passes.plan.tiling.online_reduction import COMBINE, Stream
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups

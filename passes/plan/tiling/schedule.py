@@ -6,7 +6,7 @@ Chosen by pure functions of the problem and the target.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -37,9 +37,11 @@ from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
+from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import from_others_s, least_share_s, weight_of
+from mlc.passes.plan.tiling.past_caches import with_nontemporal
 from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
 from mlc.passes.tile.canonical import product_of
@@ -114,17 +116,13 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     point_s = element_s(weight_of(kernel, nest), target) + from_others_s(kernel, nest, target)
     grain = max(int(share_s / point_s), 1)
     if nest is None:
-        return Schedule(lanes=lanes, unroll=1, grain=grain)
+        return Schedule((Vector(lanes), Grain(grain)))
     if nest.order != "any":
         lanes = min(lanes, LANES)
     if nest.reduction is None:
-        pointwise = Schedule(
-            lanes=lanes,
-            vector_axis=len(nest.sizes) - 1,
-            unroll=2 if nest.weight < 8 else 1,
-            grain=grain,
-        )
-        return with_turns(pointwise, kernel, nest, target)
+        axis, unroll = len(nest.sizes) - 1, 2 if nest.weight < 8 else 1
+        turned = with_turns(_of_vectors(lanes, axis, unroll, grain), kernel, nest, target)
+        return with_nontemporal(turned, kernel, nest, target)
     axis = vector_axis(nest)
     unroll = 4 if axis >= nest.rank else 8
     if nest.order == "in lanes":
@@ -135,17 +133,24 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         unroll = 2  # each state holds two vectors
     if nest.siblings:
         unroll = max(AT_ONCE_VECTORS, unroll // len(nest.states))
-        return Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
-    schedule = Schedule(lanes=lanes, vector_axis=axis, unroll=unroll, grain=grain)
+        return _of_vectors(lanes, axis, unroll, grain)
+    schedule = _of_vectors(lanes, axis, unroll, grain)
     if flat := _flat(nest, axis, lanes):
-        return replace(schedule, flat=flat)
+        return schedule.having(Flat(flat))
     if isinstance(nest.reduction, Product):
         words = _words(kernel, nest, lanes, target)
         if words is not None:
-            return Schedule(words=words)
+            return Schedule(words)
     if rows := _rows_at_once(nest, schedule):
-        return replace(schedule, rows=rows, unroll=AT_ONCE_VECTORS)
-    return replace(schedule, rows=_streamed_rows(nest, schedule, target))
+        return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
+    rows = _streamed_rows(nest, schedule, target)
+    return schedule.having(Rows(rows)) if rows else schedule
+
+
+def _of_vectors(lanes: int, axis: int, unroll: int, grain: int) -> Schedule:
+    """A nest's, along an axis where it has one."""
+    several = (Unroll(unroll),) if unroll > 1 else ()
+    return Schedule((Vector(lanes, axis), *several, Grain(grain)))
 
 
 _MOST_KNOWN = 256
@@ -373,7 +378,7 @@ def with_words(kernel: KernelOp, words: Words) -> None:
     """Gives a kernel these words, and the grain of those that it had where they say none."""
     had = kernel.schedule.data.words if kernel.schedule is not None else ()
     grain = () if grain_of(words) is not None else (x for x in had if isinstance(x, Grain))
-    kernel.properties["schedule"] = ScheduleAttr(Schedule(words=(*words, *grain)))
+    kernel.properties["schedule"] = ScheduleAttr(Schedule((*words, *grain)))
 
 
 def _product_of(module: ModuleOp) -> KernelOp:

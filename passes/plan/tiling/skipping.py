@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import SSAValue
@@ -22,7 +23,7 @@ from mlc.dialects.dtypes import BOOL, DType
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import full
-from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
@@ -31,10 +32,10 @@ from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat
 
-Terms = dict[tuple[float, SSAValue], SubOp]
+Terms = dict[tuple[float, SSAValue], TensorOp]
 """
 exp(number - value), which is 0 where masked, by the number and by what the value looks at: that has
-rows or columns, not both. The differences that say so.
+rows or columns, not both. The exponentials that say so.
 """
 
 
@@ -101,21 +102,20 @@ class _Absent:
             return False
         if isinstance(op, SelectOp):
             return self.number(op.result) == 0.0
-        if isinstance(op, ExpOp):
+        if op.IS_EXPONENTIAL:
             return self._is_term(op)
         if isinstance(op, NegOp) or (isinstance(op, DivOp) and self.group.is_wide(op)):
             return self.is_zero(op.operands[0])
         return isinstance(op, MulOp) and any(self.is_zero(x) for x in op.operands)
 
-    def _is_term(self, op: ExpOp) -> bool:
+    def _is_term(self, op: TensorOp) -> bool:
         difference = op.operands[0].owner
         if not isinstance(difference, SubOp):
             return False
         number = self.number(difference.lhs)
         if number is None or not self._is_narrow(difference):
             return False
-        self.terms[number, root(difference.rhs)] = difference
-        return True
+        return type(self.terms.setdefault((number, root(difference.rhs)), op)) is type(op)
 
     def _is_narrow(self, op: SubOp) -> bool:
         """Whether what is subtracted is one value for all columns, or for all rows."""
@@ -140,10 +140,11 @@ def is_needed(scope: TileScope, masked: Masked, before: Callable[[TensorOp], SSA
     found = [_any(b, mask if masked.keeps else _is(b, mask, "eq", 0, BOOL))]
     for top, _ in masked.tops:
         scope.bind(top, before(top))
-    for (number, _), difference in masked.terms.items():
+    for (number, _), exponential in masked.terms.items():
+        difference = cast("SubOp", exponential.operands[0].owner)
         value = _source_tile(scope, difference, 1)
         given = full(b, number, difference.dtype, shape_of(value.type))
-        term = b(ExpOp, b(SubOp, given, value))
+        term = b(type(exponential), b(SubOp, given, value))
         found.append(_any(b, _is(b, term, "ne", 0.0, difference.dtype)))
     for top, number in masked.tops:
         if (number, top.results[0]) not in masked.terms:  # which says so, too

@@ -24,8 +24,8 @@ from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, LEVELS, Work, clock, level_of, moved, seconds
 from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
 from mlc.passes.plan.fusion.grouping import Grouping
+from mlc.passes.plan.tiling.online_reduction import Walks
 from mlc.passes.plan.tiling.skipping import Masked, masked_walk
-from mlc.passes.plan.tiling.stream import Walks
 from mlc.passes.plan.tiling.tile_groups import Group
 
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
@@ -51,18 +51,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     kernels = {id(kernel) for kernel in homes.values()}
     if len(kernels) < 2:
         return 0.0
-    readers: dict[SSAValue, set[int]] = {}
-    factors: set[SSAValue] = set()
-    inline: set[SSAValue] = set()
-    for op in group.ops:
-        kernel = _kernel_of(op, homes)
-        for read in maps.sources_of(op):
-            if is_buffer(read.value) or read.value in grouping.home:
-                readers.setdefault(read.value, set()).add(kernel)
-                if isinstance(op, ContractOp):
-                    factors.add(read.value)
-            elif read.value.owner not in members and not maps.is_made_up(read.value):
-                inline.add(read.value)
+    readers, factors, inline = _reads(group, maps, grouping, homes)
     read = written = per_row = whole = 0
     phases = dict.fromkeys(kernels, 0)  # bytes of a row that a kernel reads and writes
     rows = estimate(product(group.rows))
@@ -114,6 +103,26 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         sizes.append((held, target.l1d_bytes // 2))
     group.steps = min((choose_steps(group.rows, *size) for size in sizes), key=after)
     return (before - after(group.steps)) / ATTO
+
+
+def _reads(
+    group: Group, maps: AxisMaps, grouping: Grouping, homes: Mapping[TensorOp, object]
+) -> tuple[dict[SSAValue, set[int]], set[SSAValue], set[SSAValue]]:
+    """What kernels of a group read, by which; of it factors; and what they compute for it."""
+    members = set(group.ops)
+    readers: dict[SSAValue, set[int]] = {}
+    factors: set[SSAValue] = set()
+    inline: set[SSAValue] = set()
+    for op in group.ops:
+        kernel = _kernel_of(op, homes)
+        for read in maps.sources_of(op):
+            if is_buffer(read.value) or read.value in grouping.home:
+                readers.setdefault(read.value, set()).add(kernel)
+                if isinstance(op, ContractOp):
+                    factors.add(read.value)
+            elif read.value.owner not in members and not maps.is_made_up(read.value):
+                inline.add(read.value)
+    return readers, factors, inline
 
 
 def _idle_lanes(group: Group, steps: Sequence[int], maps: AxisMaps, target: CpuTarget) -> int:

@@ -17,7 +17,7 @@ from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.elementwise import Elementwise
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
@@ -101,7 +101,7 @@ def _may_join(op: Operation) -> bool:
     """Whether the op may be a phase, or a part of one."""
     if not isinstance(op, TensorOp) or is_view(op) or is_stored_constant(op):
         return False
-    return not isinstance(op, Whole | ReshapeOp | Windowed)
+    return not isinstance(op, OpaqueOp | ReshapeOp | Windowed)
 
 
 class Growth:

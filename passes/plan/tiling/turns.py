@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
 from mlc.dialects.dims import product
@@ -11,6 +9,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tile.nest_words import Turn
 
 
 def with_turns(schedule: Schedule, kernel: KernelOp, nest: Nest, target: CpuTarget) -> Schedule:
@@ -33,4 +32,4 @@ def with_turns(schedule: Schedule, kernel: KernelOp, nest: Nest, target: CpuTarg
     rows, columns = (tile if n is None else min(tile, n // side * side) for n in sizes)
     if not rows or not columns:
         return schedule
-    return replace(schedule, turn_axis=groups[across][-1], turn_rows=rows, turn_columns=columns)
+    return schedule.having(Turn(groups[across][-1], rows, columns))

@@ -15,7 +15,7 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, yield_of
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.passes.remarks import place
@@ -235,7 +235,7 @@ def rule_between(producer: TensorOp, consumer: TensorOp, between: list[Operation
     """The rule that keeps two ops apart, by what they are."""
     stored = [consumer.operands[k].owner for k in consumer.stored_operands()]
     is_stored = (between[-1] if between else producer) in stored
-    if isinstance(producer, Whole) or isinstance(consumer, Whole) or is_stored:
+    if isinstance(producer, OpaqueOp) or isinstance(consumer, OpaqueOp) or is_stored:
         return "whole"
     if any(isinstance(op, ReshapeOp) and not op.unit_axes_only() for op in between):
         return "reshape"

@@ -17,6 +17,7 @@ from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import SliceOp
+from mlc.passes.tensor.derivative.active import Varied
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,
@@ -33,7 +34,6 @@ from mlc.passes.tensor.derivative.rules import (
     inline_used,
     placed_at,
 )
-from mlc.passes.tensor.derivative.varied import Varied
 
 
 class Forward:

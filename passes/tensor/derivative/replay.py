@@ -33,7 +33,7 @@ from mlc.passes.tensor.derivative.emit import (
     trips_of,
 )
 from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
-from mlc.passes.tensor.stacked import row_of, stacked_outputs
+from mlc.passes.tensor.scan_rows import row_of, stacked_outputs
 
 SLOTS = 128
 """States on a stack: 16,384 trips run three times; a stack of 1 MiB states takes 128 MiB."""

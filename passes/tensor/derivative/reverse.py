@@ -22,9 +22,9 @@ from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp, SliceOp
+from mlc.passes.tensor.derivative.active import Varied
 from mlc.passes.tensor.derivative.emit import Emitter, Values
 from mlc.passes.tensor.derivative.rules import inline_used, placed_at
-from mlc.passes.tensor.derivative.varied import Varied
 
 
 class Mask:

@@ -32,7 +32,7 @@ from mlc.passes.tensor.derivative.replay import count_trips, pull_by_replay
 from mlc.passes.tensor.derivative.residuals import Residuals, residuals_of
 from mlc.passes.tensor.derivative.reverse import Contribution, Reverse
 from mlc.passes.tensor.derivative.reverse_rule import pull_rule
-from mlc.passes.tensor.stacked import row_of, stack, stacked_outputs
+from mlc.passes.tensor.scan_rows import row_of, stack, stacked_outputs
 
 
 def pull_control(sweep: Reverse, op: ControlOp) -> None:

@@ -11,8 +11,8 @@ from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.passes.tensor.derivative.active import Varied
 from mlc.passes.tensor.derivative.emit import read_inside
-from mlc.passes.tensor.derivative.varied import Varied
 
 
 def placed_at(error: MlcError, op: Operation) -> MlcError:

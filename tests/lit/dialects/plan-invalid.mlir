@@ -50,7 +50,12 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule has no field 'width'; expected one of
+// CHECK: schedule: vector(12): lanes = 12; expected a power of two
+"test.op"() {s = #mlc.schedule<[vector(12)]>} : () -> ()
+
+// -----
+
+// CHECK: schedule: found 'width'; expected a list of words, such as [vector(16, axis 1), unroll(4)]
 "test.op"() {s = #mlc.schedule<width = 4>} : () -> ()
 
 // -----
@@ -80,5 +85,5 @@ func.func @isolated(%x: tensor<4xf32>) {
 
 // -----
 
-// CHECK: schedule: edge(m, wrap): how = wrap; expected clamp or mask or pack or narrow
+// CHECK: schedule: edge(m, wrap): how = wrap; expected clamp or mask or pack
 "test.op"() {s = #mlc.schedule<[edge(m, wrap)]>} : () -> ()

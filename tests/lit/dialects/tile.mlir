@@ -224,7 +224,7 @@ mlc_tile.kernel @lstm(%h: !mlc_tile.view<6x256xf32>, %w: !mlc_tile.view<256x4x25
 // What has no tile form is the plan's kernel; the entry calls it where the kernel stood.
 // CHECK-LABEL: mlc_tile.kernel @softmax
 // CHECK-NEXT:    mlc_tile.nest "row" (%a = %x) -> (%y) {
-// CHECK:         } {schedule = #mlc.schedule<lanes = 16, vector_axis = 1, unroll = 4>}
+// CHECK:         } {schedule = #mlc.schedule<[vector(16, axis 1), unroll(4)]>}
 // CHECK:         func.func @main
 // CHECK-NEXT:      %y = mlc_tile.call @softmax(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {buffers = [#mlc.buffer<out 0>]}
 mlc_tile.kernel @softmax(%x: !mlc_tile.view<8x64xf32>) -> (%y: !mlc_tile.view<8x64xf32>) {
@@ -234,7 +234,7 @@ mlc_tile.kernel @softmax(%x: !mlc_tile.view<8x64xf32>) -> (%y: !mlc_tile.view<8x
     %less = mlc.sub %a, %wide : tensor<8x64xf32>
     %e = mlc.exp %less : tensor<8x64xf32>
     mlc.yield %e : tensor<8x64xf32>
-  } {schedule = #mlc.schedule<lanes = 16, vector_axis = 1, unroll = 4>}
+  } {schedule = #mlc.schedule<[vector(16, axis 1), unroll(4)]>}
 }
 func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %y = mlc_tile.call @softmax(%x) : (tensor<8x64xf32>) -> tensor<8x64xf32> {buffers = [#mlc.buffer<out 0>]}

@@ -31,6 +31,8 @@ func.func @memory(%x: memref<?x64xf32>, %i: index, %v: vector<16xf32>, %mask: ve
   mlc_vec.prefetch %x[%i, %i] locality 3 write : memref<?x64xf32>
   // CHECK: mlc_vec.nontemporal_store %v, %x[%i, %i] : memref<?x64xf32>, vector<16xf32>
   mlc_vec.nontemporal_store %v, %x[%i, %i] : memref<?x64xf32>, vector<16xf32>
+  // CHECK: mlc_vec.store_fence
+  mlc_vec.store_fence
   func.return
 }
 

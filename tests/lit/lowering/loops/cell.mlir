@@ -1,5 +1,5 @@
 // Pointwise kernels: whole vectors two at a time, and a masked vector for what is left.
-// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// RUN: mlc opt %s --split-input-file --target=avx2 -p plan-to-loops | filecheck %s
 
 // 37 = 2 * 16 + 5: the end is one masked vector, not a loop over single elements.
 // CHECK-LABEL: func.func @cell_
@@ -14,10 +14,39 @@
 // CHECK:         vector.maskedstore %{{.*}}[%[[WHOLE]]], %[[MASK]]
 // CHECK-NOT:     scf.for
 // CHECK:         func.return
-func.func @masked_end(%x: tensor<37xf32>, %y: tensor<37xf32>) -> tensor<37xf32> {
-  %0 = mlc.mul %x, %y : tensor<37xf32>
-  %1 = mlc.add %0, %y : tensor<37xf32>
-  func.return %1 : tensor<37xf32>
+func.func @masked_end(%x: tensor<37xf32>, %y: tensor<37xf32>) -> tensor<37xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x, %2 = %y) : (tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>) {
+    %3 = mlc.mul %1, %2 : tensor<37xf32>
+    %4 = mlc.add %3, %2 : tensor<37xf32>
+    mlc.yield %4 : tensor<37xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(2), grain(20000)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<37xf32>
+}
+
+// -----
+
+// More bytes than the word names: past the caches where the result begins at a whole vector, else as ever. The end is
+// masked in both.
+// CHECK-LABEL: func.func @cell_
+// CHECK-DAG:     %[[VECTOR:.*]] = arith.constant 32 : index
+// CHECK:         %[[ADDRESS:.*]] = "memref.extract_aligned_pointer_as_index"(%out)
+// CHECK:         arith.divui %[[ADDRESS]], %[[VECTOR]]
+// CHECK:         %[[ALIGNED:.*]] = arith.cmpi eq, %{{.*}}, %[[ADDRESS]]
+// CHECK-NEXT:    scf.if %[[ALIGNED]] {
+// CHECK-COUNT-2:   mlc_vec.nontemporal_store
+// CHECK:           vector.maskedstore
+// CHECK-NEXT:      mlc_vec.store_fence
+// CHECK-NEXT:    } else {
+// CHECK-NOT:       nontemporal
+// CHECK:           vector.store
+// CHECK:           vector.maskedstore
+// CHECK:         func.return
+func.func @past_the_caches(%x: tensor<37xf32>) -> tensor<37xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x) : (tensor<37xf32>) -> (tensor<37xf32>) {
+    %2 = mlc.mul %1, %1 : tensor<37xf32>
+    mlc.yield %2 : tensor<37xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(2), grain(20000), nontemporal(295)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<37xf32>
 }
 
 // -----
@@ -29,8 +58,11 @@ func.func @masked_end(%x: tensor<37xf32>, %y: tensor<37xf32>) -> tensor<37xf32> 
 // CHECK-NEXT:    memref.store %[[ELEMENT]], %{{.*}}[%[[LAST]]] : memref<17xi32>
 // CHECK-NOT:     vector.maskedstore
 // CHECK:         func.return
-func.func @one_over(%x: tensor<17xi64>) -> tensor<17xi32> {
-  %0 = mlc.convert %x : tensor<17xi64> -> tensor<17xi32>
+func.func @one_over(%x: tensor<17xi64>) -> tensor<17xi32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x) : (tensor<17xi64>) -> (tensor<17xi32>) {
+    %2 = mlc.convert %1 : tensor<17xi64> -> tensor<17xi32>
+    mlc.yield %2 : tensor<17xi32>
+  } {schedule = #mlc.schedule<[vector(4, axis 0), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<17xi32>
 }
 
@@ -43,20 +75,24 @@ func.func @one_over(%x: tensor<17xi64>) -> tensor<17xi32> {
 // CHECK:           scf.for %[[COLUMN:[^ ]*]] =
 // CHECK:             vector.load %{{.*}}[%[[ROW]], %[[COLUMN]]]
 // CHECK:             vector.load %{{.*}}[%[[COLUMN]]]
-func.func @row_broadcast(
-  %x: tensor<?x?xf32, #mlc.dims<"M", "N">>, %b: tensor<?xf32, #mlc.dims<"N">>
-) -> tensor<?x?xf32, #mlc.dims<"M", "N">> {
-  %0 = mlc.broadcast "n->mn" %b : tensor<?xf32, #mlc.dims<"N">> -> tensor<?x?xf32, #mlc.dims<"M", "N">>
-  %1 = mlc.add %x, %0 : tensor<?x?xf32, #mlc.dims<"M", "N">>
-  func.return %1 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+func.func @row_broadcast(%x: tensor<?x?xf32, #mlc.dims<"M", "N">>, %b: tensor<?xf32, #mlc.dims<"N">>) -> tensor<?x?xf32, #mlc.dims<"M", "N">> attributes {mlc.symbols = ["M", "N"], mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x, %2 = %b) : (tensor<?x?xf32, #mlc.dims<"M", "N">>, tensor<?xf32, #mlc.dims<"N">>) -> (tensor<?x?xf32, #mlc.dims<"M", "N">>) {
+    %3 = mlc.broadcast "n->mn" %2 : tensor<?xf32, #mlc.dims<"N">> -> tensor<?x?xf32, #mlc.dims<"M", "N">>
+    %4 = mlc.add %1, %3 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+    mlc.yield %4 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(2), grain(30000)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<?x?xf32, #mlc.dims<"M", "N">>
 }
 
 // -----
 
 // CHECK-LABEL: func.func @cell_
 // CHECK-SAME:    memref<?xf32> {mlc.readonly}, %{{.*}}: memref<?xf32> {mlc.noalias}
-func.func @joined(%x: tensor<?x?xf32, #mlc.dims<"M", "N">>) -> tensor<?x?xf32, #mlc.dims<"M", "N">> {
-  %0 = mlc.neg %x : tensor<?x?xf32, #mlc.dims<"M", "N">>
+func.func @joined(%x: tensor<?x?xf32, #mlc.dims<"M", "N">>) -> tensor<?x?xf32, #mlc.dims<"M", "N">> attributes {mlc.symbols = ["M", "N"], mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x) : (tensor<?x?xf32, #mlc.dims<"M", "N">>) -> (tensor<?x?xf32, #mlc.dims<"M", "N">>) {
+    %2 = mlc.neg %1 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+    mlc.yield %2 : tensor<?x?xf32, #mlc.dims<"M", "N">>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(2), grain(30000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<?x?xf32, #mlc.dims<"M", "N">>
 }
 
@@ -70,8 +106,11 @@ func.func @joined(%x: tensor<?x?xf32, #mlc.dims<"M", "N">>) -> tensor<?x?xf32, #
 // CHECK:         %[[OFFSETS:.*]] = arith.muli %[[LANE]], %[[STRIDES]]
 // CHECK:         mlc_vec.gather %[[X]][{{.*}}] at %[[OFFSETS]]
 // CHECK:         vector.store
-func.func @strided(%x: tensor<6x20xf32> {mlc.layout = "general"}) -> tensor<6x20xf32> {
-  %0 = mlc.neg %x : tensor<6x20xf32>
+func.func @strided(%x: tensor<6x20xf32> {mlc.layout = "general"}) -> tensor<6x20xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x) : (tensor<6x20xf32>) -> (tensor<6x20xf32>) {
+    %2 = mlc.neg %1 : tensor<6x20xf32>
+    mlc.yield %2 : tensor<6x20xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(2), grain(30000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<6x20xf32>
 }
 
@@ -89,8 +128,11 @@ func.func @strided(%x: tensor<6x20xf32> {mlc.layout = "general"}) -> tensor<6x20
 // CHECK:         vector.load %[[TILE]]
 // CHECK-NOT:     mlc_vec.gather
 // CHECK:         func.return
-func.func @turned(%x: tensor<100x200xf32>) -> tensor<200x100xf32> {
-  %0 = mlc.transpose "mn->nm" %x : tensor<100x200xf32> -> tensor<200x100xf32>
-  %1 = mlc.neg %0 : tensor<200x100xf32>
-  func.return %1 : tensor<200x100xf32>
+func.func @turned(%x: tensor<100x200xf32>) -> tensor<200x100xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "cell" (%1 = %x) : (tensor<100x200xf32>) -> (tensor<200x100xf32>) {
+    %2 = mlc.transpose "mn->nm" %1 : tensor<100x200xf32> -> tensor<200x100xf32>
+    %3 = mlc.neg %2 : tensor<200x100xf32>
+    mlc.yield %3 : tensor<200x100xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(2), grain(30000), turn(0, rows 64, columns 64)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<200x100xf32>
 }

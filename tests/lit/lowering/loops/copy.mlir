@@ -1,5 +1,5 @@
 // Concatenation: one loop nest per piece, each written where it belongs.
-// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// RUN: mlc opt %s --split-input-file --target=avx2 -p plan-to-loops | filecheck %s
 
 // CHECK-LABEL: func.func @copy_
 // CHECK:         %[[FIRST:.*]] = arith.constant 3 : index
@@ -10,8 +10,11 @@
 // CHECK-NEXT:      vector.load %y[%[[ROW2]]
 // CHECK-NEXT:      %[[BELOW:.*]] = arith.addi %[[ROW2]], %[[FIRST]]
 // CHECK-NEXT:      vector.store %{{.*}}, %out[%[[BELOW]]
-func.func @below(%x: tensor<3x8xf32>, %y: tensor<2x8xf32>) -> tensor<5x8xf32> {
-  %0 = mlc.concat 0 %x, %y : tensor<3x8xf32>, tensor<2x8xf32> -> tensor<5x8xf32>
+func.func @below(%x: tensor<3x8xf32>, %y: tensor<2x8xf32>) -> tensor<5x8xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<3x8xf32>, tensor<2x8xf32>) -> (tensor<5x8xf32>) {
+    %3 = mlc.concat 0 %1, %2 : tensor<3x8xf32>, tensor<2x8xf32> -> tensor<5x8xf32>
+    mlc.yield %3 : tensor<5x8xf32>
+  } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<5x8xf32>
 }
 
@@ -28,9 +31,15 @@ func.func @below(%x: tensor<3x8xf32>, %y: tensor<2x8xf32>) -> tensor<5x8xf32> {
 // CHECK:       func.func @twice(%{{.*}}, %[[FIRST:[0-9]+]]: memref<16xf32>, %[[SECOND:[0-9]+]]: memref<16xf32>)
 // CHECK:         func.call @copy_{{.*}}, %[[FIRST]]) :
 // CHECK:         func.call @copy_{{.*}}, %[[FIRST]], %[[SECOND]]) :
-func.func @twice(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<16xf32>, tensor<16xf32>) {
-  %0 = mlc.concat 0 %x, %y : tensor<8xf32>, tensor<8xf32> -> tensor<16xf32>
-  func.return %0, %0 : tensor<16xf32>, tensor<16xf32>
+func.func @twice(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<16xf32>, tensor<16xf32>) attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<8xf32>, tensor<8xf32>) -> (tensor<16xf32>) {
+    %3 = mlc.concat 0 %1, %2 : tensor<8xf32>, tensor<8xf32> -> tensor<16xf32>
+    mlc.yield %3 : tensor<16xf32>
+  } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
+  %1 = mlc.kernel "copy" (%2 = %0) : (tensor<16xf32>) -> (tensor<16xf32>) {
+    mlc.yield %2 : tensor<16xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 1>]}
+  func.return %0, %1 : tensor<16xf32>, tensor<16xf32>
 }
 
 // -----
@@ -44,10 +53,35 @@ func.func @twice(%x: tensor<8xf32>, %y: tensor<8xf32>) -> (tensor<16xf32>, tenso
 // CHECK:         vector.load %y[
 // CHECK-NOT:     vector.load
 // CHECK:       func.func @within(
-func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32> {
-  %0 = mlc.concat 1 %x, %x : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x16xf32>
-  %1 = mlc.concat 0 %0, %y : tensor<2x16xf32>, tensor<1x16xf32> -> tensor<3x16xf32>
-  func.return %1 : tensor<3x16xf32>
+func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<2x8xf32>, tensor<1x16xf32>) -> (tensor<3x16xf32>) {
+    %3 = mlc.concat 1 %1, %1 : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x16xf32>
+    %4 = mlc.concat 0 %3, %2 : tensor<2x16xf32>, tensor<1x16xf32> -> tensor<3x16xf32>
+    mlc.yield %4 : tensor<3x16xf32>
+  } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<3x16xf32>
+}
+
+// -----
+
+// Rows of the result hold whole vectors of 8, and the piece begins at 1: seven elements up to a vector's
+// boundary, whole vectors from there on, then what is left of the row.
+// CHECK-LABEL: func.func @copy_
+// CHECK-DAG:     %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-DAG:     %[[LEAD:.*]] = arith.constant 7 : index
+// CHECK:         %[[MASK:.*]] = vector.create_mask %[[LEAD]] : vector<8xi1>
+// CHECK:         vector.maskedload %x[%[[ROW:.*]], %{{.*}}], %[[MASK]]
+// CHECK-NEXT:    vector.maskedstore %out[%[[ROW]], %[[ONE]]], %[[MASK]]
+// CHECK-NEXT:    scf.for %[[AT:.*]] = %[[LEAD]] to
+// CHECK-NEXT:      vector.load %x[%[[ROW]], %[[AT]]]
+// CHECK-NEXT:      %[[PLACE:.*]] = arith.addi %[[AT]], %[[ONE]]
+// CHECK-NEXT:      vector.store %{{.*}}, %out[%[[ROW]], %[[PLACE]]]
+func.func @aligned(%x: tensor<9x62xf32>, %y: tensor<9x1xf32>) -> tensor<9x64xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %y) : (tensor<9x62xf32>, tensor<9x1xf32>) -> (tensor<9x64xf32>) {
+    %3 = mlc.concat 1 %2, %1, %2 : tensor<9x1xf32>, tensor<9x62xf32>, tensor<9x1xf32> -> tensor<9x64xf32>
+    mlc.yield %3 : tensor<9x64xf32>
+  } {schedule = #mlc.schedule<[vector(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<9x64xf32>
 }
 
 // -----
@@ -62,8 +96,11 @@ func.func @within(%x: tensor<2x8xf32>, %y: tensor<1x16xf32>) -> tensor<3x16xf32>
 // CHECK-NEXT:    vector.store %[[INNER]], %out[
 // CHECK-NOT:     cmpi
 // CHECK:         func.return
-func.func @padded(%x: tensor<16xf32>, %v: tensor<f32>) -> tensor<32xf32> {
-  %0 = mlc.pad %x, %v [<8>, <8>] : tensor<16xf32>, tensor<f32> -> tensor<32xf32>
+func.func @padded(%x: tensor<16xf32>, %v: tensor<f32>) -> tensor<32xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "copy" (%1 = %x, %2 = %v) : (tensor<16xf32>, tensor<f32>) -> (tensor<32xf32>) {
+    %3 = mlc.pad %1, %2[<8>, <8>] : tensor<16xf32>, tensor<f32> -> tensor<32xf32>
+    mlc.yield %3 : tensor<32xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<32xf32>
 }
 
@@ -76,7 +113,10 @@ func.func @padded(%x: tensor<16xf32>, %v: tensor<f32>) -> tensor<32xf32> {
 // CHECK:           scf.for
 // CHECK-NOT:         memref.load %i
 // CHECK:           func.return
-func.func @rows(%x: tensor<9x800xf32>, %i: tensor<7xi64>) -> tensor<7x800xf32> {
-  %0 = mlc.gather "0b,a->ab" %x[%i] : tensor<9x800xf32>, tensor<7xi64> -> tensor<7x800xf32>
+func.func @rows(%x: tensor<9x800xf32>, %i: tensor<7xi64>) -> tensor<7x800xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "gather" (%1 = %x, %2 = %i) : (tensor<9x800xf32>, tensor<7xi64>) -> (tensor<7x800xf32>) {
+    %3 = mlc.gather "0b,a->ab" %1[%2] : tensor<9x800xf32>, tensor<7xi64> -> tensor<7x800xf32>
+    mlc.yield %3 : tensor<7x800xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<7x800xf32>
 }

@@ -1,5 +1,5 @@
 // Places of extremes: the extreme first, in vectors, then the first place that has it.
-// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// RUN: mlc opt %s --split-input-file --target=avx2 -p plan-to-loops | filecheck %s
 
 // CHECK-LABEL: func.func @row_
 // CHECK:         %{{.*}}, %{{.*}} = scf.for %{{.*}} iter_args
@@ -10,7 +10,10 @@
 // CHECK-NEXT:      scf.while
 // CHECK-COUNT-4:     mlc_vec.cmpf oeq, %{{.*}} : vector<8xf32>
 // CHECK:             vector.reduction <or>
-func.func @place(%x: tensor<8x1000xf32>) -> tensor<8xi64> {
-  %0 = mlc.reduce "argmax" "ab->a" %x : tensor<8x1000xf32> -> tensor<8xi64>
+func.func @place(%x: tensor<8x1000xf32>) -> tensor<8xi64> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<8x1000xf32>) -> (tensor<8xi64>) {
+    %2 = mlc.reduce "argmax" "ab->a" %1 : tensor<8x1000xf32> -> tensor<8xi64>
+    mlc.yield %2 : tensor<8xi64>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<8xi64>
 }

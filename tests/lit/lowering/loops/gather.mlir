@@ -1,5 +1,5 @@
 // Positions from memory: made positive, compared with the extent, and only then used.
-// RUN: mlc opt %s --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// RUN: mlc opt %s --target=avx2 -p plan-to-loops | filecheck %s
 
 // CHECK:       mlc.sites = [{kind = "index", op = "mlc.gather"
 // CHECK-LABEL: func.func @gather_
@@ -15,7 +15,10 @@
 // CHECK:         scf.if
 // CHECK:           mlc_par.fail %{{.*}} site 1
 // CHECK:         mlc_vec.gather %t[{{.*}}] at %{{.*}}, %[[INSIDE]],
-func.func @elements(%t: tensor<50xf32>, %i: tensor<8xi64>) -> tensor<8xf32> {
-  %0 = mlc.gather "0,b->b" %t[%i] : tensor<50xf32>, tensor<8xi64> -> tensor<8xf32>
+func.func @elements(%t: tensor<50xf32>, %i: tensor<8xi64>) -> tensor<8xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "gather" (%1 = %t, %2 = %i) : (tensor<50xf32>, tensor<8xi64>) -> (tensor<8xf32>) {
+    %3 = mlc.gather "0,b->b" %1[%2] : tensor<50xf32>, tensor<8xi64> -> tensor<8xf32>
+    mlc.yield %3 : tensor<8xf32>
+  } {schedule = #mlc.schedule<[vector(4, axis 0), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<8xf32>
 }

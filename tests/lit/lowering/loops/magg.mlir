@@ -1,5 +1,5 @@
 // Reductions to a single number.
-// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// RUN: mlc opt %s --split-input-file --target=avx2 -p plan-to-loops | filecheck %s
 
 // Blocks whose size depends on N alone, so that every number of threads gives the same bits; each
 // writes its sum, and one thread adds them in order.
@@ -18,8 +18,11 @@
 // CHECK-LABEL: func.func @sum
 // CHECK:         memref.alloca() {alignment = 64 : i64} : memref<64xf64>
 // CHECK:         mlc_par.region
-func.func @sum(%x: tensor<?xf64, #mlc.dims<"N">>) -> tensor<f64> {
-  %0 = mlc.reduce "sum" "n->" %x : tensor<?xf64, #mlc.dims<"N">> -> tensor<f64>
+func.func @sum(%x: tensor<?xf64, #mlc.dims<"N">>) -> tensor<f64> attributes {mlc.symbols = ["N"], mlc.arena = {}} {
+  %0 = mlc.kernel "magg" (%1 = %x) : (tensor<?xf64, #mlc.dims<"N">>) -> (tensor<f64>) {
+    %2 = mlc.reduce "sum" "n->" %1 : tensor<?xf64, #mlc.dims<"N">> -> tensor<f64>
+    mlc.yield %2 : tensor<f64>
+  } {schedule = #mlc.schedule<[vector(4, axis 0), unroll(4), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<f64>
 }
 
@@ -41,7 +44,10 @@ func.func @sum(%x: tensor<?xf64, #mlc.dims<"N">>) -> tensor<f64> {
 // CHECK:         } else {
 // CHECK:           mlc_vec.cmpf une, %[[X:.*]], %[[X]]
 // CHECK:         memref.store {{.*}} : memref<i64>
-func.func @argmax(%x: tensor<40xf32>) -> tensor<i64> {
-  %0 = mlc.reduce "argmax" "n->" %x : tensor<40xf32> -> tensor<i64>
+func.func @argmax(%x: tensor<40xf32>) -> tensor<i64> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "magg" (%1 = %x) : (tensor<40xf32>) -> (tensor<i64>) {
+    %2 = mlc.reduce "argmax" "n->" %1 : tensor<40xf32> -> tensor<i64>
+    mlc.yield %2 : tensor<i64>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(2), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<i64>
 }

@@ -1,5 +1,5 @@
 // Reductions that keep an axis.
-// RUN: mlc opt %s --split-input-file --target=avx2 -p form-kernels,schedule,plan-buffers,plan-to-loops | filecheck %s
+// RUN: mlc opt %s --split-input-file --target=avx2 -p plan-to-loops | filecheck %s
 
 // Along rows: four independent sums of vectors, the masked end joins the first, then a fixed tree.
 // CHECK-LABEL: func.func @row_
@@ -16,8 +16,11 @@
 // CHECK:           arith.addf {{.*}} : vector<2xf32>
 // CHECK:           %[[SUM:.*]] = arith.addf {{.*}} : f32
 // CHECK-NEXT:      memref.store %[[SUM]], %{{.*}}[%[[ROW]]]
-func.func @rows(%x: tensor<9x100xf32>) -> tensor<9xf32> {
-  %0 = mlc.reduce "sum" "mn->m" %x : tensor<9x100xf32> -> tensor<9xf32>
+func.func @rows(%x: tensor<9x100xf32>) -> tensor<9xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<9x100xf32>) -> (tensor<9xf32>) {
+    %2 = mlc.reduce "sum" "mn->m" %1 : tensor<9x100xf32> -> tensor<9xf32>
+    mlc.yield %2 : tensor<9xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(4), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<9xf32>
 }
 
@@ -32,8 +35,11 @@ func.func @rows(%x: tensor<9x100xf32>) -> tensor<9xf32> {
 // CHECK-NOT:     vector.shuffle
 // CHECK-NOT:     scf.for
 // CHECK:         func.return
-func.func @columns(%x: tensor<9x24xf32>) -> tensor<24xf32> {
-  %0 = mlc.reduce "sum" "mn->n" %x : tensor<9x24xf32> -> tensor<24xf32>
+func.func @columns(%x: tensor<9x24xf32>) -> tensor<24xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<9x24xf32>) -> (tensor<24xf32>) {
+    %2 = mlc.reduce "sum" "mn->n" %1 : tensor<9x24xf32> -> tensor<24xf32>
+    mlc.yield %2 : tensor<24xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(8), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<24xf32>
 }
 
@@ -45,11 +51,14 @@ func.func @columns(%x: tensor<9x24xf32>) -> tensor<24xf32> {
 // CHECK-NEXT:    %[[ROOT:.*]] = math.sqrt %[[SUM]]
 // CHECK-NEXT:    memref.store %[[ROOT]]
 // CHECK-NOT:   func.func @cell
-func.func @epilogue(%x: tensor<9x16xf32>) -> tensor<9xf32> {
-  %0 = mlc.mul %x, %x : tensor<9x16xf32>
-  %1 = mlc.reduce "sum" "mn->m" %0 : tensor<9x16xf32> -> tensor<9xf32>
-  %2 = mlc.sqrt %1 : tensor<9xf32>
-  func.return %2 : tensor<9xf32>
+func.func @epilogue(%x: tensor<9x16xf32>) -> tensor<9xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<9x16xf32>) -> (tensor<9xf32>) {
+    %2 = mlc.mul %1, %1 : tensor<9x16xf32>
+    %3 = mlc.reduce "sum" "mn->m" %2 : tensor<9x16xf32> -> tensor<9xf32>
+    %4 = mlc.sqrt %3 : tensor<9xf32>
+    mlc.yield %4 : tensor<9xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(4), grain(14814)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<9xf32>
 }
 
 // -----
@@ -64,8 +73,11 @@ func.func @epilogue(%x: tensor<9x16xf32>) -> tensor<9xf32> {
 // CHECK:         scf.for %[[COLUMN:[^ ]*]] =
 // CHECK-COUNT-8:   memref.load %[[LANES]]
 // CHECK:           memref.store %{{.*}}[%[[COLUMN]]]
-func.func @narrow(%x: tensor<1000x3xf32>) -> tensor<3xf32> {
-  %0 = mlc.reduce "sum" "mn->n" %x : tensor<1000x3xf32> -> tensor<3xf32>
+func.func @narrow(%x: tensor<1000x3xf32>) -> tensor<3xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<1000x3xf32>) -> (tensor<3xf32>) {
+    %2 = mlc.reduce "sum" "mn->n" %1 : tensor<1000x3xf32> -> tensor<3xf32>
+    mlc.yield %2 : tensor<3xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(8), grain(60000), flat(6)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<3xf32>
 }
 
@@ -87,8 +99,11 @@ func.func @narrow(%x: tensor<1000x3xf32>) -> tensor<3xf32> {
 // CHECK:             vector.store %{{.*}}, %[[STATES]]
 // CHECK:         scf.for
 // CHECK:           vector.store %{{.*}} : memref<1000xf32>
-func.func @streamed(%x: tensor<2000x1000xf32>) -> tensor<1000xf32> {
-  %0 = mlc.reduce "sum" "mn->n" %x : tensor<2000x1000xf32> -> tensor<1000xf32>
+func.func @streamed(%x: tensor<2000x1000xf32>) -> tensor<1000xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<2000x1000xf32>) -> (tensor<1000xf32>) {
+    %2 = mlc.reduce "sum" "mn->n" %1 : tensor<2000x1000xf32> -> tensor<1000xf32>
+    mlc.yield %2 : tensor<1000xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 0), unroll(8), grain(60000), rows(8)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<1000xf32>
 }
 
@@ -107,8 +122,11 @@ func.func @streamed(%x: tensor<2000x1000xf32>) -> tensor<1000xf32> {
 // CHECK:           vector.store %{{.*}}[%[[ROW]]] : memref<70xf32>, vector<4xf32>
 // CHECK:         scf.for
 // CHECK:           memref.store
-func.func @at_once(%x: tensor<70x100xf32>) -> tensor<70xf32> {
-  %0 = mlc.reduce "sum" "mn->m" %x : tensor<70x100xf32> -> tensor<70xf32>
+func.func @at_once(%x: tensor<70x100xf32>) -> tensor<70xf32> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<70x100xf32>) -> (tensor<70xf32>) {
+    %2 = mlc.reduce "sum" "mn->m" %1 : tensor<70x100xf32> -> tensor<70xf32>
+    mlc.yield %2 : tensor<70xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), grain(60000), unroll(2), rows(4)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<70xf32>
 }
 
@@ -122,7 +140,10 @@ func.func @at_once(%x: tensor<70x100xf32>) -> tensor<70xf32> {
 // CHECK-NEXT:      mlc_par.fail %{{.*}} site 1
 // CHECK:         mlc_par.check
 // CHECK:         func.call @row_
-func.func @largest(%x: tensor<4x?xf32, #mlc.dims<4, "N">>) -> tensor<4xf32> {
-  %0 = mlc.reduce "max" "mn->m" %x : tensor<4x?xf32, #mlc.dims<4, "N">> -> tensor<4xf32>
+func.func @largest(%x: tensor<4x?xf32, #mlc.dims<4, "N">>) -> tensor<4xf32> attributes {mlc.symbols = ["N"], mlc.arena = {}} {
+  %0 = mlc.kernel "row" (%1 = %x) : (tensor<4x?xf32, #mlc.dims<4, "N">>) -> (tensor<4xf32>) {
+    %2 = mlc.reduce "max" "mn->m" %1 : tensor<4x?xf32, #mlc.dims<4, "N">> -> tensor<4xf32>
+    mlc.yield %2 : tensor<4xf32>
+  } {schedule = #mlc.schedule<[vector(8, axis 1), unroll(4), grain(60000)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<4xf32>
 }

@@ -37,7 +37,7 @@ func.func @numbers(%x: tensor<8x8xf32>) -> tensor<8x8xf32> attributes {mlc.arena
   %y = mlc.kernel "contraction" (%a = %x) : (tensor<8x8xf32>) -> (tensor<8x8xf32>) {
     %s = mlc.contract "mk,kn->mn" %a, %a : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
     mlc.yield %s : tensor<8x8xf32>
-  } {schedule = #mlc.schedule<lanes = 8, vector_axis = 1>, buffers = [#mlc.buffer<out 0>]}
+  } {schedule = #mlc.schedule<[vector(8, axis 1)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %y : tensor<8x8xf32>
 }
 
@@ -118,6 +118,6 @@ func.func @cell(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mlc.arena = {}} 
   %y = mlc.kernel "cell" (%a = %x) : (tensor<8xf32>) -> (tensor<8xf32>) {
     %s = mlc.abs %a : tensor<8xf32>
     mlc.yield %s : tensor<8xf32>
-  } {schedule = #mlc.schedule<[grain(4)]>, buffers = [#mlc.buffer<out 0>]}
+  } {schedule = #mlc.schedule<[block(m, 4)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %y : tensor<8xf32>
 }

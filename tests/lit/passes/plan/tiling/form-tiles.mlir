@@ -160,3 +160,17 @@ func.func @shortened(%x: tensor<11xi32>) -> (tensor<10xi32>, tensor<i32>) {
   %s = mlc.reduce "sum" "c->" %n : tensor<10xi32> -> tensor<i32>
   func.return %n, %s : tensor<10xi32>, tensor<i32>
 }
+
+// -----
+
+// So has a part of an axis of any size: whether a tile lies inside is not known.
+// ANY-LABEL: @first_two
+// ANY: %[[P:.*]] = mlc.slice %x[<0>, <1>]
+// ANY: mlc.tiles (%[[I:.*]] in 2 step 3 as "T{{.*}}")
+// ANY: mlc.tile %[[P]][%[[I]]] at (0)
+func.func @first_two(%x: tensor<?xui32, #mlc.dims<"B">>) -> tensor<f32> attributes {mlc.symbols = ["B"]} {
+  %p = mlc.slice %x[<0>, <1>] : tensor<?xui32, #mlc.dims<"B">> -> tensor<2xui32>
+  %c = mlc.convert %p : tensor<2xui32> -> tensor<2xf32>
+  %s = mlc.reduce "sum" "e->" %c : tensor<2xf32> -> tensor<f32>
+  func.return %s : tensor<f32>
+}

@@ -5,9 +5,9 @@
 
 // Sixteen floats fill an AVX-512 register, eight an AVX2 one.
 // CHECK-LABEL: @pointwise
-// CHECK: schedule = #mlc.schedule<lanes = 16, vector_axis = 1
+// CHECK: schedule = #mlc.schedule<[vector(16, axis 1)
 // AVX2-LABEL: @pointwise
-// AVX2: schedule = #mlc.schedule<lanes = 8, vector_axis = 1
+// AVX2: schedule = #mlc.schedule<[vector(8, axis 1)
 func.func @pointwise(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
   %y = mlc.kernel "cell" (%a = %x) : (tensor<4x64xf32>) -> (tensor<4x64xf32>) {
     %0 = mlc.neg %a : tensor<4x64xf32>
@@ -20,7 +20,7 @@ func.func @pointwise(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
 
 // Sums along rows: the vector runs along the summed axis, which lies together in memory.
 // CHECK-LABEL: @rows
-// CHECK: schedule = #mlc.schedule<lanes = 16, vector_axis = 1
+// CHECK: schedule = #mlc.schedule<[vector(16, axis 1)
 func.func @rows(%x: tensor<4x64xf32>) -> tensor<4xf32> {
   %y = mlc.kernel "row" (%a = %x) : (tensor<4x64xf32>) -> (tensor<4xf32>) {
     %0 = mlc.reduce "sum" "mn->m" %a : tensor<4x64xf32> -> tensor<4xf32>
@@ -33,7 +33,7 @@ func.func @rows(%x: tensor<4x64xf32>) -> tensor<4xf32> {
 
 // Sums down columns: the same axis of memory is now the result's, axis 0 of the iteration space.
 // CHECK-LABEL: @columns
-// CHECK: schedule = #mlc.schedule<lanes = 16, vector_axis = 0
+// CHECK: schedule = #mlc.schedule<[vector(16, axis 0)
 func.func @columns(%x: tensor<4x64xf32>) -> tensor<64xf32> {
   %y = mlc.kernel "row" (%a = %x) : (tensor<4x64xf32>) -> (tensor<64xf32>) {
     %0 = mlc.reduce "sum" "mn->n" %a : tensor<4x64xf32> -> tensor<64xf32>
@@ -91,7 +91,7 @@ func.func @two_tiles(%x: tensor<279x1024xf32>, %w: tensor<1024x96xf32>) -> tenso
 // kept.
 // CHECK-LABEL: @small
 // CHECK: [block(m, 8, team), register(m 8, n 16), via(fma), edge(n, mask)
-// CHECK: schedule = #mlc.schedule<lanes = 4>
+// CHECK: schedule = #mlc.schedule<[vector(4)]>
 func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<8x8xf32>, tensor<8x8xf32>) -> (tensor<8x8xf32>) {
     %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<8x8xf32>, tensor<8x8xf32> -> tensor<8x8xf32>
@@ -100,7 +100,7 @@ func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %z = mlc.kernel "cell" (%a = %y) : (tensor<8x8xf32>) -> (tensor<8x8xf32>) {
     %0 = mlc.neg %a : tensor<8x8xf32>
     mlc.yield %0 : tensor<8x8xf32>
-  } {schedule = #mlc.schedule<lanes = 4>}
+  } {schedule = #mlc.schedule<[vector(4)]>}
   func.return %z : tensor<8x8xf32>
 }
 
@@ -109,10 +109,10 @@ func.func @small(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> tensor<8x8xf32> {
 // What lies along another axis than the results is turned in tiles that half of level 1 holds; an
 // axis shorter than a tile has as many whole squares as it holds. Rows of three stay far apart.
 // CHECK-LABEL: @turned
-// CHECK: turn_axis = 0, turn_rows = 64, turn_columns = 32>
-// CHECK-NOT: turn_axis
+// CHECK: turn(0, rows 64, columns 32)]>
+// CHECK-NOT: turn(
 // AVX2-LABEL: @turned
-// AVX2: turn_axis = 0, turn_rows = 64, turn_columns = 40>
+// AVX2: turn(0, rows 64, columns 40)]>
 func.func @turned(%x: tensor<40x500xf32>, %w: tensor<3x500xf32>) -> (tensor<500x40xf32>, tensor<500x3xf32>) {
   %y = mlc.kernel "cell" (%a = %x) : (tensor<40x500xf32>) -> (tensor<500x40xf32>) {
     %0 = mlc.transpose "mn->nm" %a : tensor<40x500xf32> -> tensor<500x40xf32>

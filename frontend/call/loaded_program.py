@@ -11,8 +11,8 @@ import numpy as np
 from mlc.dialects.dims import Shape
 from mlc.frontend.call.arguments import Call, Leaf
 from mlc.frontend.call.donation import check_apart
-from mlc.frontend.call.policy import match_sizes
 from mlc.frontend.call.program import MISS, Program
+from mlc.frontend.call.specialisation import match_sizes
 from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_tuple
 from mlc.frontend.trace.source import Site

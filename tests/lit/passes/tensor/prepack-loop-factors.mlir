@@ -1,5 +1,5 @@
 // A factor whose rows lie along the summed axis is transposed once, before the loops that read it.
-// RUN: mlc opt %s -p turn-factors | filecheck %s
+// RUN: mlc opt %s -p prepack-loop-factors | filecheck %s
 
 // CHECK-LABEL: @state
 // CHECK:         %[[T:.*]] = mlc.transpose "ab->ba" %w

@@ -11,7 +11,7 @@ from mlc.dialects.tensor.control import YieldOp, is_inside
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
-from mlc.passes.plan.memory.ownership import handing
+from mlc.passes.plan.memory.in_place.ownership import handing
 
 
 def is_own(value: SSAValue) -> bool:

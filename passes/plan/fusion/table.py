@@ -30,7 +30,7 @@ from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.index import GatherOp
-from mlc.dialects.tensor.op import AGAIN, SAME, TensorOp, Whole
+from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
@@ -41,8 +41,8 @@ from mlc.passes.cost.work import Clock
 from mlc.passes.plan.fusion.entries import NEVER, Entry, Kind, Read, bits_of, may_share
 from mlc.passes.plan.fusion.legality import Stage, ops_of
 from mlc.passes.plan.fusion.points import HERE, Points
-from mlc.passes.plan.memory.ownership import Ownership
-from mlc.passes.plan.memory.placed import is_own, is_placed, is_shared, is_written_there
+from mlc.passes.plan.memory.in_place.ownership import Ownership
+from mlc.passes.plan.memory.in_place.placed import is_own, is_placed, is_shared, is_written_there
 
 MANY_SOURCES = 32  # of an entry, on average, beyond which all over one space count as made of one
 
@@ -59,7 +59,7 @@ class _TypeFact(NamedTuple):
 def _kind_of(op: type[TensorOp]) -> Kind:
     if issubclass(op, Reduction):
         return "reduction"
-    if issubclass(op, Whole):
+    if issubclass(op, OpaqueOp):
         return "whole"
     return "view" if issubclass(op, ReshapeOp | ConstantOp | TileOp) else "cell"
 
@@ -291,7 +291,7 @@ class Table:
             owner = root.owner
             computed = is_written_there(terminator, k, root)
             again = root in left and (
-                isinstance(owner, Whole | ControlOp) or isinstance(terminator, YieldOp)
+                isinstance(owner, OpaqueOp | ControlOp) or isinstance(terminator, YieldOp)
             )
             if computed and owner.parent is self.block and not again:
                 left.add(root)

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from mlc.dialects.tensor.op import AGAIN, SAME
-from mlc.passes.plan.fusion.candidates import Table
 from mlc.passes.plan.fusion.entries import NEVER, Entry
 from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Rule, Stage, State
 from mlc.passes.plan.fusion.points import OWN
+from mlc.passes.plan.fusion.table import Table
 
 
 class Demand(NamedTuple):

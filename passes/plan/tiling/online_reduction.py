@@ -3,7 +3,8 @@ Reductions over columns that are never stored: loops over tiles of columns insid
 
 A reduction that reads another one's result over the same columns needs a second walk over them,
 unless the two merge (D18): sum exp(s - m) w, with m = max s, is kept for the largest s so far, and
-multiplied by exp(m_before - m_now) whenever that grows.
+multiplied by exp(m_before - m_now) whenever that grows. So with any op that is an exponential.
+Squares of differences from a mean are joined tile by tile (`moments.py`).
 SOURCE: Milakov, Gimelshein, Online normalizer calculation for softmax, arXiv 1805.02867, 2018; Dao
 et al., FlashAttention, arXiv 2205.14135, 2022.
 """
@@ -32,6 +33,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.passes.plan.tiling.moments import Columns, Moment, is_mean
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk
 from mlc.passes.plan.tiling.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
@@ -43,8 +45,9 @@ COMBINE: dict[str, type[TensorOp]] = {"sum": AddOp, "prod": MulOp, "max": MaxOp,
 @dataclass(frozen=True)
 class Shifted:
     """
-    A value with columns of the form x - c, or exp(x - c) times what does not change, where the row
-    value c is made of the largest of some columns, `top`.
+    A value with columns of the form x - c, or f(x - c) times what does not change, where the row
+    value c is made of the largest of some columns, `top`; f: `exponential`. Or x - c, or its
+    square, where c is the mean of the columns of x, whose sum is `top`: `power` is 1 or 2.
 
     `pending`: multiplications and divisions by row values that wait until all columns are summed.
     """
@@ -52,7 +55,8 @@ class Shifted:
     difference: TensorOp
     runner: TensorOp
     top: TensorOp
-    is_exponential: bool = False
+    exponential: type[TensorOp] | None = None
+    power: int = 0
     pending: tuple[TensorOp, ...] = ()
 
 
@@ -68,6 +72,11 @@ class Walks:
         self._forms: dict[TensorOp, Shifted] = {}
         for op in group.ops:
             self.number[op] = self._visit(op)
+
+    @property
+    def columns(self) -> int | None:
+        """How many columns there are, where that is known."""
+        return None if self.group.column is None else self.group.column.constant
 
     @property
     def count(self) -> int:
@@ -102,8 +111,11 @@ class Walks:
         if not isinstance(op, ReduceOp | ContractOp) or fold_of(op) != "sum":
             return None
         found = [form for x in op.operands if (form := self._form_of(x)) is not None]
+        if len(found) == 1 and found[0].power == 2:
+            same = isinstance(op, ReduceOp) and op.letters == found[0].top.properties["letters"]
+            return found[0] if same and op.dtype is found[0].top.dtype else None
         others = [x for x in op.operands if self._form_of(x) is None]
-        if len(found) != 1 or not found[0].is_exponential:
+        if len(found) != 1 or found[0].exponential is None:
             return None
         if any(self.of(x) >= known for x in others):
             return None
@@ -123,10 +135,13 @@ class Walks:
         forms = [
             self._forms.get(x.owner) if isinstance(x.owner, TensorOp) else None for x in op.operands
         ]
-        if isinstance(op, ExpOp) and (form := forms[0]) is not None:
-            return None if form.is_exponential else replace(form, is_exponential=True)
+        if op.IS_EXPONENTIAL and (form := forms[0]) is not None:
+            known_form = form.exponential or form.power
+            return None if known_form else replace(form, exponential=type(op))
+        if isinstance(op, MulOp) and op.lhs is op.rhs and (form := forms[0]) is not None:
+            return replace(form, power=2) if form.power == 1 else None
         found = [form for form in forms if form is not None]
-        if len(found) != 1 or not found[0].is_exponential:  # exp(s - m) (s - m) has another factor
+        if len(found) != 1 or not found[0].exponential:  # exp(s - m) (s - m) has another factor
             return None
         (form,) = found
         others = [x for x, f in zip(op.operands, forms, strict=True) if f is None]
@@ -163,9 +178,12 @@ class Walks:
         if len(tops) != 1:
             return None
         (top,) = tops
-        if fold_of(top) != "max" or not isinstance(top, ReduceOp) or top in self.merged:
+        if not isinstance(top, ReduceOp) or top in self.merged:
             return None
-        return Shifted(op, runner, top)
+        if fold_of(top) == "sum":
+            mean = root(top.x) is root(op.lhs) and is_mean(runner, top, self.columns)
+            return Shifted(op, runner, top, power=1) if mean else None
+        return Shifted(op, runner, top) if fold_of(top) == "max" else None
 
     def _tops(self, op: TensorOp, known: int) -> set[TensorOp]:
         """The reductions of the walk that a row value is made of."""
@@ -184,6 +202,10 @@ class Walks:
                     seen.add(owner)
                     pending.append(owner)
         return found
+
+
+Factors = dict[tuple[TensorOp, type[TensorOp]], SSAValue]
+"""What sums so far are multiplied by, for each row value and each exponential of it."""
 
 
 class Stream:
@@ -263,22 +285,36 @@ class Stream:
     ) -> list[SSAValue]:
         """The states with a tile of columns."""
         merged = self.walks.merged
-        runners = {merged[op].runner: merged[op].top for op in folds if op in merged}
-        factors: dict[TensorOp, SSAValue] = {}
+        forms = [merged[op] for op in folds if op in merged]
+        means = {form.top for form in forms if form.power}
+        moments: dict[TensorOp, Moment] = {}
+        runners = {form.runner: form.top for form in forms if not form.power}
+        factors: Factors = {}
         following: list[SSAValue] = []
         for op in folds:
             before, *places = states[op]
             if places:
                 following += _nearer(inner, cast("ReduceOp", op), before, *places)
                 continue
+            if op in merged and merged[op].power:
+                part = inner.compute(op)
+                following.append(moments[merged[op].top].joined(inner.b, before, part))
+                continue
             if op in merged:
                 following.append(self._rescaled(inner, op, before, factors))
                 continue
-            after = inner.b(COMBINE[fold_of(op)], before, inner.compute(op))
+            part = inner.compute(op)
+            after = inner.b(COMBINE[fold_of(op)], before, part)
             following.append(after)
+            if op in means:
+                columns = Columns(self.walks.columns or 0, self.group.column_step)
+                moments[op] = Moment.of(inner, cast("ReduceOp", op), columns, before, part)
             for runner, top in runners.items():
                 if top is op:
-                    factors[runner] = _rescaling(inner, runner, top, before, after)
+                    below = _difference(inner, runner, top, before, after)
+                    for kind in dict.fromkeys(f.exponential for f in forms if f.runner is runner):
+                        assert kind is not None
+                        factors[runner, kind] = inner.b(kind, below)
         return following
 
     def _state(self, op: TensorOp) -> Iterator[SSAValue]:
@@ -290,7 +326,7 @@ class Stream:
             yield full(self.scope.b, 0, I64, shape)  # where no element is better than the identity
 
     def _rescaled(
-        self, inner: TileScope, op: TensorOp, before: SSAValue, factors: dict[TensorOp, SSAValue]
+        self, inner: TileScope, op: TensorOp, before: SSAValue, factors: Factors
     ) -> SSAValue:
         """The sum so far for the new maximum, and what this tile adds to it."""
         form = self.walks.merged[op]
@@ -299,7 +335,9 @@ class Stream:
             assert isinstance(x.owner, TensorOp)
             inner.bind(late, inner.result(x.owner))
         part = inner.compute(op)
-        factor = self._spread(inner.b, factors[form.runner], op, form.difference, form.runner)
+        assert form.exponential is not None
+        factor = factors[form.runner, form.exponential]
+        factor = self._spread(inner.b, factor, op, form.difference, form.runner)
         return inner.b(AddOp, inner.b(MulOp, before, factor), part)
 
     def _is_exponential(self, value: SSAValue) -> bool:
@@ -309,6 +347,8 @@ class Stream:
     def _finished(self, op: TensorOp, total: SSAValue) -> SSAValue:
         """The sum over all columns, with what waited for it."""
         form, b = self.walks.merged[op], self.scope.b
+        if form.power:
+            return total
         if form.runner is form.top:
             # exp(-inf - -inf) is not a number, and so is the sum where every column is -inf
             known = self._known(form.top)
@@ -393,11 +433,11 @@ def spread_axes(
     return tuple(axes)
 
 
-def _rescaling(
+def _difference(
     inner: TileScope, runner: TensorOp, top: TensorOp, before: SSAValue, after: SSAValue
 ) -> SSAValue:
     """
-    exp(c_before - c_now), 0 before there is anything to scale; the scope knows the new c.
+    c_before - c_now, -inf before there is anything to scale; the scope knows the new c.
 
     With c = m the differences must stay numbers while all columns so far are -inf.
     """
@@ -411,7 +451,7 @@ def _rescaling(
         new = inner.result(runner)
     difference = inner.b(SubOp, old, new)
     zero = full(inner.b, 0.0, runner.dtype, shape_of(difference.type))
-    return inner.b(ExpOp, inner.b(MinOp, difference, zero))
+    return inner.b(MinOp, difference, zero)
 
 
 def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:

@@ -24,12 +24,12 @@ from mlc.passes.tensor.derivative.emit import Emitter
 
 
 @dataclass(frozen=True)
-class TurnFactorsPass(ModulePass):
+class PrepackLoopFactorsPass(ModulePass):
     """
     for … { contract "mk,nk->mn" x, w }  ->  t = transpose w; for … { contract "mk,kn->mn" x, t }
     """
 
-    name = "mlc-turn-factors"
+    name = "mlc-prepack-loop-factors"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         turned: dict[tuple[SSAValue, str, Operation], SSAValue] = {}

@@ -1,0 +1,1 @@
+"""Which values take the memory of others: who owns it, who may write over it."""
