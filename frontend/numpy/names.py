@@ -44,7 +44,7 @@ REFUSED: dict[str, str] = {
         "longdouble clongdouble float128 complex256 float96 complex192"
     ),
     "it may raise because of values: check them before the call": "asarray_chkfinite",
-    "draw the numbers before the call, or use mlc.random with a key": "random",
+    "draw with a generator, or before the call": "random",
     "NumPy has deprecated it: use vstack": "row_stack",
 }
 """Why a name is refused -> the names."""
@@ -167,9 +167,8 @@ def of_ufuncs() -> Iterator[Name]:
 
 def of_generators() -> Iterator[Name]:
     """The methods of random generators."""
-    reason = why_refused("random")
     for name in sorted(n for n in dir(np.random.Generator) if not n.startswith("_")):
-        yield Name(name, "refused", reason)
+        yield Name(name, "while tracing")
 
 
 SECTIONS: dict[str, Any] = {
@@ -192,6 +191,8 @@ What becomes of every public name of NumPy {version} in a compiled function. Mad
 - **Composed**: made of other names (`frontend/numpy/compositions/`), so derivatives, `mlc.vmap`,
   symbolic sizes and complex numbers are those of what it is made of.
 - **While tracing**: NumPy itself answers, of what is known when the function is compiled.
+  A generator whose seed is known there draws then: `np.random.default_rng(7)` in the function. One
+  from outside, and one without a seed, is refused; `mlc.random` has keys.
 - **Refused**: an error that names the line, for the reason that stands here.
 """
 

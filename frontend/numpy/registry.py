@@ -73,6 +73,8 @@ def public(
             out = kwargs.pop("out", None)
             if len(args) > out_at:
                 args, out = (*args[:out_at], None, *args[out_at + 1 :]), args[out_at]
+            if out is not None and casting == "unsafe":
+                args, kwargs = _wide_enough(implementation, args, kwargs, out)
             found = implementation(*args, **kwargs)
             return into(out, found, implementation.__name__, casting, exact=True)
 
@@ -156,6 +158,26 @@ def _of_numpy(function: Any) -> bool:
     return isinstance(function, np.ufunc) or (
         isinstance(module, str) and module.partition(".")[0] == "numpy"
     )
+
+
+def _wide_enough(
+    implementation: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A reduction of floats into wider ones combines the wide ones, as NumPy's does."""
+    code = implementation.__code__
+    names = code.co_varnames[: code.co_argcount]
+    place = names.index("dtype") if "dtype" in names else len(names)
+    given = len(args) > place and args[place] is not None
+    floats = isinstance(out, Tracer) and out.row.is_inexact and isinstance(args[0], Tracer)
+    if given or place == len(names) or kwargs.get("dtype") is not None or not floats:
+        return args, kwargs
+    if not args[0].row.is_inexact:
+        return args, kwargs
+    return args[:place], {
+        **dict(zip(names[place + 1 :], args[place + 1 :], strict=False)),
+        **kwargs,
+        "dtype": np.result_type(args[0].dtype, out.dtype),
+    }
 
 
 def _place_of_out(implementation: Callable[..., Any]) -> int | None:

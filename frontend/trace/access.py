@@ -180,6 +180,11 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         array = function.__self__  # a method of an array from outside
         bound = captured(array, object_path(array, "array"))
         return getattr(bound, function.__name__)(*args, **kwargs)
+    if getattr(function, "__name__", "") == "default_rng":
+        from mlc.frontend.numpy.generators import seeded
+
+        if (made := seeded(function, args, kwargs)) is not None:
+            return made
     check_pure(function)
     check_library(function, args, kwargs)
     stores.check_call(function, args)
@@ -244,6 +249,10 @@ def is_partial(value: object) -> TypeGuard[functools.partial[Any]]:
 def _construct(kind: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A class as a function: np.float32(x) converts, np.random.default_rng() is refused."""
     if kind.__module__.startswith("numpy.random"):
+        from mlc.frontend.numpy.generators import seeded
+
+        if (seed := seeded(kind, args, kwargs)) is not None:
+            return seed
         raise located(
             NotSupportedError,
             f"np.random ({kind.__name__}) inside a compiled function",

@@ -96,12 +96,12 @@ def boolean_mask() -> object:
 
 @mistake(NotImplementedError)
 def unknown_function() -> object:
-    return run(lambda x: np.unwrap(x) + 1, X)
+    return run(lambda x: np.setdiff1d(x, X) + 1, X)
 
 
 @mistake(NotImplementedError)
 def random_numbers() -> object:
-    return run(lambda x: x + np.random.default_rng(0).normal(size=3), X)
+    return run(lambda x: x + np.random.default_rng().normal(size=3), X)
 
 
 @mistake(ValueError)

@@ -69,17 +69,13 @@ def test_vectorize_of_a_function_of_math() -> None:
     x = np.linspace(-2, 2, 9)
     np.testing.assert_allclose(errors(x), [math.erf(v) for v in x], rtol=1e-15)
 
-    def positive(v: float) -> float:
-        return v if v > 0 else 0.0
+    def positive(v: Any) -> Any:
+        return np.where(v > 0, v, 0.0)
 
-    pyfunc = np.vectorize(positive)
-
-    @mlc.compile
-    def chosen(x: Any) -> Any:
-        return pyfunc(x) + 1
-
-    with pytest.raises(mlc.NotSupportedError):
-        chosen(x)
+    pyfunc, summed = np.vectorize(positive), np.vectorize(sum, signature="(n)->()")
+    np.testing.assert_array_equal(mlc.compile(lambda x: pyfunc(x) + 1)(x), pyfunc(x) + 1)
+    with pytest.raises(mlc.NotSupportedError, match=r"Use mlc\.vmap"):
+        mlc.compile(lambda x: summed(x) + 1)(x)
 
 
 def test_positions_of_what_is_known() -> None:
