@@ -124,7 +124,7 @@ def test_open_sizes() -> None:
 
 
 def test_one_program_for_all_numbers() -> None:
-    f = mlc.compile(lambda a: early_return(a))
+    f = mlc.compile(early_return)
     for a in (0.5, 1.5, 3.5, -2.0):
         np.testing.assert_allclose(f(a), early_return(a))
     assert f.stats().compilations == 1
