@@ -184,7 +184,7 @@ class Writer:
         self.counters += 1
         k = f"k{self.counters}"
         self.lines.append(f"{indent}{k} = {self.pick('0', 'n * 0')}")
-        test = self.pick(f"{self.condition()} and {k} < 5", f"{k} < n", f"{k} < 3 and a < 5")
+        test = self.pick(f"({self.condition()}) and {k} < 5", f"{k} < n", f"{k} < 3 and a < 5")
         self.lines += [f"{indent}while {test}:", f"{indent}    {k} += 1"]
         self.trips(indent, depth, None)
 

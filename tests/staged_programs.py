@@ -407,3 +407,14 @@ def with_and_try(a: Any) -> Any:
         finally:
             r = r * 2
     return r
+
+
+@program((V([1.0, 2.0, 3.0]),), (V([-1.0, 2.0, 3.0]),))
+def writes_ahead_of_the_loop(x: Any) -> Any:
+    total, first = 0.0, x[0]
+    for k, v in enumerate(x):
+        if v > 0 and k < 2:
+            x[k + 1] = v * 2
+        total += v
+    x[0] = 100
+    return total, first

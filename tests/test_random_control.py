@@ -6,7 +6,7 @@ import pytest
 
 from tests.random_control import Run, Writer, by_code, by_reference, judged, reduced
 
-PROGRAMS = 160
+PROGRAMS = 120
 CHUNK = 20
 
 

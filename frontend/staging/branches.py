@@ -184,7 +184,8 @@ def _decided(join: Join, variable: Variable, x: Held, y: Held) -> Any:
 
 def _put(changes: list[tuple[Variable, Any]], results: list[SSAValue]) -> None:
     known: dict[int, Any] = {}
-    for variable, value in changes:
+    written_first = sorted(changes, key=lambda change: not isinstance(change[0], Elements))
+    for variable, value in written_first:
         if isinstance(value, Undecided) or value is UNBOUND:
             variable.put(value)
             continue

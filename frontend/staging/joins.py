@@ -177,7 +177,7 @@ class Join:
                 values.append(spread(convert(tracer.value, dtype), dims))
         weak = all(map(is_weak, (x, y)))
         origins = common_origins((self.condition, x, y)) if weak else frozenset[str]()
-        around = (x for x, value in (left, right) if value is not None and here().visible(value))
+        around = (x for x in (x, y) if isinstance(x, Tracer) and here().visible(x.known))
         made = replace(
             self._hole((values[0], values[1]), weak, origins),
             shares=tuple(x for x in around if x.dims),

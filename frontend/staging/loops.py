@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import CellType
 from typing import Any
@@ -370,7 +371,8 @@ class For:
         except MlcError:
             if items.known:
                 return self._nested([items.at(k) for k in range(items.count)])
-            iter(items)  # of a size: the program is for this size
+            with suppress(MlcError):
+                iter(items)  # of a size: the program is for this size
             raise
 
     def _rolled(self, items: Items, local: list[Local]) -> Exit | None:

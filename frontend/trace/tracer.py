@@ -145,8 +145,8 @@ class Tracer(Value):
     def __iter__(self) -> Iterator[Tracer]:
         if not self.dims:
             raise located(DTypeError, "iteration over a 0-d array; it is a single number")
-        size = self.shape[0]
-        return iter([self[k] for k in range(size)])
+        places = range(self.shape[0])
+        return (self[k] for k in places)  # each when it is asked for: a loop may write to others
 
     # values that only exist at run time
 
