@@ -22,6 +22,7 @@ EXECUTABLE = (
     "how-to-add-an-intrinsic",
     "how-to-add-a-word",
     "vmap",
+    "block-kernels",
     "derivatives",
     "explain",
     "tiles",
