@@ -75,6 +75,8 @@ class Schedule:
     block_m: int = 0  # rows that a block has
     block_n: int = 0  # columns of it
     block_k: int = 0  # summed elements that it stages at once, or rows down which threads add up
+    stages: int = 0  # such tiles that a block has, which asynchronous copies fill; 0: threads do
+    resident: int = 0  # GPU: blocks that a multiprocessor has at once; 0: not said
     threads: int = 0  # GPU: threads of a block, or that share one reduced row
     turn_axis: int = -1  # along which reads lie that are turned in tiles; -1: none
     turn_rows: int = 0  # of such a tile, along `turn_axis`
@@ -110,6 +112,8 @@ _MOST: dict[str, int] = {
     "unroll": 64,
     "tile_m": 1024,
     "tile_n": 4096,
+    "stages": 8,
+    "resident": 32,
     "threads": 1024,
     "turn_axis": 63,
     "turn_rows": 1024,

@@ -135,7 +135,7 @@ class _GpuEntry(EntryLowering):
     def _functions(
         self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
-        work = work_of(op, strides.numbers)
+        work, schedule = work_of(op, strides.numbers), op.schedule
         found: list[Kernel] = []
         for number, phase in enumerate(work.phases):
             own = name if len(work.phases) == 1 else f"{name}_{number}"
@@ -151,6 +151,9 @@ class _GpuEntry(EntryLowering):
                 numbered=isinstance(phase, Repeated),
             )
             kernel.function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(phase.threads, i64)
+            if schedule is not None and schedule.data.resident:
+                resident = IntegerAttr(schedule.data.resident, i64)
+                kernel.function.attributes[gpu.RESIDENT_ATTRIBUTE] = resident
             mark_unchanging(kernel.function)
             self.phases[own] = phase
             found.append(kernel)

@@ -150,6 +150,23 @@ def test_the_interpreter_agrees(f: Callable[..., Any]) -> None:
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
 
 
+@pytest.mark.parametrize("m", [5, 16, 40])
+def test_of_few_rows_no_others_are_copied(m: int) -> None:
+    module = levels(nn, ((m, 136), (136, 264))).at("tiles")
+    assert f"over (m {-(-m // 8) * 8}) part via tma" in str(module)
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal(shape).astype(BF16.numpy) for shape in ((m, 136), (136, 264)))
+    (found,) = interpret(module, [a, b], workers=3, seed=1)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
+
+
+def test_a_ring_waits_for_the_rows_that_come() -> None:
+    (unit,) = levels(nn, ((16, 4096), (4096, 8192))).units()
+    expected = 2 * 64 * (16 + 64)
+    assert re.search(rf"expect_tx.*, {expected};", emit_ptx(unit.text, H200))
+
+
 BATCHES: list[tuple[Callable[..., Any], Shapes]] = [
     (nn, ((3, 136, 128), (3, 128, 264))),
     (relu_of_sum, ((2, 72, 64), (64, 136), (136,))),

@@ -71,6 +71,28 @@ func.func @product(%x: tensor<100x50xf64>, %y: tensor<50x70xf64>) -> tensor<100x
 
 // -----
 
+// Tiles of a large one come by asynchronous copies, one step ahead: elements of rows along the summed
+// axis, 16 bytes of rows along the result's.
+// CHECK-LABEL: func.func @contraction_
+// CHECK-SAME: mlc_gpu.resident = 2
+// CHECK: [[A:%.+]] = mlc_gpu.shared : memref<2x16x132xf32, 3 : i64>
+// CHECK: [[B:%.+]] = mlc_gpu.shared : memref<2x16x132xf32, 3 : i64>
+// CHECK: mlc_gpu.copy_async %{{.+}} to [[A]][%{{.+}}] of 1
+// CHECK: mlc_gpu.copy_async %{{.+}} to [[B]][%{{.+}}] of 4
+// CHECK: mlc_gpu.copy_group
+// CHECK: scf.for
+// CHECK: mlc_gpu.copy_wait 0
+// CHECK: mlc_gpu.barrier
+// CHECK: mlc_gpu.copy_async
+// CHECK: math.fma
+// CHECK-LABEL: func.func @staged
+func.func @staged(%x: tensor<1024x512xf32>, %y: tensor<512x1024xf32>) -> tensor<1024x1024xf32> attributes {mlc.symbols = []} {
+  %z = mlc.contract "mk,kn->mn" %x, %y : tensor<1024x512xf32>, tensor<512x1024xf32> -> tensor<1024x1024xf32>
+  func.return %z : tensor<1024x1024xf32>
+}
+
+// -----
+
 // What is read along one axis and written along another is turned in shared memory.
 // CHECK-LABEL: func.func @copy_
 // CHECK: [[TILE:%.+]] = mlc_gpu.shared : memref<32x33xi8, 3 : i64>
