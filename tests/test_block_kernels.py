@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 import mlc
+from mlc.dialects.dtypes import F32
+from mlc.frontend.block.launch import memory_of
+from mlc.runtime.cuda.dlpack import View
 from tests import block_kernels as kernels
 from tests.block_oracle import run
 
@@ -196,3 +199,17 @@ def test_the_assembler_takes_every_kernel(sm: str, tmp_path: Path) -> None:
         command = ["ptxas", f"-arch={sm}", str(code), "-o", str(tmp_path / "kernel.cubin")]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert not done.returncode, f"{name}: {done.stderr}"
+
+
+def test_memory_on_a_device_is_taken_as_it_lies() -> None:
+    def view(*strides: int) -> View:
+        return View(
+            pointer=4096, row=F32, shape=(5, 27), strides=strides,
+            origin=None, owner=None, ready_on=None,
+        )  # fmt: skip
+
+    whole, apart = view(27, 1), memory_of("x_ptr", view(40, 1))
+    assert memory_of("x_ptr", whole) is whole
+    assert (apart.shape, apart.strides, apart.pointer) == ((4 * 40 + 27,), (1,), 4096)
+    with pytest.raises(TypeError, match="expected none below 0"):
+        memory_of("x_ptr", view(40, -1))

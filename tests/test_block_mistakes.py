@@ -146,3 +146,12 @@ def test_an_index_that_is_read_and_lies_outside() -> None:
     np.testing.assert_array_equal(z, [1, 0, 1, 1])
     with pytest.raises(IndexError, match="index 7 is out of bounds"):
         kernel[1](z, np.array([0, 7, 2]))
+
+
+def test_strides_that_addresses_do_not_have() -> None:
+    kernel, x = mlc.block_kernel(race), np.zeros((4, 4), np.float32)
+    with pytest.raises(TypeError, match=r"'z_ptr' has strides \(-4, 1\); expected none below 0"):
+        kernel[1](x[::-1], 1)
+    records = np.zeros(4, [("a", np.float32), ("b", np.int8)])
+    with pytest.raises(TypeError, match="expected whole elements of 4 bytes"):
+        kernel[1](records["a"], 1)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.block.value import is_whole_number
@@ -169,32 +168,45 @@ class _Arguments:
             return Parameter(name, "number", name)
         if id(value) not in self.names or isinstance(value, TensorSpec):
             self.names[id(value)] = name
-            self.arrays[name] = _memory(name, value)
+            self.arrays[name] = memory_of(name, value)
         return Parameter(name, "array", self.names[id(value)])
 
 
-def _memory(name: str, value: Any) -> Any:
+def memory_of(name: str, value: Any) -> Any:
     """The array as it lies in memory: elements of a strided one with those between."""
-    if isinstance(value, TensorSpec) or _on_device(value):
+    if isinstance(value, TensorSpec):
         return value
+    if _on_device(value):
+        from mlc.runtime.cuda.dlpack import view_of
+
+        view = view_of(value, f"argument {name!r}")
+        if view.contiguous:
+            return value
+        return replace(view, shape=(_reach(name, view.shape, view.strides),), strides=(1,))
     from mlc.runtime.interop import as_array
 
     array = value if is_array(value) else as_array(value, f"argument {name!r}")
     if array.flags.c_contiguous:
         return array
-    if any(stride < 0 or stride % array.itemsize for stride in array.strides):
-        message = (
-            f"argument {name!r} has strides {array.strides}; expected none below 0, and whole"
-            f" elements. Pass {name}.copy()."
+    parts = [divmod(stride, array.itemsize) for stride in array.strides]
+    if any(rest for _, rest in parts):
+        raise DTypeError(
+            f"argument {name!r} has strides {array.strides}; expected whole elements of"
+            f" {array.itemsize} bytes. Pass {name}.copy()."
         )
-        raise DTypeError(message)
-    return _laid_out(array)
+    reach = _reach(name, array.shape, [stride for stride, _ in parts])
+    return np.lib.stride_tricks.as_strided(array, (reach,), (array.itemsize,))
 
 
-def _laid_out(array: NDArray[Any]) -> NDArray[Any]:
-    last = sum((n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True))
-    count = last // array.itemsize + 1 if array.size else 0
-    return np.lib.stride_tricks.as_strided(array, (count,), (array.itemsize,))
+def _reach(name: str, shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from an array's first to its last."""
+    if any(stride < 0 < n for n, stride in zip(shape, strides, strict=True)):
+        raise DTypeError(
+            f"argument {name!r} has strides {tuple(strides)}; expected none below 0."
+            f" Pass {name}.copy()."
+        )
+    last = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+    return last + 1 if 0 not in shape else 0
 
 
 def _on_device(value: Any) -> bool:

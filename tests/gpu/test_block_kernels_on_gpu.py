@@ -53,3 +53,14 @@ def test_arrays_that_mlc_put_there() -> None:
     there, z = mlc.device_put(x), mlc.device_put(np.zeros_like(x))
     kernels.scaled[(16,)](z, there, 3000, 2.0, BLOCK=200)
     np.testing.assert_array_equal(np.asarray(z), 2 * x)
+
+
+def test_tensors_that_lie_apart_in_memory() -> None:
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+    x = torch.randn(50, 90, device="cuda")[:, 5:70]
+    wide = torch.zeros(50, 90, device="cuda")
+    z = wide[:, 5:70]
+    kernels.softmax[(50,)](z, x, 90, 65, BLOCK=128)
+    torch.testing.assert_close(z, torch.softmax(x, 1), rtol=1e-5, atol=1e-7)
+    assert not wide[:, :5].any()
+    assert not wide[:, 70:].any()
