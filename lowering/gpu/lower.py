@@ -151,7 +151,8 @@ class _GpuEntry(EntryLowering):
                 numbered=isinstance(phase, Repeated),
             )
             kernel.function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(phase.threads, i64)
-            if schedule is not None and schedule.data.resident:
+            if schedule is not None and schedule.data.resident and not strides.numbers:
+                # what lies otherwise is no copy: threads need registers to read it
                 resident = IntegerAttr(schedule.data.resident, i64)
                 kernel.function.attributes[gpu.RESIDENT_ATTRIBUTE] = resident
             mark_unchanging(kernel.function)

@@ -48,6 +48,8 @@ def copies(s: KernelScope, c: ContractionNest, schedule: Schedule) -> bool:
         buffer = one.buffers.get(operand)
         if buffer is None or buffer.dtype is not c.dtype or buffer.strides[-1] != 1:
             return False
+        if not all(isinstance(n, int) and n % LANES == 0 for n in buffer.strides[:-1]):
+            return False  # copies of 16 bytes begin at multiples of them
         last = c.words[which][-1]
         if not c.joined(c.roles.k if last in c.roles.k else across):
             return False

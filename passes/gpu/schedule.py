@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from xdsl.ir import BlockArgument
+
 from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes, whole_of
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
@@ -74,7 +76,8 @@ def choose_tile(op: ContractOp, target: GpuTarget) -> Schedule | None:
     block, tile = (128, 8) if large else (64, 4)
     parts = zip((m, n, k), (block, block, DEPTH), strict=True)
     whole = all(size is not None and size % by == 0 for size, by in parts)
-    staged = large and whole and op.dtype is F32 and target.has_async_copy
+    memory = all(isinstance(x, BlockArgument) for x in op.operands)
+    staged = large and whole and memory and op.dtype is F32 and target.has_async_copy
     return Schedule(
         lanes=4,
         vector_axis=len(op.words()[1]) - 1,

@@ -150,3 +150,15 @@ def test_two_blocks_of_a_large_product_fit_a_multiprocessor(
     command = ["ptxas", "-v", "-arch", sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     assert " 0 bytes spill stores" in said
+
+
+def test_strided_factors_of_a_large_product_are_read_by_threads() -> None:
+    square = (Dim.const(1024), Dim.const(1024))
+    module = function_module(
+        [Argument(F32, square, strided=True), Argument(F32, square)],
+        lambda b, x: [b(ContractOp, *x, letters="mk,kn->mn")],
+        (),
+    )
+    (kernel,) = gpu_program(to_plan(module), _target("sm_80")).kernels
+    assert "cp.async" not in kernel.llvm
+    assert "nvvm.minctasm" not in kernel.llvm
