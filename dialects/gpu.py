@@ -44,11 +44,14 @@ from xdsl.utils.str_enum import StrEnum
 
 from mlc.dialects.gpu_async import ASYNC, TensorMapType
 from mlc.dialects.gpu_clusters import CLUSTERS
+from mlc.dialects.gpu_copies import COPIES
 from mlc.dialects.gpu_products import PRODUCTS
 
 INDEX = IndexType()
 KERNEL_ATTRIBUTE = "mlc_gpu.kernel"
 """On a func.func: the most threads that a block of this kernel has."""
+RESIDENT_ATTRIBUTE = "mlc_gpu.resident"
+"""On it: blocks that a multiprocessor has at once, which bounds the registers of their threads."""
 SHARED_SPACE = 3
 """Memory space of what the threads of a block share. Source: NVVM IR specification."""
 
@@ -364,6 +367,7 @@ MlcGpu = Dialect(
         LaunchOp,
         WriteIndexOp,
         *CLUSTERS,
+        *COPIES,
         *ASYNC,
         *PRODUCTS,
     ],

@@ -16,7 +16,8 @@ from mlc.version import __version__
 
 if TYPE_CHECKING:
     from mlc.dialects.errors import CompilerBug, DTypeError, MemoryLimitError, MlcError, ShapeError
-    from mlc.frontend import nn, numpy, optim, random
+    from mlc.frontend import block, nn, numpy, optim, random
+    from mlc.frontend.block.launch import BlockKernel, block_kernel
     from mlc.frontend.call import torch_bridge as torch
     from mlc.frontend.call.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.call.contract import ContractError
@@ -66,6 +67,9 @@ _PLACES = {
     "custom_jvp": "mlc.frontend.transforms.custom_rules",
     "stop_gradient": "mlc.frontend.transforms.custom_rules",
     "check_grads": "mlc.frontend.transforms.check_grads",
+    "block": "mlc.frontend.block:",
+    "block_kernel": "mlc.frontend.block.launch",
+    "BlockKernel": "mlc.frontend.block.launch",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
     "optim": "mlc.frontend.optim:",
@@ -89,6 +93,7 @@ _PLACES = {
 """Where each public name lives; after a colon its name there, or nothing for the module itself."""
 
 __all__ = [
+    "BlockKernel",
     "Compiled",
     "CompilerBug",
     "ConcretizationError",
@@ -101,6 +106,8 @@ __all__ = [
     "ShapeError",
     "TensorSpec",
     "__version__",
+    "block",
+    "block_kernel",
     "check_grads",
     "checkpoint",
     "clear_pool",

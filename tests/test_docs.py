@@ -23,6 +23,7 @@ EXECUTABLE = (
     "how-to-add-a-word",
     "control-flow",
     "vmap",
+    "block-kernels",
     "derivatives",
     "explain",
     "tiles",

@@ -368,7 +368,7 @@ def test_links_between_documents_lead_somewhere() -> None:
     dead = [
         f"{document.relative_to(ROOT)}: {target}"
         for document in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^(),#:\s]+)\)", document.read_text(encoding="utf-8"))
         if not (document.parent / target).exists()
     ]
     assert not dead

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -41,7 +41,8 @@ class CopyOp(IRDLOperation):
     the first letter moving slowest. Outside the source it reads `fill`, which is 0 if not said;
     outside the target it writes nothing. Letters have the sizes of the target's axes that are
     theirs alone, or else those after `over`. Dealt by a letter, each worker of the team copies
-    contiguous shares of it. `via` names what the target copies with, where it has a choice.
+    contiguous shares of it. `via` names what the target copies with, where it has a choice. `part`:
+    the rest of a slot is left as it is, and what is computed of it is not used.
 
     ```mlir
     mlc_tile.copy %b[%g, %p, 0] -> %bp "k (J n) -> J k n" deal(team, J)
@@ -57,6 +58,7 @@ class CopyOp(IRDLOperation):
     fill = opt_prop_def(IntegerAttr | FloatAttr)
     deal = opt_prop_def(StringAttr)  # a letter
     via = opt_prop_def(StringAttr)
+    part = opt_prop_def(UnitAttr)
     source = operand_def(ViewType)
     target = operand_def(ViewType)
     positions = var_operand_def(INDEX)
@@ -73,6 +75,7 @@ class CopyOp(IRDLOperation):
         fill: Number | None = None,
         deal: str | None = None,
         via: str | None = None,
+        part: bool = False,
     ) -> CopyOp:
         properties: dict[str, Attribute] = {
             "source_at": source[1],
@@ -84,6 +87,7 @@ class CopyOp(IRDLOperation):
             "fill": fill,
             "deal": StringAttr(deal) if deal else None,
             "via": StringAttr(via) if via else None,
+            "part": UnitAttr() if part else None,
         }
         properties |= {k: v for k, v in optional.items() if v is not None}
         return CopyOp.create(operands=[source[0], target[0], *positions], properties=properties)
@@ -161,6 +165,8 @@ class CopyOp(IRDLOperation):
             check_positions(self.name, bound.data, self.positions)
             if c not in words.letters:
                 raise VerifyException(f"{self.name}: no axis has letter {c}")
+        if self.part is not None and not view_of(self.target).is_slot:
+            raise VerifyException(f"{self.name}: part of {self.target.type}; expected a slot")
         if self.deal is not None and self.deal.data not in words.letters:
             raise VerifyException(f"{self.name}: dealt by {self.deal.data}, which is no letter")
         self.where()
@@ -173,6 +179,8 @@ class CopyOp(IRDLOperation):
         printer.print_string(f' "{self.letters.data}"')
         if self.over is not None:
             print_over(printer, self.over, self.positions)
+        if self.part is not None:
+            printer.print_string(" part")
         if self.fill is not None:
             printer.print_string(" fill ")
             print_number(printer, self.fill)
@@ -190,6 +198,7 @@ class CopyOp(IRDLOperation):
         target = parse_access(parser, positions)
         letters = parser.parse_str_literal()
         over = parse_over(parser, positions)
+        part = parser.parse_optional_keyword("part") is not None
         fill = parse_number(parser) if parser.parse_optional_keyword("fill") else None
         deal = None
         if parser.parse_optional_keyword("deal"):
@@ -199,7 +208,8 @@ class CopyOp(IRDLOperation):
                 deal = parser.parse_identifier()
         via = parser.parse_identifier() if parser.parse_optional_keyword("via") else None
         op = cls.of(
-            source, target, letters, positions.values, over=over, fill=fill, deal=deal, via=via
-        )
+            source, target, letters, positions.values, over=over, fill=fill, deal=deal, via=via,
+            part=part,
+        )  # fmt: skip
         op.attributes |= parser.parse_optional_attr_dict()
         return op

@@ -96,7 +96,8 @@ class Threads(Word):
 class Stage(Word):
     """
     On a GPU, of a product that threads multiply: rows and columns of it that a block has, and
-    summed elements that it stages at once; of those `rows` and `columns` are one thread's.
+    summed elements that it stages at once; of those `rows` and `columns` are one thread's. `slots`:
+    so many such tiles, which asynchronous copies fill; `resident`: blocks of a multiprocessor.
     """
 
     NAME = "stage"
@@ -105,6 +106,8 @@ class Stage(Word):
     k: int = named()
     rows: int = named(most=1024)
     columns: int = named(most=4096)
+    slots: int = named(least=0, most=8, default=0)
+    resident: int = named(least=0, most=32, default=0)
 
 
 NEST_WORDS = (Vector, Unroll, Turn, Nontemporal, Flat, Rows, Share, Threads, Stage)

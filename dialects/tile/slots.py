@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.pipeline import ChannelOp, ChannelType
-from mlc.dialects.tile.types import ViewType
+from mlc.dialects.tile.types import ViewType, view_of
 
 SLOT_ALIGNMENT = 1024
 """Bytes after which the pattern of swizzled rows begins anew. SOURCE: PTX ISA, wgmma"""
 ROW_BYTES = 128
 """Of a swizzled slot: longer rows are cut into boxes of so many bytes, one behind the other."""
+ATOM_ROWS = SLOT_ALIGNMENT // ROW_BYTES
+"""Rows after which a swizzled slot's pattern begins anew: copies of fewer rows fill so many."""
 RING_BARRIERS_BYTES = 16
 """Of a place of a ring: one barrier says that it is full, the next that it is free."""
 OFFSET, BARRIERS, SHARED = "offset", "barriers", "shared_bytes"
@@ -23,6 +26,14 @@ OFFSET, BARRIERS, SHARED = "offset", "barriers", "shared_bytes"
 def tile_bytes(view: ViewType) -> int:
     """Of a slot's elements."""
     return math.prod(dim.constant or 0 for dim in view.shape) * view.dtype.bytes
+
+
+def filled_elements(slot: SSAValue) -> int:
+    """Of a slot that a put has given, those that are copied there until it is full."""
+    for copy in (use.operation for use in slot.uses):
+        if isinstance(copy, CopyOp) and copy.part is not None:
+            return math.prod(x.data[0].constant or 0 for x in copy.extents.values())
+    return math.prod(dim.constant or 0 for dim in view_of(slot).shape)
 
 
 def slot_bytes(view: ViewType) -> int:

@@ -56,7 +56,7 @@ HEAP_TYPE = 1 << 9
 MAX_DEPTH = 8
 """Containers nested deeper than this are not searched for arrays."""
 
-_ALIASES = {"numpy": "np", "mlc.frontend.numpy": "mnp"}
+_ALIASES = {"numpy": "np", "mlc.frontend.numpy": "mnp", "mlc.frontend.block.language": "tl"}
 """Modules under another name, which nobody binds to anything else."""
 
 _SCALARS = (bool, int, float, complex, str, bytes, np.generic)

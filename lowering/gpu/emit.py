@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation
 from mlc.dialects import functions, gpu, par
 from mlc.dialects.gpu_async import RegistersOp
 from mlc.dialects.gpu_clusters import CLUSTER_ATTRIBUTE, ClusterBarrierOp, SendOp
+from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.lanes import element_of, lanes_of, like
 from mlc.dialects.launch import GpuKernel, GpuProgram
 from mlc.dialects.target import GpuTarget
@@ -51,6 +52,8 @@ def emit_gpu_kernel(kernel: func.FuncOp, target: GpuTarget) -> str:
     words = ["nounwind", f'"target-cpu"="{target.sm}"', f'"nvvm.maxntid"="{threads}"']
     if any(isinstance(op, RegistersOp) for op in kernel.walk()):
         words.append('"nvvm.minctasm"="1"')  # else ptxas ignores setmaxnreg
+    if isinstance(resident := kernel.attributes.get(gpu.RESIDENT_ATTRIBUTE), IntegerAttr):
+        words.append(f'"nvvm.minctasm"="{resident.value.data}"')
     if isinstance(cluster := kernel.attributes.get(CLUSTER_ATTRIBUTE), IntegerAttr):
         words.append(f'"nvvm.cluster_dim"="{cluster.value.data},1,1"')
     module = ModuleText(kernel.sym_name.data, TRIPLE, " ".join(words), vector_bits=128)
@@ -144,6 +147,29 @@ def _cluster_barrier(e: FunctionText, op: ClusterBarrierOp) -> None:
     e.do(f'call void asm sideeffect "{body}", "~{{memory}}"()')
 
 
+def _copy_async(e: FunctionText, op: CopyAsyncOp) -> None:
+    """Past the first cache where a copy has 16 bytes: nobody else of the block reads them."""
+    source, target = e.buffer(op.source), e.buffer(op.target)
+    place = e.address(target, op.target_at)
+    wide = f"{e.type(source.type)} {e.address(source, op.source_at)}"
+    if not e.type(source.type).endswith("addrspace(1)"):
+        wide = f"ptr addrspace(1) {e.put(f'addrspacecast {wide} to ptr addrspace(1)')}"
+    number = op.copied_bytes
+    cache = "cg" if number == 16 else "ca"
+    e.do(
+        f"call void @llvm.nvvm.cp.async.{cache}.shared.global.{number}"
+        f"(ptr addrspace(3) {place}, {wide})"
+    )
+
+
+def _copy_group(e: FunctionText, op: CopyGroupOp) -> None:
+    e.do("call void @llvm.nvvm.cp.async.commit.group()")
+
+
+def _copy_wait(e: FunctionText, op: CopyWaitOp) -> None:
+    e.do(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.pending.value.data})")
+
+
 def _by_unit(intrinsic: str) -> Rule:
     """The special function unit's instruction, for every lane."""
 
@@ -201,6 +227,9 @@ GPU_RULES.on(gpu.SharedOp, _shared)
 GPU_RULES.on(gpu.ShuffleOp, _shuffle)
 GPU_RULES.on(SendOp, _send)
 GPU_RULES.on(ClusterBarrierOp, _cluster_barrier)
+GPU_RULES.on(CopyAsyncOp, _copy_async)
+GPU_RULES.on(CopyGroupOp, _copy_group)
+GPU_RULES.on(CopyWaitOp, _copy_wait)
 GPU_RULES.on(func.ReturnOp, _return)
 GPU_RULES.on(arith_dialect.TruncFOp, _truncf)
 GPU_RULES.on(functions.Exp2EstimateOp, _by_unit("ex2.approx.ftz.f"))

@@ -135,7 +135,7 @@ class _GpuEntry(EntryLowering):
     def _functions(
         self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
-        work = work_of(op, strides.numbers)
+        work, schedule = work_of(op, strides.numbers), op.schedule
         found: list[Kernel] = []
         for number, phase in enumerate(work.phases):
             own = name if len(work.phases) == 1 else f"{name}_{number}"
@@ -151,6 +151,11 @@ class _GpuEntry(EntryLowering):
                 numbered=isinstance(phase, Repeated),
             )
             kernel.function.attributes[gpu.KERNEL_ATTRIBUTE] = IntegerAttr(phase.threads, i64)
+            stage = None if schedule is None else schedule.data.stage
+            if stage is not None and stage.resident and not strides.numbers:
+                # what lies otherwise is no copy: threads need registers to read it
+                resident = IntegerAttr(stage.resident, i64)
+                kernel.function.attributes[gpu.RESIDENT_ATTRIBUTE] = resident
             mark_unchanging(kernel.function)
             self.phases[own] = phase
             found.append(kernel)

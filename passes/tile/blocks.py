@@ -33,6 +33,7 @@ from mlc.dialects.tile.expression import ExpressionsAttr, Positions, letter, pos
 from mlc.dialects.tile.kernel import KernelOp
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.memory import AllocOp, StoreOp
+from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.pipeline import (
     ChannelOp,
     ChannelType,
@@ -45,6 +46,7 @@ from mlc.dialects.tile.pipeline import (
     WaitOp,
 )
 from mlc.dialects.tile.region import YieldOp
+from mlc.dialects.tile.slots import ATOM_ROWS
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
 from mlc.dialects.tile.work import WorkOp
@@ -205,15 +207,25 @@ class _Blocks:
             named = Positions()
             begin = factor.begin({c: named.of(x) for c, x in at.items()})
             spelled = " ".join(factor.word)
+            over = self._few(factor.word)
             step.add_op(
                 CopyOp.of(
                     (factor.view, begin), (slot, ExpressionsAttr(())), f"{spelled} -> {spelled}",
-                    named.values, via="tma",
+                    named.values, over=over, via="tma", part=bool(over),
                 )
             )  # fmt: skip
         step.add_op(YieldOp.of())
         body.add_op(self._steps(step))
         return self._role("warp", body, role)
+
+    def _few(self, word: str) -> Over:
+        """The rows of a slot that there are, where a tile has more: the others are not used."""
+        row = word[-2]
+        size, step = self.sizes[row].constant, self.steps[row]
+        if row == "k" or size is None or -(-size // ATOM_ROWS) * ATOM_ROWS >= step:
+            return ()
+        rows = Dim.const(-(-size // ATOM_ROWS) * ATOM_ROWS)
+        return ((row, ExpressionsAttr((rows,))),)
 
     def _consumer(self, channel: SSAValue, slots: dict[Operation, SSAValue]) -> Region:
         role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX] * len(self.axes))

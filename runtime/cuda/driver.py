@@ -210,13 +210,26 @@ def gpu_target() -> GpuTarget:
     found = device()
     if "H200" in found.name:
         return next(t for t in GPUS if t.name == "h200")
-    fitting = [t for t in GPUS if t.compute_capability <= found.compute_capability]
-    if not fitting:
+    best = nearest_row(found.compute_capability)
+    if best is None:
         raise GpuError(
             f"{found.name} has compute capability {found.compute_capability}; "
             f"expected {min(t.compute_capability for t in GPUS)} or more"
         )
-    best = max(fitting, key=lambda t: (t.compute_capability, not t.arch_specific))
     if best.compute_capability == found.compute_capability and best.sm_count == found.sm_count:
         return best
     return replace(best, sm_count=found.sm_count, hbm_bytes=found.memory_bytes)
+
+
+def nearest_row(compute_capability: int) -> GpuTarget | None:
+    """
+    The row of the newest GPU whose code runs on those of a compute capability: where it is their
+    own, the one with the instructions that no other GPU has.
+    """
+    fitting = [
+        t
+        for t in GPUS
+        if t.compute_capability == compute_capability
+        or (t.compute_capability < compute_capability and not t.arch_specific)
+    ]
+    return max(fitting, key=lambda t: (t.compute_capability, t.arch_specific), default=None)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import Operation
 
-from mlc.dialects.tile.pipeline import ChannelType
+from mlc.dialects.tile.pipeline import ChannelType, PutOp
+from mlc.dialects.tile.slots import filled_elements
 from mlc.dialects.tile.types import ViewType
 from mlc.runtime.tiles.memory import Access, Aliases, Stored, TileError, spot, unwritten
 
@@ -26,10 +27,10 @@ class Slot(Stored):
         self.open = False
         self.turn = 0  # how often it was released
 
-    def fill(self) -> None:
-        """A producer has it."""
+    def fill(self, elements: int) -> None:
+        """A producer has it, which copies so many elements to it."""
         self.forget()
-        self.missing, self.open = self.array.size, True
+        self.missing, self.open = elements, True
 
     def close(self) -> None:
         """Nobody has it."""
@@ -70,11 +71,11 @@ class Ring:
         """Whether the next place is free."""
         return self.put < min(self.released.values(), default=self.put + 1) + len(self.places)
 
-    def next_put(self) -> Sequence[Slot]:
+    def next_put(self, op: PutOp) -> Sequence[Slot]:
         """The slots of the next place, to be filled."""
         self.put += 1
-        for slot in self._at(self.put - 1):
-            slot.fill()
+        for slot, given in zip(self._at(self.put - 1), op.slots, strict=True):
+            slot.fill(filled_elements(given))
         return self._at(self.put - 1)
 
     def may_get(self, reader: object) -> bool:

@@ -69,7 +69,7 @@ class Block(Worker):
             case PutOp():
                 ring: Ring = self.values[op.channel]
                 yield Wait(ring.may_put, spot(op))
-                found = [*ring.next_put()]
+                found = [*ring.next_put(op)]
             case GetOp():
                 ring = self.values[op.channel]
                 yield Wait(lambda: ring.may_get(self.name), spot(op))

@@ -150,6 +150,50 @@ def test_the_interpreter_agrees(f: Callable[..., Any]) -> None:
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
 
 
+@pytest.mark.parametrize("m", [5, 16, 40])
+def test_of_few_rows_no_others_are_copied(m: int) -> None:
+    module = levels(nn, ((m, 136), (136, 264))).at("tiles")
+    assert f"over (m {-(-m // 8) * 8}) part via tma" in str(module)
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal(shape).astype(BF16.numpy) for shape in ((m, 136), (136, 264)))
+    (found,) = interpret(module, [a, b], workers=3, seed=1)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=0.02, atol=0.1)
+
+
+def test_a_ring_waits_for_the_rows_that_come() -> None:
+    (unit,) = levels(nn, ((16, 4096), (4096, 8192))).units()
+    expected = 2 * 64 * (16 + 64)
+    assert re.search(rf"expect_tx.*, {expected};", emit_ptx(unit.text, H200))
+
+
+def halves(a: Any, b: Any) -> Any:
+    return np.maximum(a.astype(BF16.numpy) @ b.astype(BF16.numpy), 0)
+
+
+def rounded(a: Any, b: Any) -> Any:
+    kept = (x.astype(BF16.numpy).astype(np.float32) for x in (a, b))
+    return np.matmul(*kept)
+
+
+@pytest.mark.parametrize("f", [halves, rounded])
+def test_factors_that_are_converted_are_stored_where_that_is_faster(f: Callable[..., Any]) -> None:
+    def templates(n: int | str, target: str) -> list[str]:
+        plan = planned(f, *(mlc.TensorSpec(n, n, dtype="f32") for _ in "ab"), target=target)
+        return re.findall(r'mlc.kernel "([a-z]+)"', plan.text("plan"))
+
+    assert templates(4096, "cuda:h200") == ["cell", "cell", "contraction"]
+    assert templates(64, "cuda:h200") == ["contraction"]
+    assert templates("N", "cuda:h200") == ["contraction"]  # multiplied by threads
+    assert templates(4096, "cuda:sm_80") == ["contraction"]
+    assert templates(4096, "avx512") == ["contraction"]
+
+
+def test_a_converted_factor_is_multiplied_by_tensor_cores() -> None:
+    specs = [mlc.TensorSpec(4096, 4096, dtype="f32") for _ in "ab"]
+    assert "tile(m 128, n 256" in words(planned(halves, *specs, target="cuda:h200"))
+
+
 BATCHES: list[tuple[Callable[..., Any], Shapes]] = [
     (nn, ((3, 136, 128), (3, 128, 264))),
     (relu_of_sum, ((2, 72, 64), (64, 136), (136,))),

@@ -124,3 +124,41 @@ def test_numbers_of_half_width_are_rounded_by_the_instruction() -> None:
     (kernel,) = gpu_program(to_plan(module), target).kernels
     ptx = emit_ptx(kernel.llvm, target)
     assert "cvt.rn.bf16x2.f32" in ptx
+
+
+@needs_ptxas
+@pytest.mark.parametrize("letters", ["mk,kn->mn", "mk,nk->mn", "km,kn->mn", "km,nk->mn"])
+@pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
+def test_two_blocks_of_a_large_product_fit_a_multiprocessor(
+    letters: str, sm: str, tmp_path: Path
+) -> None:
+    """Tiles come by asynchronous copies; 64 sums of a thread stay in its 128 registers."""
+    words, sizes = letters.split("->")[0].split(","), {"m": 2048, "n": 1024, "k": 512}
+    shapes = [tuple(Dim.const(sizes[c]) for c in word) for word in words]
+    module = function_module(
+        [Argument(F32, shape) for shape in shapes],
+        lambda b, x: [b(ContractOp, *x, letters=letters)],
+        (),
+    )
+    target = _target(sm)
+    (kernel,) = gpu_program(to_plan(module), target).kernels
+    ptx = emit_ptx(kernel.llvm, target)
+    assert ".minnctapersm 2" in ptx
+    assert ptx.count("cp.async") > 4
+    path = tmp_path / "kernel.ptx"
+    path.write_text(ptx)
+    command = ["ptxas", "-v", "-arch", sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert " 0 bytes spill stores" in said
+
+
+def test_strided_factors_of_a_large_product_are_read_by_threads() -> None:
+    square = (Dim.const(1024), Dim.const(1024))
+    module = function_module(
+        [Argument(F32, square, strided=True), Argument(F32, square)],
+        lambda b, x: [b(ContractOp, *x, letters="mk,kn->mn")],
+        (),
+    )
+    (kernel,) = gpu_program(to_plan(module), _target("sm_80")).kernels
+    assert "cp.async" not in kernel.llvm
+    assert "nvvm.minctasm" not in kernel.llvm

@@ -23,6 +23,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.library import FAULTS, ROUTINES
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.runtime.cuda import driver, program
+from mlc.runtime.cuda.driver import nearest_row
 from mlc.runtime.cuda.interpret import ProgramError, run_steps
 from tests.every_op.native import Argument, function_module, signature_of, to_plan
 from tests.gpu.native import gpu_program, not_taken, ptx_of
@@ -283,3 +284,12 @@ def test_the_host_computes_library_routines() -> None:
     device.native.copy_in(given.pointer, np.zeros_like(x).ctypes.data, x.nbytes, 0)
     status = call.library(routine, dtype, addresses, taken.pointer, sizes)
     assert FAULTS[status - 1] == "Singular matrix"
+
+
+@pytest.mark.parametrize(
+    ("capability", "row"),
+    [(70, None), (75, "sm_75"), (87, "sm_86"), (90, "sm_90a"), (95, "sm_90"), (100, "sm_100a")],
+)
+def test_the_row_of_a_gpu_has_what_it_alone_has(capability: int, row: str | None) -> None:
+    found = nearest_row(capability)
+    assert (None if found is None else found.name.replace("h200", "sm_90a")) == row

@@ -23,13 +23,13 @@ from tests.every_op.native import Argument, Body, function_module, to_plan
 Shape = tuple[int | str, ...]
 
 
-def _schedule(body: Body, *arguments: tuple[DType, Shape]) -> Schedule:
+def _schedule(body: Body, *arguments: tuple[DType, Shape], on: str = "h200") -> Schedule:
     """The schedule of the only kernel."""
     given = [Argument(dtype, tuple(map(Dim.of, shape))) for dtype, shape in arguments]
     symbols = sorted({s for a in given for d in a.dims for s in d.symbols()})
     module = to_plan(function_module(given, body, symbols), fusion="exact")
     (kernel,) = [op for op in module.walk() if isinstance(op, KernelOp)]
-    target = named_target("h200")
+    target = named_target(on)
     assert isinstance(target, GpuTarget)
     return choose_gpu_schedule(nest_of(kernel), kernel, target)
 
@@ -104,3 +104,16 @@ def test_tiles_of_products() -> None:
     assert tile(F32, 100, 100) == (64, 4)
     assert tile(F32, 2, 100) == (0, 0)  # too few rows: each result on its own
     assert tile(BOOL, 100, 100) == (0, 0)
+
+
+def test_large_products_of_whole_tiles_are_staged() -> None:
+    def stages(dtype: DType, m: int, n: int, k: int, on: str = "cuda:sm_80") -> int:
+        stage = _schedule(_product, (dtype, (m, k)), (dtype, (k, n)), on=on).stage
+        return 0 if stage is None else stage.slots
+
+    assert stages(F32, 2048, 1024, 512) == 2
+    assert stages(F32, 2048, 1024, 520) == 0  # half a tile at the end
+    assert stages(F32, 2000, 1024, 512) == 0
+    assert stages(F32, 512, 1024, 512) == 0
+    assert stages(F64, 2048, 1024, 512) == 0
+    assert stages(F32, 2048, 1024, 512, on="cuda:sm_75") == 0

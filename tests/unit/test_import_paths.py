@@ -12,8 +12,9 @@ import mlc
 
 
 def test_import_statement_gives_the_module_of_the_attribute() -> None:
-    for name in ("nn", "numpy", "optim", "random"):
+    for name in ("block", "nn", "numpy", "optim", "random"):
         assert importlib.import_module(f"mlc.{name}") is getattr(mlc, name)
+    assert importlib.import_module("mlc.block.language") is mlc.block.language
 
 
 CALLED_ONCE = """

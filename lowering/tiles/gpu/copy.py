@@ -6,7 +6,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_async import MOST_BOX, BulkLoadOp, BulkStoreOp
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.expression import letter, letters_in
-from mlc.dialects.tile.slots import ROW_BYTES
+from mlc.dialects.tile.slots import ATOM_ROWS, ROW_BYTES
 from mlc.dialects.tile.types import ViewType, view_of
 from mlc.lowering.tiles.gpu.scope import BlockScope, matrix_of, slot_at
 
@@ -18,12 +18,19 @@ def box_of(op: CopyOp) -> tuple[int, ...]:
     """The box in which a copy's memory is described."""
     loads = view_of(op.target).is_slot
     slot = view_of(op.target if loads else op.source)
-    rows, _ = matrix_of(slot, "a copy of")
-    high = min(rows, MOST_BOX) if loads else WARP_ROWS
+    high = min(_rows(op), MOST_BOX) if loads else WARP_ROWS
     row, column = _axes(op)
     box = [1] * len(op.where()[not loads])
     box[row], box[column] = high, ROW_BYTES // slot.dtype.bytes
     return tuple(box)
+
+
+def _rows(op: CopyOp) -> int:
+    """Rows of the matrix that a copy moves."""
+    (found,) = op.extents["".join(op.words.result[0])].data
+    if found.constant is None:
+        raise MlcError(f"tiles to GPU: {op.name}: {found} rows; expected a number")
+    return found.constant
 
 
 def _axes(op: CopyOp) -> tuple[int, int]:
@@ -55,11 +62,14 @@ def _check(op: CopyOp, memory: ViewType) -> None:
             " whose axes stay as they are"
         )
     slot = view_of(op.target if view_of(op.target).is_slot else op.source)
-    sizes = [x.data[0].constant for c in target if (x := op.extents["".join(c)])]
-    if tuple(sizes) != matrix_of(slot, "a copy of"):
+    sizes = [x.data[0].constant or 0 for c in target if (x := op.extents["".join(c)])]
+    rows, columns = matrix_of(slot, "a copy of")
+    few = op.part is not None and 0 < sizes[0] < rows and sizes[0] % ATOM_ROWS == 0
+    if sizes[1] != columns or (sizes[0] != rows and not few):
         raise MlcError(
             f"tiles to GPU: {op.name}: {' x '.join(map(str, sizes))} elements; expected all of"
-            f" {slot}: say their sizes after over"
+            f" {slot}, or as part of it its first rows, a multiple of {ATOM_ROWS}: say their"
+            " sizes after over"
         )
     if op.fill is not None and op.fill.value.data:
         raise MlcError(f"tiles to GPU: {op.name}: fill {op.fill}; what lies outside is 0")
@@ -78,9 +88,10 @@ def lower_copy(k: BlockScope, op: CopyOp) -> None:
         box, (row, column) = box_of(op), _axes(op)
         high, wide = box[row], box[column]
         rows, columns = matrix_of(slot.view, "a copy to")
+        moved = _rows(op)
         described = k.map_of(op.source, box)
         for x in range(0, columns, wide):
-            for y in range(0, rows, high):
+            for y in range(0, moved, high):
                 place = words.add(slot.address, x // wide * rows * ROW_BYTES + y * ROW_BYTES)
                 at = [*begin]
                 at[row], at[column] = words.add(begin[row], y), words.add(begin[column], x)

@@ -19,13 +19,13 @@ from mlc.dialects.tile.slots import (
     BARRIERS,
     OFFSET,
     RING_BARRIERS_BYTES,
+    filled_elements,
     kind_of,
     number_of,
     place_bytes,
     slot_bytes,
-    tile_bytes,
 )
-from mlc.dialects.tile.types import ViewType
+from mlc.dialects.tile.types import ViewType, view_of
 from mlc.lowering.tiles.gpu.words import Word, Words
 
 _FREE = RING_BARRIERS_BYTES // 2
@@ -50,6 +50,7 @@ class Ring:
     at: Word
     barriers: Word
     readers: int
+    expected: int  # bytes that fill a place
 
     @staticmethod
     def of(op: ChannelOp, shared: Word, words: Words) -> Ring:
@@ -60,7 +61,8 @@ class Ring:
             raise MlcError("tiles to GPU: a channel has no place: run mlc-place-slots first")
         at, ends = (words.add(shared, n) for n in (offset, barriers))
         slots = kind.slots.data
-        return Ring(kind.depth.data, place_bytes(kind), slots, at, ends, _readers(op))
+        filled = _filled(op)
+        return Ring(kind.depth.data, place_bytes(kind), slots, at, ends, _readers(op), filled)
 
     def init(self, words: Words) -> None:
         """Makes the barriers."""
@@ -82,10 +84,13 @@ class Ring:
             at = words.add(at, slot_bytes(view))
         return found
 
-    @property
-    def expected(self) -> int:
-        """Bytes that fill a place."""
-        return sum(tile_bytes(slot) for slot in self.slots)
+
+def _filled(op: ChannelOp) -> int:
+    """Bytes that one role copies to a place."""
+    for put in (x.operation for x in op.result.uses):
+        if isinstance(put, PutOp):
+            return sum(filled_elements(x) * view_of(x).dtype.bytes for x in put.slots)
+    return 0
 
 
 def _readers(op: ChannelOp) -> int:

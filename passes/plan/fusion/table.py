@@ -39,6 +39,7 @@ from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.sizes import elements_of, stored_bytes
 from mlc.passes.cost.work import Clock
 from mlc.passes.plan.fusion.entries import NEVER, Entry, Kind, Read, bits_of, may_share
+from mlc.passes.plan.fusion.factors import narrowed
 from mlc.passes.plan.fusion.legality import Stage, ops_of
 from mlc.passes.plan.fusion.points import HERE, Points
 from mlc.passes.plan.memory.in_place.ownership import Ownership
@@ -365,6 +366,8 @@ class Table:
                     read.entry.rule = read.entry.rule or "reshape"
                 elif read.stage == "operand" and not read.entry.is_convert:
                     read.entry.rule = read.entry.rule or "factor"
+                elif read.stage == "operand":
+                    self._store_narrow(entry, read.entry)
         for below in entry.needs:
             below.before = min(below.before, entry.latest)
             below.rule = "stored-result" if entry.kind == "memory" else below.rule or "whole"
@@ -382,6 +385,12 @@ class Table:
             for index, root in written:
                 if index > entry.index and below & self._roots.get(root, 0):
                     entry.deadline = index
+
+    def _store_narrow(self, product: Entry, factor: Entry) -> None:
+        """Stores what a factor is converted to, where only that is multiplied fast."""
+        op = narrowed(product.op, factor.op.results[0], product.inner, self.clock)
+        if op is not None and (entry := self.of.get(op)) is not None:
+            entry.rule = entry.rule or "factor"
 
     def _bound_positions(self) -> None:
         """Where kernels can be at the latest: readers first, since these hold what they read."""

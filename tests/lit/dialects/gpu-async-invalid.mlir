@@ -56,3 +56,11 @@ func.func @matrices(%s: i32, %x: vector<2xf32>) {
 
 // CHECK: mlc_tile.drain: stands in no role
 mlc_tile.drain 1
+
+// -----
+
+func.func @copies(%x: memref<64xf32>, %t: memref<64xf32, 3 : i64>, %i: index) {
+  // CHECK: mlc_gpu.copy_async: 12 bytes; expected 4, 8 or 16
+  mlc_gpu.copy_async %x[%i] to %t[%i] of 3 : memref<64xf32>, memref<64xf32, 3 : i64>
+  func.return
+}

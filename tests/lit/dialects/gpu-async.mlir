@@ -56,3 +56,17 @@ func.func @entry(%ctx: !mlc_par.ctx, %n: index, %x: memref<?x4096xbf16>) {
   mlc_gpu.launch @roles grid (%n, %n, %n) block (%n, %n, %n) args (%m) shared 197696 : !mlc_gpu.tensor_map
   func.return
 }
+
+// Copies that go on while their thread does other things.
+// CHECK-LABEL: func.func @copies
+func.func @copies(%x: memref<64x64xf32>, %i: index) {
+  // CHECK: %tile = mlc_gpu.shared : memref<2x8x20xf32, 3 : i64>
+  %tile = mlc_gpu.shared : memref<2x8x20xf32, 3 : i64>
+  // CHECK-NEXT: mlc_gpu.copy_async %x[%i, %i] to %tile[%i, %i, %i] of 4 : memref<64x64xf32>, memref<2x8x20xf32, 3 : i64>
+  mlc_gpu.copy_async %x[%i, %i] to %tile[%i, %i, %i] of 4 : memref<64x64xf32>, memref<2x8x20xf32, 3 : i64>
+  // CHECK-NEXT: mlc_gpu.copy_group
+  mlc_gpu.copy_group
+  // CHECK-NEXT: mlc_gpu.copy_wait 1
+  mlc_gpu.copy_wait 1
+  func.return
+}

@@ -143,6 +143,14 @@ mlc_tile.kernel @case(%x: !mlc_tile.view<4xf32>) -> () {
 
 // -----
 
+mlc_tile.kernel @part(%x: !mlc_tile.view<4x4xf32>) -> () {
+  %p = mlc_tile.alloc worker : !mlc_tile.view<8x4xf32>
+  // CHECK: mlc_tile.copy: part of !mlc_tile.view<8x4xf32>; expected a slot
+  mlc_tile.copy %x -> %p "a b -> a b" over (a 4) part
+}
+
+// -----
+
 mlc_tile.kernel @letters(%x: !mlc_tile.view<4x4xf32>) -> () {
   %p = mlc_tile.alloc worker : !mlc_tile.view<4x4xf32>
   // CHECK: mlc_tile.copy: 'a b -> a c': b, c on one side alone; expected each letter on both

@@ -8,7 +8,7 @@
 // CHECK-NEXT: mlc_tile.roles producer(1, regs 40) %p {
 // CHECK-NEXT:   mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
 // CHECK-NEXT:     %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
-// CHECK-NEXT:     mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" via tma {multicast}
+// CHECK-NEXT:     mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma {multicast}
 // CHECK-NEXT:   }
 // CHECK-NEXT: } consumer(2, regs 232) %group {
 // CHECK:          %u = mlc_tile.ready %zero : !mlc_tile.frag<16x16xf32> -> !mlc_tile.token<!mlc_tile.frag<16x16xf32>>
@@ -26,7 +26,7 @@ mlc_tile.kernel @k(%a: !mlc_tile.view<"M"x16xbf16>) -> (%c: !mlc_tile.view<"M"x"
   mlc_tile.roles producer(1, regs 40) %p {
     mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {
       %x = mlc_tile.put %ring : !mlc_tile.channel<2 x [!mlc_tile.view<32x16xbf16, sw32>]> -> !mlc_tile.view<32x16xbf16, sw32>
-      mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" via tma {multicast}
+      mlc_tile.copy %a[%i, 0] -> %x "m k -> m k" over (m 16, k 16) part via tma {multicast}
     }
   } consumer(2, regs 232) %group {
     mlc_tile.work %i in "M" step 32, %j in min("N", 64) step 16 raster 2 {

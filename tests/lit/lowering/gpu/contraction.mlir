@@ -15,3 +15,28 @@ func.func @product(%x: tensor<100x50xf64>, %y: tensor<50x70xf64>) -> tensor<100x
   } {schedule = #mlc.schedule<[vector(4, axis 1), threads(256), stage(m 64, n 64, k 16, rows 4, columns 4)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<100x70xf64>
 }
+
+// -----
+
+// Tiles of a large one come by asynchronous copies, one step ahead: elements of rows along the summed
+// axis, 16 bytes of rows along the result's.
+// CHECK-LABEL: func.func @contraction_
+// CHECK-SAME: mlc_gpu.resident = 2
+// CHECK: [[A:%.+]] = mlc_gpu.shared : memref<2x16x132xf32, 3 : i64>
+// CHECK: [[B:%.+]] = mlc_gpu.shared : memref<2x16x132xf32, 3 : i64>
+// CHECK: mlc_gpu.copy_async %{{.+}} to [[A]][%{{.+}}] of 1
+// CHECK: mlc_gpu.copy_async %{{.+}} to [[B]][%{{.+}}] of 4
+// CHECK: mlc_gpu.copy_group
+// CHECK: scf.for
+// CHECK: mlc_gpu.copy_wait 0
+// CHECK: mlc_gpu.barrier
+// CHECK: mlc_gpu.copy_async
+// CHECK: math.fma
+// CHECK-LABEL: func.func @staged
+func.func @staged(%x: tensor<1024x512xf32>, %y: tensor<512x1024xf32>) -> tensor<1024x1024xf32> attributes {mlc.symbols = [], mlc.arena = {}} {
+  %0 = mlc.kernel "contraction" (%1 = %x, %2 = %y) : (tensor<1024x512xf32>, tensor<512x1024xf32>) -> (tensor<1024x1024xf32>) {
+    %z = mlc.contract "mk,kn->mn" %1, %2 : tensor<1024x512xf32>, tensor<512x1024xf32> -> tensor<1024x1024xf32>
+    mlc.yield %z : tensor<1024x1024xf32>
+  } {schedule = #mlc.schedule<[vector(4, axis 1), threads(256), stage(m 128, n 128, k 16, rows 8, columns 8, slots 2, resident 2)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<1024x1024xf32>
+}
