@@ -16,7 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
-from mlc.dialects.tensor.op import TensorOp, Whole
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.rule import RuleOp
@@ -73,7 +73,7 @@ class _Walk:
         for op in block.ops:
             if op is loop:
                 break
-            if not isinstance(op, TensorOp) or isinstance(op, Whole | Reduction | RuleOp):
+            if not isinstance(op, TensorOp) or isinstance(op, OpaqueOp | Reduction | RuleOp):
                 raise NotANestError(f"holds {op.name} before the loop")
         for k, start in enumerate(loop.starts):
             if not is_number(start):
@@ -103,7 +103,7 @@ class _Walk:
                     raise NotANestError(f"holds {op.name}")
 
     def _tensor(self, op: TensorOp) -> None:
-        if isinstance(op, Whole | Reduction | RuleOp):
+        if isinstance(op, OpaqueOp | Reduction | RuleOp):
             raise NotANestError(f"holds {op.name}, which has a nest of its own")
         self._read(op, (x for x in op.operands if not is_number(x)))
         result = op.results[0]
