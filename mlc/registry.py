@@ -41,6 +41,7 @@ PASSES = {
     "mlc-choose-fusion": "mlc.passes.plan.fusion.choose_fusion:ChooseFusionPass",
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
     "mlc-merge-reductions": ("mlc.passes.plan.fusion.merge_reductions:MergeReductionsPass"),
+    "mlc-merge-streams": "mlc.passes.gpu.merge_streams:MergeStreamsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-widen": "mlc.passes.plan.widen:WidenPass",
     "mlc-donate-arguments": "mlc.passes.plan.memory.donate_arguments:DonateArgumentsPass",
