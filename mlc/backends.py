@@ -260,6 +260,7 @@ BACKENDS = (
                 (
                     Step("mlc-form-streams", "masks and scalings stand where they end up"),
                     *FUSION,
+                    Step("mlc-merge-streams", "what kernels of streams share is known"),
                     Step(
                         "mlc-merge-rows",
                         "kernels are known, and nothing was said of their memory yet",

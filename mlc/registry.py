@@ -43,6 +43,7 @@ PASSES = {
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
     "mlc-merge-reductions": ("mlc.passes.plan.fusion.merge_reductions:MergeReductionsPass"),
     "mlc-form-nests": "mlc.passes.plan.form_nests:FormNestsPass",
+    "mlc-merge-streams": "mlc.passes.gpu.merge_streams:MergeStreamsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-widen": "mlc.passes.plan.widen:WidenPass",
     "mlc-donate-arguments": "mlc.passes.plan.memory.donate_arguments:DonateArgumentsPass",

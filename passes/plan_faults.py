@@ -31,6 +31,7 @@ from mlc.dialects.tile.word import Word
 from mlc.dialects.tile.words import spell
 from mlc.passes.plan.memory.in_place.sharing import is_replaced
 from mlc.passes.tile.rows import space_of
+from mlc.passes.tile.stream_block import holds_streams
 
 MOST_ELEMENTS = 2048  # of the vectors of one trip: many times any machine's registers
 MOST_VECTORS = 256  # of a register tile
@@ -78,6 +79,8 @@ def space_fault(op: KernelOp, target: Target) -> str | None:
     if op.is_nest:
         return None
     folds = [inner for inner in op.block.ops if isinstance(inner, Reduction)]
+    if op.template.data == "stream":
+        return None if holds_streams(op) else "holds other than streams"
     if op.template.data == "rows":
         return None if space_of(op) else "holds other than reductions along the same rows"
     if folds and (whole_of(op) is not None or not _are_siblings(folds, target)):

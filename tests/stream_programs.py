@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import mlc
 from mlc.dialects.dtypes import named_dtype
 
 Array = NDArray[Any]
@@ -66,6 +67,21 @@ def divided_late(q: Any, k: Any, v: Any) -> Any:
     return (e @ v) / e.sum(-1, keepdims=True)
 
 
+def with_gradient(f: Any) -> Any:
+    """A function of its arguments and a cotangent: its result, and those of the first three."""
+
+    def both(q: Any, k: Any, v: Any, *rest: Any) -> Any:
+        *others, g = rest
+
+        def of_three(q: Any, k: Any, v: Any) -> Any:
+            return f(q, k, v, *others)
+
+        result, pull = mlc.vjp(of_three, q, k, v)
+        return result, *pull(g)
+
+    return both
+
+
 @dataclass(frozen=True)
 class Attention:
     """A function of arrays of these shapes; the first three are of one dtype."""
@@ -121,3 +137,33 @@ PROGRAMS = [
     same(divided, 2, 130, 64),
     Attention(scaled_when_run, (*((2, 130, 64),) * 3, ())),
 ]
+
+GRADIENTS = [
+    same(full, 1, 2, 200, 64),
+    same(full, 140, 128, dtype="f16"),
+    same(causal, 2, 1, 256, 64),
+    same(causal, 3, 320, 128),
+    same(causal, 2, 130, 64),
+    Attention(biased, (*((2, 2, 130, 64),) * 3, (2, 130, 130))),
+    same(heads_last, 2, 130, 3, 64),
+    same(divided, 2, 130, 64),
+    Attention(scaled_when_run, (*((2, 130, 64),) * 3, ())),
+]
+"""Of which the gradient is streams too."""
+
+
+def cotangent(program: Attention) -> Array:
+    """Of the result."""
+    shape = program.expected(program.arrays()).shape
+    return np.random.default_rng(3).standard_normal(shape).astype(named_dtype(program.dtype).numpy)
+
+
+def check_gradient(program: Attention, found: Any) -> None:
+    """The result and three gradients, against those in f32 on this machine's processor."""
+    arrays = [*program.arrays(), cotangent(program)]
+    wide = [x if x.dtype == bool else x.astype(np.float32) for x in arrays]
+    expected: Any = mlc.compile(with_gradient(program.f))(*wide)
+    for mine, theirs in zip(found, expected, strict=True):
+        largest = np.abs(theirs).max()
+        difference = np.abs(mine.astype(np.float32) - theirs).max()
+        assert difference <= 0.01 * largest

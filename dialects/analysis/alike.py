@@ -22,4 +22,5 @@ def structure_of(kernel: KernelOp) -> Hashable:
             numbers[result] = len(numbers)
             found.append(result.type)
         found += sorted(op.properties.items())
+        found += [str(op)] * bool(op.regions)
     return tuple(found)

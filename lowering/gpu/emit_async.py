@@ -158,21 +158,22 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
         sides.insert(0, (op.lhs, op.offsets(op.lhs_step, op.lhs_box), op.lhs_turned))
     turned = "".join(f", {int(x is not None)}" for _, _, x in sides)
     registers = ",".join(f"${k}" for k in range(count))
-    body, factors = r"wgmma.fence.sync.aligned;\0A", list[str]()
+    body, factors = r"wgmma.fence.sync.aligned;\0A", [e[x] for x, _, _ in sides]
     for step in range(op.steps.value.data):
         names: list[str] = []
         if pairs:
             names.append("{" + ",".join(f"${first + 4 * step + k}" for k in range(4)) + "}")
-        for factor, offsets, _ in sides:
-            names.append(f"${first + len(pairs) + len(factors)}")
-            offset = offsets[step] >> 4
-            factors.append(e.put(f"add i64 {e[factor]}, {offset}") if offset else e[factor])
+        for number, (_, offsets, _) in enumerate(sides):
+            given, offset = f"${first + len(pairs) + number}", offsets[step] >> 4
+            names.append(f"d{step}_{number}" if offset else given)
+            if offset:
+                body += f".reg .b64 {names[-1]}; add.s64 {names[-1]}, {given}, {offset};\\0A"
         begins = int(bool(sums) or step > 0)
         body += (
             f"wgmma.mma_async.sync.aligned.m64n{columns}k{gp.STEP_DEPTH}.f32.{kind}.{kind}"
             f" {{{registers}}}, {', '.join(names)}, {begins}, 1, 1{turned};\\0A"
         )
-    body += "wgmma.commit_group.sync.aligned;"
+    body = "{ " + body + "wgmma.commit_group.sync.aligned; }"
     given = [*(("r", f"i32 {x}") for x in pairs), *(("l", f"i64 {x}") for x in factors)]
     _tied(e, op.result, body, sums, given)
 

@@ -6,7 +6,7 @@ import math
 
 from xdsl.ir import BlockArgument
 
-from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes, whole_of
+from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import F32, dtype_of
@@ -14,12 +14,11 @@ from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
-from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.passes.gpu.block import choose_block
 from mlc.passes.gpu.rows import choose_rows
-from mlc.passes.gpu.stream import choose_stream
-from mlc.passes.tile.stream_form import stream_form
+from mlc.passes.gpu.stream import choose_words
+from mlc.passes.tile.stream_block import StreamBlock, holds_streams
 
 ACCESS_BYTES = 16  # the widest load or store of one thread. Source: PTX ISA, ld
 BLOCK_THREADS = 256  # 8 blocks fill an SM of 2048 threads at up to 32 registers each
@@ -43,9 +42,8 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
     if kernel.template.data == "rows":
         return Schedule((Threads(BLOCK_THREADS), *choose_rows(kernel, target)))
     if nest is None:
-        whole = whole_of(kernel)
-        if isinstance(whole, StreamOp):
-            return Schedule(choose_stream(stream_form(whole), target))
+        if holds_streams(kernel):
+            return Schedule(choose_words(StreamBlock.of_kernel(kernel), target))
         return Schedule((Vector(lanes), Threads(BLOCK_THREADS)))
     if nest.reduction is None:
         lanes = _lanes_of_rows(nest, lanes)

@@ -1,15 +1,19 @@
-"""The words of a stream that blocks of a GPU compute by wgmma: functions of form and target."""
+"""The words of streams that blocks of a GPU compute by wgmma: functions of form and target."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from mlc.dialects.dtypes import BF16, F16
+from mlc.dialects.dtypes import BF16, F16, DType
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
 from mlc.passes.gpu.block import SLACK_BYTES
+from mlc.passes.tile.fold_form import FoldForm
+from mlc.passes.tile.stream_block import StreamBlock
 from mlc.passes.tile.stream_form import VALUE, StreamForm
+from mlc.passes.tile.stream_kinds import form_of
 from mlc.passes.tile.streams import QUERIES, WIDE
 
 GROUPS = 2
@@ -17,7 +21,52 @@ COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for 
 NARROW = 64  # columns of factors of which four groups have room, with half as many scores each
 WIDEST = 256  # columns of a factor. SOURCE: PTX ISA, wgmma
 AHEAD = 256  # columns that rings hold, where there is room
+MOST_PRODUCTS = 2  # of rows and columns, and sums: more registers than a thread has
+MOST_STAGES = 4  # of columns that are walked once
 LEAST = (16, 64)  # rows and columns of scores from which a tile is worth it
+
+
+def choose_words(block: StreamBlock, target: GpuTarget) -> Words:
+    """The words of streams that suit; MlcError, or none where the target has no program."""
+    form = form_of(block)
+    if isinstance(form, FoldForm):
+        return choose_fold(form, target)
+    return choose_stream(form, target)
+
+
+def choose_fold(form: FoldForm, target: GpuTarget) -> Words:
+    """The words of a stream whose columns are walked once; none where there is no program."""
+    if "wgmma" not in target.tensor_core_kinds or not target.has_tma:
+        return ()
+    if not _suits([x.dtype for x in form.factors], (form.row, form.column), form):
+        return ()
+    if any(x.word[-1] != VALUE for x in form.folds):
+        return ()  # rows of results are stored as they lie
+    depths = [x.depth for x in form.products] + [x.width for x in form.folds]
+    many = max(len(form.folds), len(form.products)) > MOST_PRODUCTS
+    if many or any(x not in (64, 128) for x in depths):
+        return ()
+    groups, columns, registers = _fold_groups(form)
+    rows = groups * GROUP_ROWS
+    results = rows * 2 * 64 * 2
+    kept = 2 * rows * sum(form.width(x) for x in form.kept)
+    room = target.shared_bytes_per_block - SLACK_BYTES - results - kept
+    stages = min(room // (2 * columns * sum(form.width(x) for x in form.walked)), MOST_STAGES)
+    if stages < 2:
+        return ()
+    return (
+        Tile(rows, columns, form.products[0].depth),
+        Stages(stages),
+        Roles(1, groups, *registers),
+        _raster(form, rows, target),
+    )
+
+
+def _fold_groups(form: FoldForm) -> tuple[int, int, tuple[int, int]]:
+    """Groups of warps, the columns of a trip, and the registers of a thread of each role."""
+    if len(form.folds) == 1 and not form.diagonal:
+        return GROUPS + 1, NARROW, (32, 160)
+    return GROUPS, NARROW, (24, 240)
 
 
 def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
@@ -25,12 +74,8 @@ def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
     if "wgmma" not in target.tensor_core_kinds or not target.has_tma:
         return ()
     depth, wide = form.size(form.depth), form.size(VALUE)
-    dtypes = {factor.dtype for factor in form.factors}
     fits = depth % 64 == 0 and depth <= WIDEST and wide in (64, 128, 256)
-    least = (form.size(form.row), form.size(form.column))
-    if len(dtypes) > 1 or not dtypes <= {BF16, F16} or not fits:
-        return ()
-    if any(n < m for n, m in zip(least, LEAST, strict=True)):
+    if not fits or not _suits([x.dtype for x in form.factors], (form.row, form.column), form):
         return ()
     groups, columns, registers = _groups(form, target)
     rows = groups * GROUP_ROWS
@@ -48,18 +93,26 @@ def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
     )
 
 
+def _suits(dtypes: Sequence[DType], letters: Sequence[str], form: StreamForm | FoldForm) -> bool:
+    """Whether factors are alike, and rows and columns as many as a tile wants."""
+    least = [form.size(c) for c in letters]
+    enough = all(n >= m for n, m in zip(least, LEAST, strict=True))
+    alike = len(set(dtypes)) == 1 and set(dtypes) <= {BF16, F16}
+    return alike and enough
+
+
 def _groups(form: StreamForm, target: GpuTarget) -> tuple[int, int, tuple[int, int]]:
     """Groups of warps, the columns of a trip, and the registers of a thread of each role."""
     depth, wide = form.size(form.depth), form.size(VALUE)
     four = 2 * GROUPS * GROUP_ROWS
     even = form.size(form.row) % four == 0 and _tiles(form, four) >= target.sm_count
-    plain = len(form.stream.inputs) == len(form.factors) and not form.diagonal
+    plain = len(form.stream.block.args) == len(form.factors) and not form.diagonal
     if max(depth, wide) <= NARROW and even and plain:
         return 2 * GROUPS, COLUMNS // 2, (32, 112)
     return GROUPS, COLUMNS if max(depth, wide) <= COLUMNS else COLUMNS // 2, (24, 240)
 
 
-def _raster(form: StreamForm, rows: int, target: GpuTarget) -> Raster:
+def _raster(form: StreamForm | FoldForm, rows: int, target: GpuTarget) -> Raster:
     """
     Tiles of one factor's rows side by side, which share the other factors in level 2. Where later
     tiles have more columns blocks take one of each end, unless there are too few for pairs: then
@@ -72,5 +125,5 @@ def _raster(form: StreamForm, rows: int, target: GpuTarget) -> Raster:
     return Raster(form.size(form.outer[-1]) if form.outer else 1)
 
 
-def _tiles(form: StreamForm, rows: int) -> int:
+def _tiles(form: StreamForm | FoldForm, rows: int) -> int:
     return prod(form.size(c) for c in form.outer) * -(-form.size(form.row) // rows)

@@ -74,6 +74,7 @@ def _key(op: TensorOp, number: Callable[[SSAValue], int] = id) -> Hashable:
         *operands,
         *(properties[name] for name in sorted(properties)),
         op.results[0].type,
+        *map(id, op.regions),  # ops of their own, which are not compared
     )
 
 

@@ -117,7 +117,7 @@ def _exchanged(
     place may come and go between.
     """
     inner = unit_root(product).owner
-    if not isinstance(inner, ContractOp) or inner.summand() is not op.dtype:
+    if not isinstance(inner, ContractOp) or inner.dtype is not op.dtype:
         return
     words, result, summed = inner.words()
     names = named(inner.result, result, product, word)

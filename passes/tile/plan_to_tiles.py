@@ -30,7 +30,7 @@ from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.rows import canonical_rows
-from mlc.passes.tile.streams import stream_program
+from mlc.passes.tile.stream_kinds import stream_program
 
 
 def has_words(module: ModuleOp) -> bool:
@@ -142,7 +142,10 @@ def _structure(kernel: KernelOp, layouts: list[Layout]) -> str:
         for result in op.results:
             numbers[result] = len(numbers)
         properties = sorted((k, str(v)) for k, v in op.properties.items())
-        lines.append(f"{op.name} {operands} {properties} {[str(r.type) for r in op.results]}")
+        inner = [str(op)] if op.regions else []
+        lines.append(
+            f"{op.name} {operands} {properties} {[str(r.type) for r in op.results]} {inner}"
+        )
     return "\n".join(lines)
 
 

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 from math import log
 
 from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import F32, I64
 from mlc.dialects.errors import MlcError
-from mlc.dialects.plan import KernelOp as PlanKernel
 from mlc.dialects.tensor.comparison import MaxOp, MinOp
 from mlc.dialects.tensor.element import Point
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, ExpOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
-from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
+from mlc.dialects.tensor.stream import Exp2EstimateOp
 from mlc.dialects.tile.compute import ReduceOp
 from mlc.dialects.tile.element import EXCESS, MapOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions
 from mlc.dialects.tile.layout import GROUP_ROWS
-from mlc.dialects.tile.types import FragType, Layout, frag_of
+from mlc.dialects.tile.types import FragType, frag_of
 from mlc.passes.tile.axes import Axes, source
 from mlc.passes.tile.blocks import added
 from mlc.passes.tile.elements import ElementRegion, Memory
@@ -70,22 +69,6 @@ class Place:
         return named.of(self.at[c]) if c in self.at else Dim.const(0)
 
 
-class StreamMemory(Memory):
-    """What a kernel reads and writes, by the arguments of the stream that it holds."""
-
-    def __init__(self, kernel: PlanKernel, stream: StreamOp, layouts: Sequence[Layout]) -> None:
-        super().__init__(kernel, layouts)
-        arguments = list(kernel.block.args)
-        self.numbers = [arguments.index(x) for x in stream.inputs]  # pyright: ignore[reportArgumentType]
-
-    def view_of(self, argument: BlockArgument) -> SSAValue:
-        """The view of an argument of the stream."""
-        return self.block.args[self.numbers[argument.index]]
-
-    def access(self, number: int, at: Sequence[Dim]) -> tuple[SSAValue, tuple[Dim, ...]]:
-        return super().access(self.numbers[number], at)
-
-
 class _Region(ElementRegion):
     """Elements of a stream: sums are known, or the stream has another form."""
 
@@ -130,7 +113,7 @@ class StreamElements:
     def __init__(
         self,
         form: StreamForm,
-        memory: StreamMemory,
+        memory: Memory,
         place: Place,
         scores: FragType,
         sums: FragType,
@@ -307,8 +290,10 @@ class StreamElements:
 
     # The end --------------------------------------------------------------------------------
 
-    def finish(self, block: Block, total: SSAValue, state: State) -> SSAValue:
-        """The result: what waited for the end of sums is done."""
+    def finish(
+        self, block: Block, total: SSAValue, state: State
+    ) -> tuple[SSAValue, Sequence[SSAValue]]:
+        """The result: what waited for the end of sums is done; and what else is yielded."""
         form = self.form
         number = len(form.sums)
 
@@ -327,11 +312,12 @@ class StreamElements:
             for op in form.shifted.pending:
                 value = region.fetch(form.walks.factor_of(op).results[0], at)
                 scale = region.op(DivOp if isinstance(op, DivOp) else MulOp, scale, value)
-            return [scale, *sums]
+            wanted = [region.fetch(x, at) for x in form.statistics]
+            return [scale, *sums, *wanted]
 
-        scale, *sums = self._map(
-            block, self.row, [state.top, *state.sums], [self.row] * (1 + number), rows
-        )
+        outs = [self.row] * (1 + number + len(form.statistics))
+        scale, *found = self._map(block, self.row, [state.top, *state.sums], outs, rows)
+        sums, statistics = found[:number], found[number:]
         kind = FragType(self.sums.dims, form.factors[0].dtype.ir, self.sums.layout)
 
         def results(region: _Region, x: Sequence[SSAValue]) -> list[SSAValue]:
@@ -340,7 +326,7 @@ class StreamElements:
             region.bound[form.shifted.top.results[0]] = region.scaled(top)
             for op, found in zip(form.sums, sums, strict=True):
                 region.bound[op.results[0]] = found
-            return [region.fetch(form.stream.value, self._at(form.result))]
+            return [region.fetch(form.value, self._at(form.result))]
 
-        (found,) = self._map(block, self.sums, [total, scale, state.top, *sums], [kind], results)
-        return found
+        (done,) = self._map(block, self.sums, [total, scale, state.top, *sums], [kind], results)
+        return done, statistics

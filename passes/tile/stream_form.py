@@ -30,12 +30,12 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
-from mlc.dialects.tensor.stream import StreamOp
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.tiling.online_reduction import Shifted, Walks
 from mlc.passes.plan.tiling.tile_groups import Group, Growth, starts_of
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.axes import source
+from mlc.passes.tile.stream_block import StreamBlock
 
 VALUE = "V"
 """The letter of columns that only the second product's result has."""
@@ -64,7 +64,8 @@ class StreamForm:
     count for a row.
     """
 
-    stream: StreamOp
+    stream: StreamBlock
+    value: SSAValue  # what is yielded of sums of products, by its number in `results`
     scores: ContractOp
     values: ContractOp
     exponents: SSAValue  # of which the largest is subtracted
@@ -81,6 +82,7 @@ class StreamForm:
     sizes: Mapping[str, Dim]
     unmasked: tuple[SelectOp, ...]
     scaling: MulOp | DivOp | None  # by a number above 0, of scores alone
+    statistics: tuple[SSAValue, ...]  # what else is yielded, one for each row
 
     @property
     def outer(self) -> tuple[str, ...]:
@@ -120,7 +122,7 @@ class StreamForm:
         return bool(self.unmasked)
 
 
-def stream_form(stream: StreamOp) -> StreamForm:
+def stream_form(stream: StreamBlock) -> StreamForm:
     """The form of a stream; MlcError for one of another form."""
     products = [op for op in stream.block.ops if isinstance(op, ContractOp)]
     if len(products) != 2:
@@ -141,22 +143,29 @@ def stream_form(stream: StreamOp) -> StreamForm:
     if not rows:
         raise _unknown(f"scores {scores.letters.data!r} without rows")
     sizes = dict(scores.sizes())
-    row, column = rows[-1], word[column]
-    weights, third, result = _values(stream, values, scores)
+    row, letter = rows[-1], word[column]
+    value = next((x for x in stream.values if depends(x, values.result)), None)
+    statistics = tuple(x for x in stream.values if x is not value)
+    if value is None or any(depends(x, values.result) for x in statistics):
+        raise _unknown("several results of the second product")
+    weights, third, result = _values(value, values, scores)
     if third.count(VALUE) != 1:
         raise _unknown(f"values {values.letters.data!r}")
     sizes[VALUE] = shape_of(_other_factor(values, weights).type)[third.index(VALUE)]
     factors = (
-        _factor(scores.operands[left], words[left], depth),
-        _factor(scores.operands[1 - left], words[1 - left], depth),
-        _factor(_other_factor(values, weights), third, VALUE),
+        factor_of(scores.operands[left], words[left], depth),
+        factor_of(scores.operands[1 - left], words[1 - left], depth),
+        factor_of(_other_factor(values, weights), third, VALUE),
     )
+    for x in statistics:
+        if shape_of(x.type) != tuple(sizes[c] for c in word if c != word[column]):
+            raise _unknown("a result that is neither of the second product nor one for each row")
     found = StreamForm(
-        stream, scores, values, shifted.difference.operands[0], _rounded(weights), walks, shifted,
-        sums, factors, word, result, row, column, depth, sizes, (), None,
+        stream, value, scores, values, shifted.difference.operands[0], rounded(weights), walks,
+        shifted, sums, factors, word, result, row, letter, depth, sizes, (), None, statistics,
     )  # fmt: skip
-    same = sizes[row] == sizes[column]
-    unmasked = tuple(op for op in _selections(found) if same and _is_causal(found, op))
+    same = sizes[row] == sizes[letter]
+    unmasked = tuple(op for op in _selections(found) if same and is_causal(word, row, letter, op))
     return replace(found, unmasked=unmasked, scaling=_scaling(found))
 
 
@@ -194,9 +203,22 @@ def _is_positive(value: SSAValue) -> bool:
     return isinstance(op, SqrtOp | ExpOp)
 
 
-def _values(stream: StreamOp, values: ContractOp, scores: ContractOp) -> tuple[SSAValue, str, str]:
+def depends(x: SSAValue, value: SSAValue) -> bool:
+    """Whether a value is computed from another one."""
+    pending, seen = [x], set[SSAValue]()
+    while pending:
+        y = pending.pop()
+        if y is value:
+            return True
+        if y not in seen and isinstance(y.owner, Operation):
+            pending += y.owner.operands
+        seen.add(y)
+    return False
+
+
+def _values(yielded: SSAValue, values: ContractOp, scores: ContractOp) -> tuple[SSAValue, str, str]:
     """The second product's weights; the letters of its other factor, and of what is yielded."""
-    weights = next((x for x in values.operands if reads(_rounded(x), scores.result)), None)
+    weights = next((x for x in values.operands if reads(rounded(x), scores.result)), None)
     if weights is None or shape_of(weights.type) != scores.shape:
         raise _unknown("weights of another shape than the scores'")
     number = list(values.operands).index(weights)
@@ -206,7 +228,7 @@ def _values(stream: StreamOp, values: ContractOp, scores: ContractOp) -> tuple[S
         raise _unknown(f"values {values.letters.data!r}")
     to |= {c: VALUE for c in words[1 - number] if c not in to}
     third, result = ("".join(to[c] for c in word) for word in (words[1 - number], result))
-    return weights, third, _turned(stream.value, values.result, result)
+    return weights, third, turned(yielded, values.result, result)
 
 
 def _other_factor(values: ContractOp, weights: SSAValue) -> SSAValue:
@@ -218,7 +240,7 @@ def _unknown(what: str) -> MlcError:
     return MlcError(f"stream: {what}; expected two products, the second of shifted exponentials")
 
 
-def _walks(stream: StreamOp, scores: ContractOp, values: ContractOp) -> tuple[Group, Walks]:
+def _walks(stream: StreamBlock, scores: ContractOp, values: ContractOp) -> tuple[Group, Walks]:
     """The group of rows and columns in which all is computed in one walk."""
     maps = AxisMaps()
     graph = BlockGraph(stream.block, maps)
@@ -233,7 +255,7 @@ def _walks(stream: StreamOp, scores: ContractOp, values: ContractOp) -> tuple[Gr
     raise _unknown("no walk over columns that does all")
 
 
-def _turned(x: SSAValue, value: SSAValue, word: str) -> str:
+def turned(x: SSAValue, value: SSAValue, word: str) -> str:
     """The letters of what is computed from a value with letters, element by element."""
     if x is value:
         return word
@@ -241,21 +263,21 @@ def _turned(x: SSAValue, value: SSAValue, word: str) -> str:
     wide = [y for y in op.operands if reads(y, value)] if isinstance(op, Operation) else []
     if len(wide) != 1:
         raise _unknown("a result that is computed otherwise")
-    found = _turned(wide[0], value, word)
+    found = turned(wide[0], value, word)
     if not isinstance(op, TransposeOp):
         return found
     (before,), after = split(op.letters.data)
     return "".join(found[before.index(c)] for c in after)
 
 
-def _rounded(x: SSAValue) -> SSAValue:
+def rounded(x: SSAValue) -> SSAValue:
     """What is rounded and widened again."""
     while isinstance(x.owner, ConvertOp):
         x = x.owner.operands[0]
     return x
 
 
-def _factor(x: SSAValue, word: str, last: str) -> Factor:
+def factor_of(x: SSAValue, word: str, last: str) -> Factor:
     """What is widened, and turned, before it is multiplied."""
     while isinstance(x.owner, ConvertOp | TransposeOp):
         if isinstance(x.owner, TransposeOp):
@@ -297,9 +319,9 @@ def reads(x: SSAValue, value: SSAValue) -> bool:
     return isinstance(op, Elementwise | TransposeOp) and any(reads(y, value) for y in op.operands)
 
 
-def _is_causal(form: StreamForm, op: SelectOp) -> bool:
+def is_causal(word: str, row: str, column: str, op: SelectOp) -> bool:
     """Whether a selection takes the columns up to the row's number."""
-    at = tuple(source(c) for c in form.word)
+    at = tuple(source(c) for c in word)
     condition, at = _through(op.operands[0], at)
     owner = condition.owner
     if not isinstance(owner, CompareOp):
@@ -307,7 +329,7 @@ def _is_causal(form: StreamForm, op: SelectOp) -> bool:
     left, right = (_affine(x, at) for x in owner.operands)
     if left is None or right is None:
         return False
-    rows, columns = source(form.row), source(form.column)
+    rows, columns = source(row), source(column)
     sides = {"le": (left, right), "ge": (right, left)}.get(owner.predicate.data)
     if sides is None:
         more = {"lt": (left + 1, right), "gt": (right + 1, left)}

@@ -33,7 +33,7 @@ from mlc.dialects.tile.pipeline import (
     WaitOp,
 )
 from mlc.dialects.tile.region import YieldOp, yielded
-from mlc.dialects.tile.types import TokenType
+from mlc.dialects.tile.types import FragType, TokenType
 from mlc.dialects.tile.work import WorkOp
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
@@ -186,14 +186,37 @@ def _for(k: BlockScope, op: ForOp) -> None:
         raise MlcError(f"tiles to GPU: {op.name}: expected one axis, neither dealt nor sized")
     extent = k.s.least(loop.extent.data, op.positions)
 
+    count, kinds = len(op.carried), _kept(block)
+
     def body(i: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         k.s.indices[op.indices[0]] = i
-        _resume(k, op.carried, carried)
+        _resume(k, op.carried, carried[:count])
+        _keep(k, op.carried, kinds, carried[count:])
         lower_block(k, block)
-        return _whole(k, yielded(block))
+        values = yielded(block)
+        return [*_whole(k, values), *(k.kept[values[n]] for n in kinds)]
 
-    found = _loop(k, (0, extent, loop.step), block, _whole(k, op.inits), body)
-    _resume(k, op.outs, found)
+    begin = [k.kept[x] if (x := op.inits[n]) in k.kept else k.nothing(kinds[n]) for n in kinds]
+    found = _loop(k, (0, extent, loop.step), block, [*_whole(k, op.inits), *begin], body)
+    _resume(k, op.outs, found[:count])
+    _keep(k, op.outs, kinds, found[count:])
+
+
+def _kept(block: Block) -> dict[int, FragType]:
+    """Of what a loop yields the products that read registers, which no other value may have."""
+    found: dict[int, FragType] = {}
+    for number, x in enumerate(yielded(block)):
+        if isinstance(dot := x.owner, DotStartOp) and isinstance(dot.lhs.type, FragType):
+            found[number] = dot.lhs.type
+    return found
+
+
+def _keep(
+    k: BlockScope, tokens: Sequence[SSAValue], kinds: Iterable[int], vectors: Sequence[SSAValue]
+) -> None:
+    """Products that are not done have these registers."""
+    for number, vector in zip(kinds, vectors, strict=True):
+        k.kept[tokens[number]] = vector
 
 
 def _whole(k: BlockScope, values: Sequence[SSAValue]) -> list[SSAValue]:

@@ -164,8 +164,7 @@ def lower_ready(k: BlockScope, op: ReadyOp) -> None:
 def lower_wait(k: BlockScope, op: WaitOp) -> None:
     """Sums that are there, for all later uses of the token too."""
     pending = op.pending.value.data
-    kept = None if pending else k.kept.get(op.token)
-    done = k.b.value(WgmmaWaitOp.of(k.tokens[op.token], pending, kept))
+    done = k.b.value(WgmmaWaitOp.of(k.tokens[op.token], pending, k.kept.get(op.token)))
     k.tokens[op.token] = done
     if op.value is not None:
         places(frag_of(op.value))
@@ -263,6 +262,11 @@ def lower_store(k: BlockScope, op: StoreOp) -> None:
     access = Access.of(op.view, op.where(), op.positions, sizes)
     row, column = first_place(k)
     atoms, b = k.s.atoms(op.positions), k.b
+    if len(kind.shape) == 1:  # the four threads of a row write the same
+        for lane in range(PAIR):
+            at = {f".{axes[0]}": Position(b.add(row, 8 * lane))}
+            put(k.s, access, {**atoms, **at}, 1, b.lane(k.pairs[op.value][0], lane))
+        return
     for place, value in zip(places(kind), k.pairs[op.value], strict=True):
         at = (Position(b.add(row, place.row)), Position(b.add(column, place.column), 1))
         letters = {f".{c}": x for c, x in zip(axes, at, strict=True)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import cast
 
 from xdsl.dialects import arith, vector
@@ -12,10 +13,11 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
+from mlc.dialects.gpu_async import GROUP_THREADS
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.tile.expression import letters_in
 from mlc.dialects.tile.slots import ROW_BYTES
-from mlc.dialects.tile.types import ViewType, view_of
+from mlc.dialects.tile.types import FragType, ViewType, view_of
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.tiles.gpu.ring import Ring, Slot, Turn
@@ -60,6 +62,10 @@ class BlockScope:
     def b(self) -> LoopBuilder:
         """The builder."""
         return self.s.b
+
+    def nothing(self, kind: FragType) -> SSAValue:
+        """A thread's part of a tile of zeros."""
+        return self.b.element(0, kind.dtype, prod(kind.shape) // GROUP_THREADS)
 
     def map_of(self, view: SSAValue, box: tuple[int, ...]) -> SSAValue:
         """The kernel's argument that describes a view."""

@@ -102,7 +102,8 @@ class Group:
 
         def add(op: TensorOp, operands: Sequence[SSAValue]) -> SSAValue:
             properties = tuple(sorted((k, str(v)) for k, v in op.properties.items()))
-            key = (op.name, tuple(operands), properties, op.results[0].type)
+            inner = id(op) if op.regions else None  # none is equal to another one
+            key = (op.name, tuple(operands), properties, op.results[0].type, inner)
             if key not in known:
                 known[key] = op.on(operands)
                 block.add_op(known[key])

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.dims import Dim, Shape, as_tensor, shape_of, tensor_type
-from mlc.dialects.dtypes import BF16, F16, F32, DType, dtype_of
+from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
-from mlc.dialects.tensor.comparison import ConvertOp
-from mlc.dialects.tensor.control import YieldOp
-from mlc.dialects.tensor.create import ConstantOp, IotaOp, full
+from mlc.dialects.tensor.create import ConstantOp, IotaOp
 from mlc.dialects.tensor.elementwise import DivOp, Elementwise, MulOp
-from mlc.dialects.tensor.letters import split
-from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.stream import StreamOp
-from mlc.passes.gpu.stream import choose_stream
+from mlc.dialects.tile.words import Words
+from mlc.passes.gpu.stream import choose_words
+from mlc.passes.plan.tiling.factored import Factored, Rows, UnsuitedError, expands, wide_operand
+from mlc.passes.plan.tiling.stream_region import NARROW, StreamRegion
 from mlc.passes.tensor.constants import splat
+from mlc.passes.tensor.cse import CsePass
 from mlc.passes.tensor.dce import DcePass
-from mlc.passes.tile.stream_form import stream_form
+from mlc.passes.tile.stream_block import StreamBlock
 
-NARROW = (BF16, F16)
 MOST_OPS = 64  # of a stream; bounds what is looked at
 
 
@@ -39,6 +38,9 @@ class FormStreamsPass(ModulePass):
     Where both products have factors of 16 bits, what lies between them is walked tile by tile along
     the second one's summed axis, and a target has a program for it. Values of 16 bits that are
     never stored are f32 in it: excess precision, as but for `strict` any value in a register has.
+
+    Where several products have factors that are computed from the same products, as those of a
+    gradient, each is a stream that computes its factor again, if then nobody stores any.
     """
 
     name = "mlc-form-streams"
@@ -46,12 +48,90 @@ class FormStreamsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = gpu_of(op, self.name)
         formed = False
-        for function in op.body.block.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
-                for last in [x for x in function.walk() if isinstance(x, ContractOp)]:
-                    formed = any(_form(last, end, target) for end in _ends(last)) or formed
+        for function in list(op.body.block.ops):
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            if not _again(ctx, op, function, target):
+                found = [_form(x, end, target) for x in _products(function) for end in _ends(x)]
+                formed = any(found) or formed
         if formed:
             DcePass().apply(ctx, op)
+
+
+def _products(function: Operation) -> list[ContractOp]:
+    """All, in order."""
+    return [x for x in function.walk() if isinstance(x, ContractOp)]
+
+
+def _again(ctx: Context, module: ModuleOp, function: FuncOp, target: GpuTarget) -> bool:
+    """
+    Forms streams that compute again what others compute too, if nobody needs it otherwise: tries it
+    on a function of its own.
+    """
+    lasts = [k for k, x in enumerate(_products(function)) if _is_last(x)]
+    if len(lasts) < 2:
+        return False
+    tried = function.clone()
+    alone = ModuleOp([tried], attributes=dict(module.attributes))
+    products = _products(tried)
+    rows, used = Rows(), set[Operation]()
+    for last in (products[k] for k in lasts):
+        ends = _ends(last)
+        found = next(filter(None, (_form(last, x, target, shared=True) for x in ends)), None)
+        found = found or _form_again(last, rows, target)
+        used |= found or set()
+    if not used:
+        return False
+    DcePass().apply(ctx, alone)
+    CsePass().apply(ctx, alone)  # views of what several streams read
+    if used & set[Operation](_products(tried)) or not _has_programs(tried, target):
+        return False
+    tried.detach()
+    module.body.block.insert_op_before(tried, function)
+    function.detach()
+    function.erase()
+    return True
+
+
+def _has_programs(function: FuncOp, target: GpuTarget) -> bool:
+    """Whether each stream has a program, alone or beside the one that reads as much and more."""
+    streams = [x for x in function.walk() if isinstance(x, StreamOp)]
+    whole = [x for x in streams if _words([x], target)]
+    rest = [x for x in streams if x not in whole]
+    return all(any(_words([x, y], target) for y in whole) for x in rest)
+
+
+def _words(streams: list[StreamOp], target: GpuTarget) -> Words:
+    try:
+        return choose_words(StreamBlock.of(streams), target)
+    except MlcError:
+        return ()
+
+
+def _is_last(op: ContractOp) -> bool:
+    """Whether a factor is computed from products that have more elements."""
+    return not is_strict(op) and not expands(op) and wide_operand(op) is not None
+
+
+def _form_again(last: ContractOp, rows: Rows, target: GpuTarget) -> set[Operation] | None:
+    """A stream that computes a factor again takes the place of a product, if that may be."""
+    number = wide_operand(last)
+    assert number is not None
+    region = Factored(last, number, rows)
+    turns: list[TransposeOp] = []
+    end: TensorOp = last
+    while len(uses := list(end.results[0].uses)) == 1:
+        user = uses[0].operation
+        if isinstance(user, TransposeOp):
+            turns.append(user)
+        elif not isinstance(user, ReshapeOp) or not user.unit_axes_only():
+            break
+        end = user
+    try:
+        stream = region.stream(turns)
+    except UnsuitedError:
+        return None
+    return _replaced(last, end, region, stream, target)
 
 
 def _ends(last: ContractOp) -> list[TensorOp]:
@@ -62,26 +142,41 @@ def _ends(last: ContractOp) -> list[TensorOp]:
     return [last]
 
 
-def _form(last: ContractOp, end: TensorOp, target: GpuTarget) -> bool:
-    """Whether a stream takes the place of a product and of what its factor is computed from."""
+def _form(
+    last: ContractOp, end: TensorOp, target: GpuTarget, *, shared: bool = False
+) -> set[Operation] | None:
+    """A stream takes the place of a product and of what its factor is computed from."""
     if is_strict(last) or last.dtype not in NARROW:
-        return False
-    ops = _between(last, end)
+        return None
+    ops = _between(last, end, shared=shared)
     if ops is None:
-        return False
-    widened = _Widened(last, end, ops)
-    stream = widened.stream()
-    try:
-        found = choose_stream(stream_form(stream), target)
-    except MlcError:
-        found = ()
+        return None
+    region = StreamRegion()
+    for op in ops:
+        if op is last:
+            factors = [region.read(x) for x in op.operands]
+            region.new[op.results[0]] = region.product(last, factors)
+        else:
+            region.new[op.results[0]] = region.clone(op)
+    stream = region.ends_with(region.as_(region.new[end.results[0]], last.dtype))
+    return _replaced(last, end, region, stream, target)
+
+
+def _replaced(
+    last: ContractOp, end: TensorOp, region: StreamRegion, stream: StreamOp, target: GpuTarget
+) -> set[Operation] | None:
+    """
+    Where a target has a program for a stream that takes the place of what ends so; the products
+    that it computes.
+    """
+    words = _words([stream], target)
     (result,) = end.results
     back = ReshapeOp.make(stream.result, declared=tensor_of(result))
-    made = [*widened.outside, stream, back]
-    if not found:
+    made = [*region.outside, stream, back]
+    if not words:
         for op in reversed(made):
             op.erase()
-        return False
+        return None
     block = last.parent
     assert block is not None
     for op in made:
@@ -90,13 +185,14 @@ def _form(last: ContractOp, end: TensorOp, target: GpuTarget) -> bool:
     found = stream.result if stream.result.type == result.type else back.results[0]
     found.name_hint = result.name_hint
     result.replace_all_uses_with(found)
-    return True
+    return {x.owner for x in region.new if isinstance(x.owner, ContractOp) and expands(x.owner)}
 
 
-def _between(last: ContractOp, end: TensorOp) -> list[TensorOp] | None:
+def _between(last: ContractOp, end: TensorOp, *, shared: bool) -> list[TensorOp] | None:
     """
     What a factor of a product is computed from, down to one product and to what is stored, in
-    order; None where another one reads any of it, or the factor is computed otherwise.
+    order; None where another one reads any of it, unless it may be `shared`, or the factor is
+    computed otherwise.
     """
     found: dict[Operation, None] = {last: None, end: None}
     pending = [*last.operands, *end.operands]
@@ -120,8 +216,8 @@ def _between(last: ContractOp, end: TensorOp) -> list[TensorOp] | None:
     ops = [op for op in block.ops if op in found and isinstance(op, TensorOp)]
     free = (ConstantOp, IotaOp, BroadcastOp, ReshapeOp, TransposeOp)
     for op in ops:
-        shared = any(use.operation not in found for use in op.results[0].uses)
-        if op is not end and shared and _is_dear(op, free):
+        elsewhere = any(use.operation not in found for use in op.results[0].uses)
+        if op is not end and elsewhere and not shared and _is_dear(op, free):
             return None
     return ops
 
@@ -142,117 +238,3 @@ def _may_join(op: TensorOp) -> bool:
 def _is_dear(op: TensorOp, free: tuple[type[TensorOp], ...]) -> bool:
     """Whether nobody but the stream may compute it: masks are computed again."""
     return not isinstance(op, free) and dtype_of(tensor_of(op.results[0]).element_type).is_inexact
-
-
-class _Widened:
-    """
-    Ops of one block as the region of a stream, in f32 where they are narrower. Axes of one place
-    are left out, which products do not have; `outside`: what leaves out those of operands.
-    """
-
-    def __init__(self, last: ContractOp, end: TensorOp, ops: list[TensorOp]) -> None:
-        self.last, self.end, self.ops = last, end, ops
-        self.block = Block()
-        self.inputs: list[SSAValue] = []
-        self.outside: list[Operation] = []
-        self.new: dict[SSAValue, SSAValue] = {}
-
-    def stream(self) -> StreamOp:
-        """The op, which stands nowhere yet."""
-        for op in self.ops:
-            whole = isinstance(op, ReshapeOp)
-            self.new[op.results[0]] = self._read(op.x) if whole else self._clone(op)
-        self._add(
-            YieldOp.create(operands=[self._as(self.new[self.end.results[0]], self.last.dtype)])
-        )
-        return StreamOp.of(self.inputs, Region(self.block))
-
-    def _add(self, op: Operation) -> Operation:
-        self.block.add_op(op)
-        return op
-
-    def _clone(self, op: TensorOp) -> SSAValue:
-        dtype = dtype_of(tensor_of(op.results[0]).element_type)
-        kind = _wide(op.results[0].type)
-        if isinstance(op, ConstantOp):
-            value, wide = splat(op.results[0]), dtype_of(kind.element_type)
-            assert value is not None
-            return full(OpBuilder(self._add), value.item(), wide, shape_of(kind))
-        operands = [self._read(x) for x in op.operands]
-        if isinstance(op, ConvertOp):
-            source = dtype_of(tensor_of(op.operands[0]).element_type)
-            rounded = self._as(operands[0], dtype) if source is F32 else operands[0]
-            return self._as(rounded, F32 if dtype in NARROW else dtype)
-        if op is self.last:
-            operands = [self._as(self._as(x, self.last.dtype), F32) for x in operands]
-            return self._product(operands, _letters(self.last))
-        made = op.on(operands, kind)
-        if isinstance(op, ContractOp | ReduceOp | BroadcastOp | TransposeOp):
-            made.properties["letters"] = StringAttr(_letters(op))
-        elif isinstance(op, IotaOp):
-            before = shape_of(op.result.type)[: op.axis.value.data]
-            made.properties["axis"] = IntegerAttr(len(_squeezed(before)), i64)
-        return self._add(made).results[0]
-
-    def _product(self, operands: list[SSAValue], letters: str) -> SSAValue:
-        """The last product, with rows before columns, and then as its axes are wanted."""
-        words, result = split(letters)
-        natural = "".join(c for c in dict.fromkeys("".join(words)) if c in result)
-        b = OpBuilder(self._add)
-        value = b(ContractOp, *operands, letters=f"{','.join(words)}->{natural}")
-        return value if natural == result else b(TransposeOp, value, letters=f"{natural}->{result}")
-
-    def _read(self, x: SSAValue) -> SSAValue:
-        """An operand; what is not computed here is taken, once."""
-        if x in self.new:
-            return self.new[x]
-        stored = x
-        while isinstance(stored.owner, ReshapeOp) and stored.owner.unit_axes_only():
-            stored = stored.owner.x
-        if stored not in self.new:
-            kind = tensor_of(stored)
-            small = tensor_type(kind.element_type, _squeezed(shape_of(kind)))
-            taken = stored
-            if small != kind:
-                self.outside.append(ReshapeOp.make(stored, declared=small))
-                taken = self.outside[-1].results[0]
-            self.inputs.append(taken)
-            argument = self.block.insert_arg(small, len(self.block.args))
-            argument.name_hint = stored.name_hint
-            narrow = dtype_of(kind.element_type) in NARROW
-            self.new[stored] = self._as(argument, F32) if narrow else argument
-        self.new[x] = self.new[stored]
-        return self.new[x]
-
-    def _as(self, x: SSAValue, dtype: DType) -> SSAValue:
-        if dtype_of(tensor_of(x).element_type) is dtype:
-            return x
-        owner = x.owner
-        kind = tensor_type(dtype.ir, shape_of(x.type))
-        if dtype in NARROW and isinstance(owner, ConvertOp) and owner.operands[0].type == kind:
-            return owner.operands[0]  # what was widened is as it was
-        made = ConvertOp.make(x, declared=kind)
-        return self._add(made).results[0]
-
-
-def _wide(kind: Attribute) -> Tensor:
-    """A type without axes of one place, in f32 where it is narrower."""
-    tensor = as_tensor(kind)
-    dtype = dtype_of(tensor.element_type)
-    return tensor_type(F32.ir if dtype in NARROW else dtype.ir, _squeezed(shape_of(kind)))
-
-
-def _squeezed(shape: Shape) -> Shape:
-    return tuple(n for n in shape if n != Dim.const(1))
-
-
-def _letters(op: ContractOp | ReduceOp | BroadcastOp | TransposeOp) -> str:
-    """The letters of axes with more than one place."""
-    words, result = split(op.letters.data)
-    pairs = [(word, shape_of(x.type)) for word, x in zip(words, op.operands, strict=True)]
-    pairs.append((result, shape_of(op.results[0].type)))
-    found = [
-        "".join(c for c, n in zip(word, shape, strict=True) if n != Dim.const(1))
-        for word, shape in pairs
-    ]
-    return f"{','.join(found[:-1])}->{found[-1]}"

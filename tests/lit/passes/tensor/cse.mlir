@@ -129,3 +129,18 @@ func.func @same_end(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {
   }
   func.return %r : tensor<4xf32>
 }
+
+// Ops with ops of their own are not compared.
+// CHECK-LABEL: @streams
+// CHECK-COUNT-2: mlc.stream
+func.func @streams(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = mlc.stream(%p = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    %0 = mlc.exp %p : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  }
+  %b = mlc.stream(%p = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    %0 = mlc.log %p : tensor<4xf32>
+    mlc.yield %0 : tensor<4xf32>
+  }
+  func.return %a, %b : tensor<4xf32>, tensor<4xf32>
+}

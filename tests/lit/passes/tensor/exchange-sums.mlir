@@ -80,3 +80,17 @@ func.func @batch_of_one(%p: tensor<1x8x16xf32>, %v: tensor<16x4xf32>, %d: tensor
   %y = mlc.reduce "sum" "bcd->bc" %t : tensor<1x8x16xf32> -> tensor<1x8xf32>
   func.return %o, %y : tensor<8x4xf32>, tensor<1x8xf32>
 }
+
+// -----
+
+// Sums of 16 bits too: what is at hand is rounded as the one that is asked for.
+// CHECK-LABEL: @narrow
+// CHECK:       mlc.contract "i{{.}},i{{.}}->i" %d, %o : tensor<8x4xbf16>, tensor<8x4xbf16> -> tensor<8xbf16>
+// CHECK-NOT:   mlc.reduce
+func.func @narrow(%p: tensor<8x16xbf16>, %v: tensor<16x4xbf16>, %d: tensor<8x4xbf16>) -> (tensor<8x4xbf16>, tensor<8xbf16>) {
+  %o = mlc.contract "ij,jc->ic" %p, %v : tensor<8x16xbf16>, tensor<16x4xbf16> -> tensor<8x4xbf16>
+  %g = mlc.contract "ic,jc->ij" %d, %v : tensor<8x4xbf16>, tensor<16x4xbf16> -> tensor<8x16xbf16>
+  %t = mlc.mul %p, %g : tensor<8x16xbf16>
+  %y = mlc.reduce "sum" "ij->i" %t : tensor<8x16xbf16> -> tensor<8xbf16>
+  func.return %o, %y : tensor<8x4xbf16>, tensor<8xbf16>
+}

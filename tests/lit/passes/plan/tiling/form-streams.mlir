@@ -33,3 +33,31 @@ func.func @weights_too(%q: tensor<256x64xbf16>, %k: tensor<256x64xbf16>, %v: ten
   %o = mlc.contract "mn,nd->md" %e, %v : tensor<256x256xbf16>, tensor<256x64xbf16> -> tensor<256x64xbf16>
   func.return %o, %e : tensor<256x64xbf16>, tensor<256x256xbf16>
 }
+
+// Two products of the weights: the first one's stream stays as it is, the other one computes them
+// again, from the sums of their rows, which are the result of a third.
+// CHECK-LABEL: func.func @gradient
+// CHECK-NEXT:    %[[LOG:.+]] = mlc.stream(%{{.+}} = %q, %{{.+}} = %k) : (tensor<256x64xbf16>, tensor<256x64xbf16>) -> tensor<256xf32> {
+// CHECK:           mlc.log
+// CHECK:         %o = mlc.stream({{.*}}) : (tensor<256x64xbf16>, tensor<256x64xbf16>, tensor<256x64xbf16>) -> tensor<256x64xbf16> {
+// CHECK:           mlc.reduce "sum"
+// CHECK:         %d = mlc.stream(%{{.+}} = %q, %{{.+}} = %k, %[[L:.+]] = %[[LOG]], %{{.+}} = %g)
+// CHECK-NOT:       mlc.reduce
+// CHECK:           mlc.broadcast "m->mn" %[[L]]
+// CHECK:           mlc.exp2_estimate
+// CHECK-NOT:       mlc.div
+// CHECK:           mlc.contract "mn,md->nd"
+// CHECK:         func.return %o, %d
+func.func @gradient(%q: tensor<256x64xbf16>, %k: tensor<256x64xbf16>, %v: tensor<256x64xbf16>, %g: tensor<256x64xbf16>) -> (tensor<256x64xbf16>, tensor<256x64xbf16>) {
+  %s = mlc.contract "md,nd->mn" %q, %k : tensor<256x64xbf16>, tensor<256x64xbf16> -> tensor<256x256xbf16>
+  %m = mlc.reduce "max" "mn->m" %s : tensor<256x256xbf16> -> tensor<256xbf16>
+  %w = mlc.broadcast "m->mn" %m : tensor<256xbf16> -> tensor<256x256xbf16>
+  %x = mlc.sub %s, %w : tensor<256x256xbf16>
+  %e = mlc.exp %x : tensor<256x256xbf16>
+  %l = mlc.reduce "sum" "mn->m" %e : tensor<256x256xbf16> -> tensor<256xbf16>
+  %b = mlc.broadcast "m->mn" %l : tensor<256xbf16> -> tensor<256x256xbf16>
+  %p = mlc.div %e, %b : tensor<256x256xbf16>
+  %o = mlc.contract "mn,nd->md" %p, %v : tensor<256x256xbf16>, tensor<256x64xbf16> -> tensor<256x64xbf16>
+  %d = mlc.contract "mn,md->nd" %p, %g : tensor<256x256xbf16>, tensor<256x64xbf16> -> tensor<256x64xbf16>
+  func.return %o, %d : tensor<256x64xbf16>, tensor<256x64xbf16>
+}

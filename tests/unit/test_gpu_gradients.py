@@ -1,0 +1,129 @@
+"""Gradients of attention on GPUs: a few programs of blocks, none of which stores a matrix."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.dialects.target.known import H200
+from mlc.levels import Levels
+from mlc.runtime.interpret import interpret
+from mlc.runtime.ptx import emit_ptx
+from tests.plans import planned
+from tests.stream_programs import (
+    GRADIENTS,
+    Attention,
+    causal,
+    check_gradient,
+    cotangent,
+    full,
+    grouped,
+    masked,
+    same,
+    with_gradient,
+)
+
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+
+
+def levels(program: Attention, target: str = "cuda:h200") -> Levels:
+    dtypes = [*program.dtypes(), program.dtype]
+    shapes = [*program.shapes, cotangent(program).shape]
+    specs = [mlc.TensorSpec(*x, dtype=dtype) for x, dtype in zip(shapes, dtypes, strict=True)]
+    return planned(with_gradient(program.f), *specs, target=target)
+
+
+def templates(of: Levels) -> list[str]:
+    return re.findall(r'mlc.kernel "(\w+)"', of.text("plan"))
+
+
+def captured(text: str) -> list[int]:
+    """Sizes of masks that the trace has taken along."""
+    (entry,) = re.findall(r"func\.func @\w+\((.*?)\) ->", text)
+    return [int(n) for n in re.findall(r"%array: tensor<(\d+)x\d+xi1>", entry)]
+
+
+@pytest.mark.parametrize("program", GRADIENTS, ids=str)
+def test_the_interpreter_agrees(program: Attention) -> None:
+    found = levels(program)
+    assert templates(found).count("stream") == 3
+    module = found.at("tiles")
+    module.verify()
+    masks = [np.tril(np.ones((n, n), bool)) for n in captured(str(module))]
+    arrays = [*program.arrays(), cotangent(program), *masks]
+    check_gradient(program, interpret(module, arrays, workers=3, seed=1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_roles_may_run_in_any_order(seed: int) -> None:
+    program = same(causal, 2, 320, 64)
+    module = levels(program).at("tiles")
+    masks = [np.tril(np.ones((n, n), bool)) for n in captured(str(module))]
+    arrays = [*program.arrays(), cotangent(program), *masks]
+    check_gradient(program, interpret(module, arrays, workers=2, seed=seed))
+
+
+def test_four_kernels_and_nothing_of_rows_and_columns() -> None:
+    """Result and sums of rows; products of result and cotangent; one gradient, and the others."""
+    found = levels(same(causal, 2, 4, 1024, 64))
+    assert templates(found) == ["stream", "contraction", "stream", "stream"]
+    (arena,) = re.findall(r"mlc.arena = {(.*?)}", found.text("plan"))
+    assert sum(map(int, re.findall(r"dims<(\d+)>", arena))) <= 2 * 4 * 1024 * 4 * 2
+
+
+def test_no_trips_are_made_behind_the_diagonal() -> None:
+    """A tile of the diagonal has masks; other columns end with rows, or begin behind them."""
+    text = levels(same(causal, 2, 4, 1024, 64)).text("tiles")
+    rows, columns = text.split("mlc_tile.kernel @stream")[2:]
+    assert "in 896 - %c step 64" in rows
+    assert "in 896 - %e step 64" in columns
+    for program in (rows, columns):
+        consumer = program[program.index("consumer") :]
+        diagonal, rest = consumer.split("mlc_tile.for")[1:]
+        assert "mlc.compare" in diagonal
+        assert "mlc.compare" not in rest
+
+
+def test_a_row_without_columns_is_no_number() -> None:
+    program = Attention(masked, (*((1, 64, 64),) * 3, (64, 64)))
+    found = levels(program)
+    results = interpret(found.at("tiles"), [*program.arrays(), cotangent(program)], workers=1)
+    assert np.isnan(results[0].astype(np.float32)[:, 5]).all()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
+        same(full, 2, 256, 64, dtype="f32"),
+        same(full, 2, 300, 256),
+    ],
+    ids=str,
+)
+def test_other_gradients_are_kernels_of_their_own(program: Attention) -> None:
+    assert templates(levels(program)).count("stream") == 0
+
+
+@needs_ptxas
+@pytest.mark.parametrize("depth", [64, 128])
+@pytest.mark.parametrize("f", [full, causal])
+def test_the_assembler_keeps_tiles_in_registers(f: Any, depth: int, tmp_path: Path) -> None:
+    units = levels(same(f, 2, 4, 1024, depth)).units()
+    assert len(units) == 4
+    for number, unit in enumerate(units):
+        path = tmp_path / f"{number}.ptx"
+        path.write_text(emit_ptx(unit.text, H200))
+        command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(path) + ".cubin"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = result.stdout + result.stderr
+        assert result.returncode == 0, said[:2000]
+        (spilled,) = re.findall(r"(\d+) bytes spill stores", said)
+        assert int(spilled) <= (8 if (f, depth) == (causal, 128) else 0)  # once an item
+        assert "C75" not in said
