@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import CellType
 from typing import Any
 
@@ -31,6 +32,7 @@ from mlc.frontend.staging.exits import (
 from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.journal import journaled
 from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
+from mlc.frontend.staging.trials import MANY, MOST_SCALARS, attempted, kept_loop, ops_of
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
 from mlc.frontend.trace.trace import here
@@ -49,31 +51,6 @@ class _Changes(Exception):  # noqa: N818 - it never reaches a user
 
 def _goes_on(code: Exit | None) -> bool:
     return code is None or code is CONTINUE
-
-
-def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[bool, Any]:
-    """
-    Runs one trip. (True, how it was left), or (False, None) where only the compiled function knows
-    how; then everything is as before.
-    """
-    trace, block = here(), Block()
-    before = [variable.get() for variable in local]
-    with journaled(block) as journal:
-        code = body()
-    if code is None or isinstance(code.code, int):
-        for op in list(block.ops):
-            op.detach()
-            trace.scopes[-1].add_op(op)
-        for value, old in journal.values.values():
-            trace.note_write(value, old)
-        if trace.journals:
-            for key, entry in journal.objects.items():
-                trace.journals[-1].objects.setdefault(key, entry)
-        return True, code
-    for variable, value in zip(local, before, strict=True):
-        variable.put(value)
-    journal.undo()
-    return False, None
 
 
 @dataclass
@@ -336,7 +313,18 @@ class For:
         if items is not None and not items.known:
             return self._traced(items, local)
         iterator = iter(value)
+        tried = items if items is not None and items.count >= MANY else None
+        ops = 0 if tried is None else ops_of(lambda: self.body(tried.at(0)), tried.count, local)
         for k, item in enumerate(iterator):
+            if tried is not None and ops > MOST_SCALARS and k <= MOST_PEELED:
+                try:
+                    kept, code = kept_loop(partial(self._rolled, tried.after(k), local), ops, local)
+                except Peel:
+                    kept = False  # the next trip may have the types of those behind it
+                else:
+                    tried = None  # what needs its number stands there once for each
+                if kept:
+                    return code
             if self.leaving:
                 known, code = attempted(lambda item=item: self.body(item), local)
                 if not known:

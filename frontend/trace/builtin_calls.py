@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
 from mlc.frontend.trace.impure import warn_once
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.symbolic import SymbolicDim
-from mlc.frontend.trace.trace import lift_size
+from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 
 
@@ -80,6 +81,9 @@ def _itself(value: Any) -> Any:
 
 
 def _print(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    trace = current()
+    if trace is not None and trace.tried:
+        raise located(NotSupportedError, "a line is printed by a trip that is only tried.")
     warn_once("print")
     print(*(repr(x) if isinstance(x, Tracer) else x for x in args), **kwargs)
 
@@ -106,6 +110,16 @@ def _scalar_function(name: str) -> Any:
         )
 
     return compute
+
+
+def _next(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if here().journals:
+        raise located(
+            NotSupportedError,
+            "next(…) moves an iterator on where only the compiled function knows how often.",
+            remedy="Go over an array with for, or read values before the loop or branch.",
+        )
+    return next(*args, **kwargs)
 
 
 def vectorized(function: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -138,6 +152,7 @@ BUILTINS: dict[Any, Any] = {
     print: _print,
     any: _quantifier,
     all: _quantifier,
+    next: _next,
     range: ranged,
     enumerate: enumerated,
     zip: zipped,

@@ -1,0 +1,231 @@
+"""Loops of many trips stay loops, as they are written; those whose trips differ are unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.frontend.staging import trials
+
+Array = Any
+R = np.random.default_rng(7)
+
+
+def common_subsequence(a: Array, b: Array) -> Array:
+    n, m = len(a), len(b)
+    table = np.zeros((n + 1, m + 1), np.int32)
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            if a[i - 1] == b[j - 1]:
+                table[i, j] = table[i - 1, j - 1] + 1
+            else:
+                table[i, j] = max(table[i - 1, j], table[i, j - 1])
+    return table
+
+
+def edit_distance(a: Array, b: Array) -> Array:
+    previous = np.arange(len(b) + 1)
+    for i in range(len(a)):
+        current = np.empty_like(previous)
+        current[0] = i + 1
+        for j in range(len(b)):
+            cost = 0 if a[i] == b[j] else 1
+            current[j + 1] = min(previous[j + 1] + 1, current[j] + 1, previous[j] + cost)
+        previous = current
+    return previous[-1]
+
+
+def shortest_paths(d: Array) -> Array:
+    n = d.shape[0]
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                if d[i, k] + d[k, j] < d[i, j]:
+                    d[i, j] = d[i, k] + d[k, j]
+    return d
+
+
+def gauss_seidel(u: Array) -> Array:
+    n, m = u.shape
+    for _ in range(40):
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                u[i, j] = (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]) / 4
+    return u
+
+
+def smoothed(x: Array) -> Array:
+    y, s = np.empty_like(x), 0
+    for i in range(len(x)):
+        s = 0.9 * s + 0.1 * x[i]
+        y[i] = s
+    return y
+
+
+def escapes(c: Array) -> Array:
+    out = np.zeros(c.shape, np.int64)
+    for i in range(len(c)):
+        z = 0j
+        for k in range(60):
+            if abs(z) > 2:
+                break
+            z = z * z + c[i]
+            out[i] = k
+    return out
+
+
+def longest_run(x: Array) -> Array:
+    best = run = 0
+    for v in x:
+        if v > 0:
+            run += 1
+            if run > best:
+                best = run
+        else:
+            run = 0
+    return best
+
+
+def first_repeat(x: Array) -> Array:
+    for i in range(len(x)):
+        for j in range(i):
+            if x[i] == x[j]:
+                return i
+    return -1
+
+
+def last_index(x: Array) -> Array:
+    """The target is what it was in the last trip."""
+    s = x[0]
+    for i in range(len(x)):
+        s = np.sin(s) + x[i] * np.cos(s) - s / 3 + np.sqrt(abs(s)) * x[i] - s * s / 7
+    return s + i
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
+    "common_subsequence": (common_subsequence, (R.integers(0, 4, 70), R.integers(0, 4, 90))),
+    "edit_distance": (edit_distance, (R.integers(0, 4, 70), R.integers(0, 4, 60))),
+    "shortest_paths": (shortest_paths, (R.random((40, 40)),)),
+    "gauss_seidel": (gauss_seidel, (R.random((40, 50)),)),
+    "smoothed": (smoothed, (R.random(5_000),)),
+    "escapes": (escapes, (R.uniform(-2, 1, 400) + 1j * R.uniform(-1, 1, 400),)),
+    "longest_run": (longest_run, (R.standard_normal(6_000),)),
+    "first_repeat": (first_repeat, (R.permutation(np.r_[np.arange(400), 17]),)),
+    "last_index": (last_index, (R.random(3_000),)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_numpy(name: str) -> None:
+    """The same results, changed arguments included, from a program as short as its text."""
+    function, arguments = PROGRAMS[name]
+    own, expected = ([x.copy() for x in arguments] for _ in range(2))
+    compiled = mlc.compile(function)
+    found = compiled(*own)
+    np.testing.assert_allclose(found, function(*expected), rtol=1e-12)
+    for x, y in zip(own, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+    program = compiled.lower(*arguments).text("tensor")
+    assert program.count("\n") < 200
+    assert "mlc.for" in program or "mlc.while" in program
+
+
+def test_what_needs_its_number_stands_there_once_for_each_trip(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "MOST_OPS", 50)
+    weights = [R.random((3, 3)) / 3 for _ in range(40)]
+
+    def layers(x: Array) -> Array:
+        for i in range(len(weights)):
+            for _ in range(3):
+                x = x + 0.01 * np.tanh(x)
+            x = np.tanh(weights[i] @ x)
+        return x
+
+    x = R.random(3)
+    np.testing.assert_allclose(mlc.compile(layers)(x), layers(x), rtol=1e-12)
+
+
+def test_an_iterator_gives_each_trip_its_own() -> None:
+    """Inside a loop of the program it would give the same to all."""
+    values = R.random(1_000)
+
+    def summed(x: Array) -> Array:
+        given = iter([float(v) for v in values])
+        for _ in range(len(values)):
+            v = next(given)
+            x = x + v * np.sin(x) + v * np.cos(x) + v * v * x + v * abs(x) + v * np.exp(-x * x)
+            x = x / (1 + x * x) + np.tanh(x) * v - np.sqrt(abs(x)) * v + np.log1p(abs(x)) / (2 + v)
+        return x
+
+    few = values[:40]
+    expected = summed(0.3)
+    assert np.isfinite(expected)
+    values = few
+    np.testing.assert_allclose(mlc.compile(summed)(0.3), summed(0.3), rtol=1e-12)
+
+
+def test_what_a_trip_that_was_tried_appends_is_gone() -> None:
+    def halves(x: Array) -> Array:
+        seen = []
+        for i in range(40):
+            seen.append(x[i] / 2)
+            for j in range(len(x)):
+                x[j] = np.sin(x[j]) * np.cos(x[j]) + x[j] * x[j] - np.exp(x[j]) / 3
+        return np.array(seen)
+
+    x = R.random(60)
+    np.testing.assert_allclose(mlc.compile(halves)(x.copy()), halves(x.copy()), rtol=1e-10)
+
+
+@pytest.mark.parametrize("trips", [31, 32, 700])
+def test_types_that_the_first_trip_changes(trips: int) -> None:
+    def grown(x: Array) -> Array:
+        s = 0
+        for i in range(trips):
+            for j in range(trips):
+                s = s + x[i % 3] * (j + 1) / (i + 1)
+        return s
+
+    x = R.random(3).astype(np.float32)
+    found, expected = mlc.compile(grown)(x), grown(x)
+    np.testing.assert_allclose(found, expected, rtol=2e-4)
+    assert np.asarray(found).dtype == np.asarray(expected).dtype
+
+
+def test_gradients_go_through_loops_that_stay_loops() -> None:
+    def relaxed(x: Array) -> Array:
+        s = x[0]
+        for i in range(len(x)):
+            s = np.sin(s) * x[i] + s / 2 + np.cos(x[i]) * s * s / 9 - np.tanh(s) * x[i] * x[i] / 5
+        return s
+
+    x = R.random(2_000)
+    gradient = mlc.compile(mlc.grad(relaxed))(x)
+    h = 1e-6
+    for k in (0, 1_990, 1_999):
+        step = np.zeros_like(x)
+        step[k] = h
+        numeric = (relaxed(x + step) - relaxed(x - step)) / (2 * h)
+        np.testing.assert_allclose(gradient[k], numeric, rtol=1e-4, atol=1e-8)
+
+
+def test_lines_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def counted(x: Array) -> Array:
+        s = x[0]
+        for i in range(40):
+            print("trip", i)
+            for j in range(len(x)):
+                s = s + x[j] * i
+        return s
+
+    x = R.random(200)
+    with pytest.warns(RuntimeWarning, match="print"):
+        found = mlc.compile(counted)(x)
+    np.testing.assert_allclose(found, counted(x), rtol=1e-10)
+    assert capsys.readouterr().out.count("trip 7\n") == 2
