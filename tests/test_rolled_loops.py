@@ -1,5 +1,7 @@
 """Loops of many trips stay loops, as they are written; those whose trips differ are unrolled."""
 
+# pyright: reportPossiblyUnboundVariable=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -172,7 +174,7 @@ def test_an_iterator_gives_each_trip_its_own() -> None:
 
 def test_what_a_trip_that_was_tried_appends_is_gone() -> None:
     def halves(x: Array) -> Array:
-        seen = []
+        seen = list[Array]()
         for i in range(40):
             seen.append(x[i] / 2)
             for j in range(len(x)):
