@@ -25,6 +25,7 @@ from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.dialects.tile.word import Word
@@ -79,6 +80,8 @@ def space_fault(op: KernelOp, target: Target) -> str | None:
     if op.is_nest:
         return None
     folds = [inner for inner in op.block.ops if isinstance(inner, Reduction)]
+    if isinstance(whole_of(op), StreamOp) and not target.launches_grids:
+        return f"holds mlc.stream, which blocks of a GPU run; the target is {target.name}"
     if op.template.data == "stream":
         return None if holds_streams(op) else "holds other than streams"
     if op.template.data == "rows":

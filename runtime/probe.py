@@ -48,7 +48,7 @@ _FMA_PORTS_512 = {
     "skylake-avx512": 2, "cascadelake": 2, "cooperlake": 2, "icelake-server": 2,
     "sapphirerapids": 2, "emeraldrapids": 2, "graniterapids": 2, "znver5": 2,
 }  # fmt: skip
-_BF16_DOTS_PER_FMA = {"znver4": 0.5, "znver5": 0.5}
+_BF16_DOT_FACTOR = {"znver4": 0.5, "znver5": 0.5}
 _FMA_PORTS_128 = {"neoverse-v1": 4, "neoverse-v2": 4, "neoverse-v3": 4, "apple-m1": 4}
 
 
@@ -93,7 +93,7 @@ def _estimated_target() -> CpuTarget:
         num_vector_registers=32 if vector_bits == 512 or triple.startswith("aarch64") else 16,
         num_mask_registers=7 if vector_bits == 512 else 0,
         fma_ports=ports,
-        bf16_dots_per_fma=_BF16_DOTS_PER_FMA.get(name, CpuTarget.bf16_dots_per_fma),
+        bf16_dot_factor=_BF16_DOT_FACTOR.get(name, CpuTarget.bf16_dot_factor),
         clock_hz=clock,
         cache_line_bytes=l1.line_bytes,
         page_bytes=os.sysconf("SC_PAGE_SIZE"),

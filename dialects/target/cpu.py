@@ -129,9 +129,9 @@ class CpuTarget:
     """Instructions for products beyond FMA, by LLVM's names, with commas, such as "avx512vnni";
     those that the kernel refuses left out. Source: ISA."""
 
-    bf16_dots_per_fma: float = 0.25
-    """`vdpbf16ps` that start for each vector FMA that could: on Sapphire and Emerald Rapids one for
-    four. Measured: docs/measurements.md, Instructions that multiply."""
+    bf16_dot_factor: float = 0.25
+    """`vdpbf16ps` that start, in parts of the vector FMAs that could: on Sapphire and Emerald
+    Rapids one for four. Measured: docs/measurements.md, Instructions that multiply."""
 
     kernel_start_s: float = 5e-8
     """One kernel more, in a search: its call, and memory that it waits for. Source: estimate."""

@@ -97,7 +97,7 @@ class Intrinsic:
         """Instructions that one core starts each cycle, at best."""
         if self.in_tiles:
             return self.starts_per_cycle
-        each = target.bf16_dots_per_fma if self.name == BF16_DOT else self.starts_per_cycle
+        each = target.bf16_dot_factor if self.name == BF16_DOT else self.starts_per_cycle
         return each * target.fma_ports
 
     def macs_per_cycle(self, target: CpuTarget) -> float:

@@ -64,10 +64,9 @@ from mlc.lowering.loops.update import lower_update
 
 
 def lower_to_loops(module: ModuleOp, take: Take = kept) -> ModuleOp:
-    """A loops-level module with the kernels and the entry of the module's function.
-
-    `mlc.sites` lists what the numbers in `mlc_par.fail` stand for, from 1. `take` gets each
-    function when it is made: the kernels before they are in the module.
+    """
+    A loops-level module with the kernels and the entry of the module's function; `mlc.sites` lists
+    what the numbers in `mlc_par.fail` stand for, from 1. `take` gets each function when it is made.
     """
     return EntryLowering(module, entry_function(module), take).lower()
 

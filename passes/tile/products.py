@@ -83,12 +83,13 @@ def words_of_product(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Wor
     if words is None:
         return None
     applied = many = found.applied(words)
+    row = row_of(found.problem, words, target)
     for case, assumed in found.cases():
         few = WordsOf(kernel, target, assumed)
-        own = few.best()
+        own = few.best(row.dtypes)  # elements are converted before all cases, or in none
         if own is not None and (fewer := few.applied(own)) != many:
             applied = (*applied, case, *fewer)
-    return (*applied, grain_of(row_of(found.problem, words, target), target, grain_s))
+    return (*applied, grain_of(row, target, grain_s))
 
 
 def grain_of(row: Intrinsic, target: CpuTarget, grain_s: float) -> Grain:
@@ -127,8 +128,11 @@ class WordsOf:
     target: CpuTarget
     assumed: Mapping[str, int] = field(default_factory=lambda: MANY)
 
-    def best(self) -> Words | None:
-        """The fastest schedule that passes apply: of one worker; of all, where some are alike."""
+    def best(self, dtypes: tuple[str, ...] | None = None) -> Words | None:
+        """
+        The fastest schedule that passes apply: of one worker; of all, where some are alike.
+        `dtypes`: of its instruction, where they are settled.
+        """
         offered: Iterable[Candidate] = choose_schedule(self.problem, self.target)
         if self.problem.dtypes[1] != self.problem.dtypes[2]:
             # whole depths first: narrow panels are small, and no sums wait in memory
@@ -137,6 +141,8 @@ class WordsOf:
         for found in offered:
             if alike and found.seconds > ALIKE * alike[0].seconds:
                 break
+            if dtypes not in (None, row_of(self.problem, found.words, self.target).dtypes):
+                continue
             if self.unapplied(found.words) is None:
                 alike.append(found)
         team = replace(self.problem, threads=self.target.cores)

@@ -29,6 +29,8 @@ from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.passes.cost.work import clock
 from mlc.passes.gpu.merge_rows import MergeRowsPass
+from mlc.passes.gpu.merge_streams import MergeStreamsPass
+from mlc.passes.plan.form_nests import FormNestsPass
 from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
@@ -200,15 +202,16 @@ class _Search:
 
 def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     """The passes of a target's plan, which a test compares with the pipeline's."""
-    if target.launches_grids:
-        choose, form, *rest = kernel_passes(fusion)
-        return (FormStreamsPass(), choose, form, MergeRowsPass(fusion), WidenPass(), *rest)
     choose, form, *rest = kernel_passes(fusion)
+    if target.launches_grids:
+        merging = MergeStreamsPass(), MergeRowsPass(fusion)
+        return (FormStreamsPass(), choose, form, *merging, WidenPass(), *rest)
     return (
         *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
         choose,
         form,
         MergeReductionsPass(fusion),
+        FormNestsPass(),
         *rest,
         PlaceBarriersPass(),
     )

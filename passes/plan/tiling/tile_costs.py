@@ -21,7 +21,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Reduction
 from mlc.passes.cost.model import SHARED_S
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, estimate
-from mlc.passes.cost.work import ATTO, LEVELS, Work, clock, level_of, moved, seconds
+from mlc.passes.cost.work import ATTO, Work, clock, level_of, moved, seconds
 from mlc.passes.plan.fusion.block_graph import all_readers, readers_of
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.tiling.online_reduction import Walks
@@ -31,7 +31,6 @@ from mlc.passes.plan.tiling.tile_groups import Group
 TILES = 32  # at least so many per kernel, where there are rows enough: for threads to share
 MIN_TILE_BYTES = 16384  # below it the phases' beginnings cost more than what caches save
 COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
-PHASE_S = 3e-9  # of one phase of a tile more; 3,072 phases are not seen in 1.4 ms
 MASKED_COLUMNS = 128
 """In a tile that a mask may leave out: of a triangle 5/8 is left of four such tiles in a row."""
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
@@ -51,65 +50,6 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     kernels = {id(kernel) for kernel in homes.values()}
     if len(kernels) < 2:
         return 0.0
-    readers, factors, inline = _reads(group, maps, grouping, homes)
-    read = written = per_row = whole = 0
-    phases = dict.fromkeys(kernels, 0)  # bytes of a row that a kernel reads and writes
-    rows = estimate(product(group.rows))
-    for value, reading in readers.items():
-        size = estimate(bytes_of(value.type))
-        owner = value.owner
-        inside = isinstance(owner, TensorOp) and owner in members
-        is_tiled = inside or _is_tiled(value, group, maps)
-        if is_tiled:
-            each = max(size // rows, 1)
-            per_row += each
-            for kernel in reading:
-                phases[kernel] = phases.get(kernel, 0) + each
-        elif value in factors:
-            whole += size  # blocks of many rows share it; other ops read it for every row anyway
-        stays = inside and all(user in members for user in all_readers(value))
-        read += size * (len(reading) - 1 + inside)
-        written += size * stays
-    for op, home in homes.items():
-        if not group.is_fold(op):
-            each = max(estimate(bytes_of(op.results[0].type)) // rows, 1)
-            phases[id(home)] += each
-            per_row += each * (op.results[0] not in readers)
-    held = max(phases.values())
-    if whole > target.l2_bytes // 2:
-        return 0.0  # each tile would read it from further away
-    far = level_of(per_row * rows, target)
-    before = seconds(Work(read=moved(read, far), write=moved(written, far)), target)
-    if before > SHARED_S * ATTO:
-        before += clock(target, 2).start * (len(kernels) - 1)
-    # a loop cuts tiles from memory: what kernels compute where they read it is written for it
-    apart = sum(estimate(bytes_of(value.type)) for value in inline)
-    copied = moved(apart, level_of(2 * apart, target))
-    summed = sum(estimate(bytes_of(op.results[0].type)) for op in homes if group.is_fold(op))
-    sums = moved(summed, level_of(summed + held, target))
-    trip = len(kernels) * round(PHASE_S * ATTO) + seconds(Work(read=sums, write=sums), target)
-
-    def after(steps: Sequence[int]) -> int:
-        counts = (-(-estimate(n) // step) for n, step in zip(group.rows, steps, strict=False))
-        tiles = math.prod(counts)
-        near = level_of(held * rows // tiles + summed, target)
-        core = _idle_lanes(group, steps, maps, target)
-        moves = Work(read=moved(read, near), write=moved(written, near))
-        return seconds(moves + Work(core=core, read=copied, write=copied), target) + tiles * trip
-
-    sizes = [(per_row, target.l2_bytes // 4)]
-    # few tiles read seldom what all read whole; and long tiles are long streams from memory
-    if not whole and far < LEVELS - 1:
-        sizes.append((held, target.l1d_bytes // 2))
-    group.steps = min((choose_steps(group.rows, *size) for size in sizes), key=after)
-    return (before - after(group.steps)) / ATTO
-
-
-def _reads(
-    group: Group, maps: AxisMaps, grouping: Grouping, homes: Mapping[TensorOp, object]
-) -> tuple[dict[SSAValue, set[int]], set[SSAValue], set[SSAValue]]:
-    """What kernels of a group read, by which; of it factors; and what they compute for it."""
-    members = set(group.ops)
     readers: dict[SSAValue, set[int]] = {}
     factors: set[SSAValue] = set()
     inline: set[SSAValue] = set()
@@ -122,30 +62,54 @@ def _reads(
                     factors.add(read.value)
             elif read.value.owner not in members and not maps.is_made_up(read.value):
                 inline.add(read.value)
-    return readers, factors, inline
+    read = written = per_row = whole = 0
+    rows = estimate(product(group.rows))
+    for value, reading in readers.items():
+        size = estimate(bytes_of(value.type))
+        owner = value.owner
+        inside = isinstance(owner, TensorOp) and owner in members
+        is_tiled = inside or _is_tiled(value, group, maps)
+        if is_tiled:
+            per_row += max(size // rows, 1)
+        elif value in factors:
+            whole += size  # blocks of many rows share it; other ops read it for every row anyway
+        stays = inside and all(user in members for user in all_readers(value))
+        read += size * (len(reading) - 1 + inside)
+        written += size * stays
+    for op in homes:
+        if op.results[0] not in readers and not group.is_fold(op):
+            per_row += max(estimate(bytes_of(op.results[0].type)) // rows, 1)
+    if whole > target.l2_bytes // 2:
+        return 0.0  # each tile would read it from further away
+    group.steps = choose_steps(group.rows, per_row, target)
+    tiles = 1
+    for extent, step in zip(group.rows, group.steps, strict=False):
+        tiles *= -(-estimate(extent) // step)
+    total = per_row * rows
+    far, near = level_of(total, target), level_of(total // tiles, target)
+    before = seconds(Work(read=moved(read, far), write=moved(written, far)), target)
+    if before > SHARED_S * ATTO:
+        before += clock(target, 2).start * (len(kernels) - 1)
+    after = Work(read=moved(read, near), write=moved(written, near), starts=tiles * len(kernels))
+    # a loop cuts tiles from memory: what kernels compute where they read it is written for it
+    apart = sum(estimate(bytes_of(value.type)) for value in inline)
+    copied = moved(apart, level_of(2 * apart, target))
+    after += Work(core=_idle_lanes(group, target), read=copied, write=copied)
+    return (before - seconds(after, target)) / ATTO
 
 
-def _idle_lanes(group: Group, steps: Sequence[int], maps: AxisMaps, target: CpuTarget) -> int:
+def _idle_lanes(group: Group, target: CpuTarget) -> int:
     """Attoseconds that vectors along the last axis of results take more, where tiles cut it."""
     found = 0
     for op in group.ops:
         last = len(op.shape) - 1
-        if isinstance(op, Reduction) and not _is_read_along(op, last, maps):
-            continue  # vectors lie along what is reduced
-        for axis, extent, step in zip(group.axes[op], group.rows, steps, strict=False):
+        for axis, extent, step in zip(group.axes[op], group.rows, group.steps, strict=False):
             if axis == last:
                 lanes = target.lanes(8 * op.dtype.bytes)
                 used, left = (min(n, lanes) for n in (estimate(extent), step))
                 full = work_of_op(type(op), op.dtype, elements_of(op.iteration()), target).core
                 found += full * lanes * (used - left) // (used * left)
     return found
-
-
-def _is_read_along(op: TensorOp, axis: int, maps: AxisMaps) -> bool:
-    """Whether an axis of a result is the last one of something that it is made of."""
-    return any(
-        read.axes[axis] == len(shape_of(read.value.type)) - 1 for read in maps.sources_of(op)
-    )
 
 
 def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
@@ -338,18 +302,25 @@ def _is_tiled(value: SSAValue, group: Group, maps: AxisMaps) -> bool:
     )
 
 
-def choose_steps(rows: Shape, row_bytes: int, most: int) -> tuple[int, ...]:
+def choose_steps(rows: Shape, row_bytes: int, target: CpuTarget) -> tuple[int, ...]:
     """
-    Rows in a tile along the first row axes, so that a tile stays in `most` bytes and there are
-    enough tiles for threads. Row axes after the last step are whole.
+    Rows in a tile along the first row axes, so that a tile of what the phases share stays in a
+    quarter of the second-level cache and there are enough tiles for threads. Row axes after the
+    last step are whole.
     """
     sizes = [estimate(size) for size in rows]
-    budget = min(most, max(row_bytes * math.prod(sizes) // TILES, MIN_TILE_BYTES))
+    total = row_bytes
+    for size in sizes:
+        total *= size
+    budget = min(target.l2_bytes // 4, max(total // TILES, MIN_TILE_BYTES))
     steps: list[int] = []
     for axis, size in enumerate(sizes):
-        inner = row_bytes * math.prod(sizes[axis + 1 :])
+        inner = row_bytes
+        for other in sizes[axis + 1 :]:
+            inner *= other
         if inner <= budget or axis == len(sizes) - 1:
-            steps.append(_even(size, max(min(budget // inner, size), 1)))
+            most = max(min(budget // inner, size), 1)
+            steps.append(_even(size, most))
             break
         steps.append(1)
     return tuple(steps)
