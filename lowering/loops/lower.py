@@ -256,7 +256,9 @@ class EntryLowering(TilesLowering):
         name = f"constant{len(self.globals)}"
         kind = buffer_type(memory_type(dtype), (array.size,))
         stored = array.astype("uint8") if dtype is BOOL else array
-        data = DenseIntOrFPElementsAttr(_tensor_like(kind), BytesAttr(stored.tobytes()))  # pyright: ignore[reportArgumentType]
+        data = DenseIntOrFPElementsAttr(
+            TensorType(kind.element_type, kind.get_shape()), BytesAttr(stored.tobytes())
+        )  # pyright: ignore[reportArgumentType]
         self.globals.append(
             memref.GlobalOp.create(
                 properties={
@@ -470,6 +472,8 @@ def write_kernel(s: KernelScope) -> None:
     elif s.nest is None:
         whole = whole_of(s.kernel)
         assert whole is not None
+        if type(whole) not in _WHOLE:
+            raise PlanError(f"plan to loops: {whole.name} is a program of blocks of a GPU")
         _WHOLE[type(whole)](s)
     elif s.nest.reduction is None:
         lower_cell(s)
@@ -494,7 +498,3 @@ def _as_i64(b: LoopBuilder, index: Index) -> SSAValue:
     if isinstance(index, int):
         return b.constant(IntegerAttr(index, i64), i64)
     return b.value(arith.IndexCastOp.create(operands=[index], result_types=[i64]))
-
-
-def _tensor_like(kind: MemRefType[Attribute]) -> Attribute:
-    return TensorType(kind.element_type, kind.get_shape())
