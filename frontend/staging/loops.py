@@ -313,18 +313,17 @@ class For:
         if items is not None and not items.known:
             return self._traced(items, local)
         iterator = iter(value)
-        tried = items if items is not None and items.count >= MANY else None
-        ops = 0 if tried is None else ops_of(lambda: self.body(tried.at(0)), tried.count, local)
+        ops = 0 if items is None else self._ops(items)
         for k, item in enumerate(iterator):
-            if tried is not None and ops > MOST_SCALARS and k <= MOST_PEELED:
+            if items is not None and ops > MOST_SCALARS and k <= MOST_PEELED:
                 try:
-                    kept, code = kept_loop(partial(self._rolled, tried.after(k), local), ops, local)
+                    kept, code = kept_loop(partial(self._rolled, items.after(k), local), ops, local)
                 except Peel:
-                    kept = False  # the next trip may have the types of those behind it
+                    pass  # the next trip may have the types of those behind it
                 else:
-                    tried = None  # what needs its number stands there once for each
-                if kept:
-                    return code
+                    if kept:
+                        return code
+                    ops = 0  # what needs its number stands there once for each
             if self.leaving:
                 known, code = attempted(lambda item=item: self.body(item), local)
                 if not known:
@@ -338,6 +337,12 @@ class For:
             if not _goes_on(code):
                 return code
         return self.otherwise() if self.otherwise else None
+
+    def _ops(self, items: Items) -> int:
+        """Of all trips, where they are many."""
+        if items.count < MANY:
+            return 0
+        return ops_of(lambda: self.body(items.at(0)), items.count, self.local)
 
     def _nested(self, items: list[Any]) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -256,9 +257,8 @@ class EntryLowering(TilesLowering):
         name = f"constant{len(self.globals)}"
         kind = buffer_type(memory_type(dtype), (array.size,))
         stored = array.astype("uint8") if dtype is BOOL else array
-        data = DenseIntOrFPElementsAttr(
-            TensorType(kind.element_type, kind.get_shape()), BytesAttr(stored.tobytes())
-        )  # pyright: ignore[reportArgumentType]
+        like: Any = TensorType(kind.element_type, kind.get_shape())
+        data = DenseIntOrFPElementsAttr(like, BytesAttr(stored.tobytes()))
         self.globals.append(
             memref.GlobalOp.create(
                 properties={

@@ -73,9 +73,16 @@ def test_vectorize_of_a_function_of_math() -> None:
         return np.where(v > 0, v, 0.0)
 
     pyfunc, summed = np.vectorize(positive), np.vectorize(sum, signature="(n)->()")
-    np.testing.assert_array_equal(mlc.compile(lambda x: pyfunc(x) + 1)(x), pyfunc(x) + 1)
+
+    def more(x: Any) -> Any:
+        return pyfunc(x) + 1
+
+    def sums(x: Any) -> Any:
+        return summed(x) + 1
+
+    np.testing.assert_array_equal(mlc.compile(more)(x), more(x))
     with pytest.raises(mlc.NotSupportedError, match=r"Use mlc\.vmap"):
-        mlc.compile(lambda x: summed(x) + 1)(x)
+        mlc.compile(sums)(x)
 
 
 def test_positions_of_what_is_known() -> None:
