@@ -231,3 +231,14 @@ def test_lines_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
         found = mlc.compile(counted)(x)
     np.testing.assert_allclose(found, counted(x), rtol=1e-10)
     assert capsys.readouterr().out.count("trip 7\n") == 2
+
+
+def test_what_only_a_python_int_has() -> None:
+    def weighted(x: Array) -> Array:
+        s = x[0]
+        for i in range(100):
+            s = s + x[i] * i.bit_count() + x[i] * x[i] - np.sin(x[i])
+        return s
+
+    x = R.random(100)
+    np.testing.assert_allclose(mlc.compile(weighted)(x), weighted(x), rtol=1e-12)

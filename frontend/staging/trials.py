@@ -31,6 +31,9 @@ takes seconds to plan (docs/measurements.md, First call)."""
 MOST_SCALARS = 300
 """Likewise of trips that compute single numbers and elements, which are registers in a loop."""
 
+FAULTS = (MlcError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Of a body that asks its number for what only a Python int has, or that fails in any case."""
+
 
 def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[bool, Any]:
     """
@@ -82,7 +85,7 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
         with trying(), journaled(block) as journal:
             trip()
         journal.undo()
-    except MlcError:
+    except FAULTS:
         return 0  # as its trips say themselves
     finally:
         for variable, value in zip(local, before, strict=True):
@@ -110,7 +113,7 @@ def kept_loop(
             before = [variable.get() for variable in local]
             return True, code
         journal.undo()
-    except MlcError:
+    except FAULTS:
         pass
     finally:
         for variable, value in zip(local, before, strict=True):
