@@ -41,6 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.analysis.nests import NotANestError, places_of
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
+from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tile.nest_words import (
     NEST_WORDS,
     Flat,
@@ -381,6 +382,11 @@ class KernelOp(IRDLOperation):
     def is_nest(self) -> bool:
         """Whether its body is a loop over numbers and single elements."""
         return self.template.data == "nest"
+
+    @property
+    def moved(self) -> Dim:
+        """Bytes of what it reads and writes."""
+        return sum((bytes_of(x.type) for x in (*self.inputs, *self.outs)), Dim.const(0))
 
     @property
     def overwritten(self) -> int | None:
