@@ -7,7 +7,6 @@ machine's instructions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
@@ -25,7 +24,6 @@ from xdsl.ir import Attribute, Block, Data, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -39,6 +37,7 @@ from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.analysis.nests import NotANestError, places_of
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import bytes_of
@@ -65,6 +64,7 @@ from mlc.dialects.tile.words import (
     shared_by,
     spell,
 )
+from mlc.lazy_dataclass import dataclass
 
 Template = Literal[
     "cell",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from xdsl.ir import Operation, SSAValue
@@ -14,6 +14,7 @@ from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
