@@ -18,12 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from mlc import knobs
 from mlc.dialects.target.cpu import CpuTarget
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import jit, private_folder, threads, tile_permission
 from mlc.runtime.llvm import compile_object, host_cpu, host_triple
 from mlc.runtime.private_folder import UnsafeError

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
 from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.fork import RenewedLock
 
 

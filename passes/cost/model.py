@@ -9,7 +9,6 @@ SOURCE: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; decisions.m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
@@ -23,6 +22,7 @@ from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.tiles import bounds_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import cycle_s
 
 CALL_S = 5e-9  # the call alone: arguments, cancel poll, error word; measured: docs/measurements.md

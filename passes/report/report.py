@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
@@ -36,6 +35,7 @@ from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile import compute as tile
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.kernel import CallOp, called
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import NOTHING, Counts, work_of
 from mlc.passes.cost.prediction import call_cost, predicted_seconds
 from mlc.passes.cost.tile_loops import (
