@@ -159,7 +159,7 @@ KERNELS = (
 )
 TENSOR_LEAVES = ("builtin.", "func.", "mlc.")
 PLAN_LEAVES = (
-    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
+    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield", "mlc.bind",
     "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles",
     "mlc.tile",  # GPUs refuse tile loops in the next stage
 )  # fmt: skip

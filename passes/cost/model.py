@@ -15,7 +15,7 @@ from math import log
 
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.dims import Dim, Shape, product, shape_of
+from mlc.dialects.dims import Dim, Shape, highest, product, shape_of
 from mlc.dialects.plan import CostAttr, KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.index import GatherOp
@@ -254,7 +254,7 @@ def predicted_ns(kernels: Iterable[tuple[KernelOp, Dim]], target: CpuTarget) -> 
     for kernel, times in kernels:
         cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
         largest = bounds_of(kernel)  # of what tile loops around it name
-        flops, read, written = (dim.substitute(largest) for dim in cost.data)
+        flops, read, written = (highest(dim, largest) for dim in cost.data)
         weight = max((op.WEIGHT for op in kernel.block.ops if isinstance(op, TensorOp)), default=1)
         picoseconds = (read + written) * round(1e6 / bytes_per_us) + flops * round(
             weight * 1e6 / flops_per_us
