@@ -120,6 +120,7 @@ def device():
 
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
 VIEWS = (

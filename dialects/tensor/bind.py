@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
@@ -96,6 +96,15 @@ def limits_at(op: Operation, symbols: Iterable[str]) -> dict[str, Dim]:
             break
     for name in reversed(list(found)):  # what the first ones are limited by is bound nowhere
         found[name] = highest(found[name], found)
+    return found
+
+
+def with_limits(module: Operation, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Symbols' values, with the largest ones of those that the program binds."""
+    found = dict(sizes)
+    for op in module.walk():
+        if isinstance(op, BindOp) and op.highest.symbols() <= found.keys():
+            found[op.symbol.data] = max(op.highest.evaluate(found), 0)
     return found
 
 

@@ -32,6 +32,7 @@ from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
 from mlc.dialects.tensor.tiles import TILES
@@ -74,6 +75,7 @@ OPS: tuple[type[TensorOp], ...] = (
     *PARTITION,
     SearchsortedOp,
     PositionsOp,
+    SomeOp,
 )
 
 

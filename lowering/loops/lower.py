@@ -383,7 +383,7 @@ class EntryLowering(TilesLowering):
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strides = self._strides(op)
         numbers: dict[Operation, int] = {
-            o: self.sites.number(o, o.SITE)
+            o: self.sites.number(o, o.site)
             for o in ops_in(op.block)
             if isinstance(o, TensorOp) and o.CHECKS
         }
