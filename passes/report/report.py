@@ -29,6 +29,7 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import Target
+from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
@@ -177,6 +178,7 @@ def _kernel_dict(k: KernelReport) -> dict[str, object]:
 
 def plan_of(module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1) -> Plan:
     """The report of a plan-level module for these values of the symbols."""
+    sizes = with_limits(module, sizes)
     predicted = predicted_seconds(module, target, sizes, threads)
     kernels: dict[KernelOp | TilesOp, None] = {}
     for op in running_kernels(module):
