@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -21,6 +21,7 @@ from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.numpy.creation import arange
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.prediction import predicted_seconds
 from mlc.profile import Profiler
 from mlc.runtime import probe

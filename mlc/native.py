@@ -11,10 +11,11 @@ from xdsl.ir import Operation
 
 from mlc.artifact import Built, Code, CodeUnit, Request
 from mlc.dialects.analysis.trips import trips_of
-from mlc.dialects.dims import Dim, product
+from mlc.dialects.dims import Dim, highest, product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import Take, is_entry
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.bind import at_most
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of
 from mlc.lowering.emit import emit_kernel, emit_main
@@ -103,6 +104,6 @@ def _trips(loop: ForOp | WhileOp | TilesOp) -> Dim:
     if isinstance(loop, TilesOp):
         largest = bounds_of(loop)
         loops = zip(loop.extents, loop.steps, strict=True)
-        return product((n.substitute(largest) + step - 1) // step for n, step in loops)
+        return product((highest(n, largest) + step - 1) // step for n, step in loops)
     known = trips_of(loop)
-    return Dim.const(UNKNOWN_TRIPS) if known is None else known
+    return Dim.const(UNKNOWN_TRIPS) if known is None else at_most(loop, known)

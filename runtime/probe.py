@@ -15,7 +15,7 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -23,9 +23,9 @@ from typing import cast
 from mlc import knobs
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.loop_costs import LoopCosts, loop_costs_for
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import private_folder, threads, tile_permission
 from mlc.runtime.llvm import host_cpu, host_triple
-from mlc.runtime.microbenchmarks import Benchmark
 from mlc.runtime.private_folder import UnsafeError
 
 SOURCE = "LLVM host detection and sysfs; rates measured by runtime/probe.py"
@@ -230,6 +230,8 @@ def measure(*, seconds: float = 1.0) -> CpuTarget:
     all cores. Takes about `seconds`.
     """
     target = _estimated_target()
+    from mlc.runtime.microbenchmarks import Benchmark
+
     bench, sizes = Benchmark(target, seconds / len(MEASURED_FIELDS)), _sizes(target)
     rates = {"f32_flops_per_s": bench.fma_rate()}
     for level, size in sizes.items():
@@ -243,6 +245,8 @@ def measure(*, seconds: float = 1.0) -> CpuTarget:
 
 def measured_waits(target: CpuTarget, *, seconds: float = 1.0) -> dict[str, float]:
     """Of `LoopCosts`, how long lines of each level take that no stream brings."""
+    from mlc.runtime.microbenchmarks import Benchmark
+
     sizes = {level: _sizes(target)[level] for level in ("l2", "l3", "memory")}
     bench, found = Benchmark(target, seconds / (2 * len(sizes))), dict[str, float]()
     for level, size in sizes.items():

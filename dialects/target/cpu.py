@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from mlc.dialects.target.facts import MathUnit, Roof
 from mlc.dialects.target.loop_costs import ZEN3, LoopCosts
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

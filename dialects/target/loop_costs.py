@@ -10,11 +10,13 @@ machine it runs on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 
+from mlc.lazy_dataclass import dataclass
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclass(frozen=True, kw_only=True)
 class LoopCosts:
     """Measured on one machine. What an algorithm counts (steps, ops, trips) is not here."""
 

@@ -8,7 +8,6 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2, prod
 
@@ -27,6 +26,7 @@ from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.nests import nest_cycles
 from mlc.passes.cost.ops import op_cycles
 from mlc.passes.cost.streams import line_s

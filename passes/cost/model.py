@@ -7,7 +7,6 @@ SOURCE: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; decisions.m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from xdsl.ir import Attribute, SSAValue
@@ -18,6 +17,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
+from mlc.lazy_dataclass import dataclass
 
 
 @lru_cache(maxsize=4096)

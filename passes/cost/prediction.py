@@ -11,7 +11,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.analysis.trips import sizes_at
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, highest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import TensorOp
@@ -85,7 +85,7 @@ def most_of_call(kernels: Iterable[tuple[KernelOp, Dim]], clock: Clock) -> Dim:
     for kernel, times in kernels:
         cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
         largest = bounds_of(kernel)  # of what tile loops around it name
-        flops, read, written = (dim.substitute(largest) for dim in cost.data)
+        flops, read, written = (highest(dim, largest) for dim in cost.data)
         ops = [op for op in kernel.block.ops if isinstance(op, TensorOp) and op.FLOPS]
         each = (point_cost(type(op), op.dtype, clock.target) // op.FLOPS for op in ops)
         flop = -(-max(each, default=at_peak(1, clock.target)) // PICO)

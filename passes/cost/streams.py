@@ -10,11 +10,11 @@ of two levels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
 from mlc.dialects.target import CpuTarget
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import LEVELS, Bytes, Work, of_seconds
 
 CODE_LINES = 2

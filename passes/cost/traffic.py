@@ -10,7 +10,6 @@ SOURCE: Mattson, Gecsei, Slutz, Traiger, IBM Systems Journal 9(2), 1970.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -30,6 +29,7 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import bytes_read, written_by
 from mlc.passes.cost.streams import Stream, Traffic
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil, log2, prod
 from typing import cast
 
@@ -38,6 +38,7 @@ from mlc.dialects.tile.kernel import CaseOp, KernelOp
 from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.work import Work, level_of, moved, of_cycles
 from mlc.passes.tile.steps import step_cycles

@@ -8,10 +8,10 @@ byte in 200), so that sums are exact and do not depend on the order in which par
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from mlc.dialects.target import CpuTarget, Target
+from mlc.lazy_dataclass import dataclass
 
 ATTO = 10**18
 LEVELS = 5

@@ -9,7 +9,6 @@ counts into the level above and not into the level itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, gcd, inf, log2, prod
 from typing import Literal
@@ -26,6 +25,7 @@ from mlc.dialects.tile.words import (
     Words,
     only_word,
 )  # fmt: skip
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.streams import first_access_s, line_s
 from mlc.passes.cost.work import ATTO, Bytes, Work, clock, cycle_s, of_seconds
 from mlc.passes.tile.loads import AXES, Nest, nest_of_worker

@@ -6,7 +6,6 @@ the least time, on one worker and on several.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, prod
 
@@ -20,6 +19,7 @@ from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import Pack, Register, Strip, Via, Words
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import ATTO, FAR, Work, clock, of_cycles, seconds
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.choose import TAKE_S, WIDEST, fits_registers

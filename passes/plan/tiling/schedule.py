@@ -6,7 +6,6 @@ Chosen by pure functions of the problem and the target.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -39,6 +38,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import at_peak
 from mlc.passes.cost.work import ATTO, seconds
 from mlc.passes.gpu.schedule import choose_gpu_schedule
