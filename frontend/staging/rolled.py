@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 from mlc.dialects.dims import Shape
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import discard
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
@@ -28,6 +29,7 @@ from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
+    Misfit,
     Undecided,
     contents_held,
     described,
@@ -37,6 +39,7 @@ from mlc.frontend.staging.joins import (
 from mlc.frontend.staging.journal import contents_of, reachable
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.trace.containers import leaf_names, unflatten
+from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import Value, here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -138,6 +141,10 @@ def roll(
         arguments: list[SSAValue] = list(block.args[len(first) :])
         run = partial(_enter_and_run, body, block, carried, len(first))
         trip = traced(block, run, local, given)
+        if _lose_sizes(block, trip, local):
+            original = None
+            discard(block)
+            continue
         found = _found(carried, trip, local, runs, alone)
         if found:
             carried = [*carried, *found]
@@ -190,6 +197,25 @@ def _is_number(value: Any) -> bool:
     if not is_number_or_array(value):
         return False
     return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
+
+
+def _lose_sizes(block: Block, trip: Traced, local: Sequence[Local]) -> bool:
+    """
+    Variables that a trip leaves with a size that it computes are its own: before and after it they
+    are used by mistake. Whether there are some that were not so yet.
+    """
+    bound = {op.symbol.data for op in block.walk() if isinstance(op, BindOp)}
+    found = False
+    for variable, end in zip(local, trip.locals, strict=True) if bound else ():
+        arrays = [x for x in end.leaves if isinstance(x, Tracer)]
+        own = any(not bound.isdisjoint(dim.symbols()) for x in arrays for dim in x.dims)
+        if own and not isinstance(variable.get(), Undecided):
+            text = "has a size of its own after each trip, which the loop cannot hand on."
+            remedy = "Reduce it in the loop, or write it into an array of the largest size."
+            misfit = Misfit(NotSupportedError, text, remedy)
+            variable.put(Undecided(variable.name, misfit, user_site()))
+            found = True
+    return found
 
 
 def _found(
