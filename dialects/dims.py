@@ -11,7 +11,6 @@ import ast
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -20,6 +19,8 @@ from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from mlc.lazy_dataclass import dataclass
 
 MOST = 2**63  # sizes are i64 at run time
 _MOST_TERMS = 4096  # of a product of two sums that somebody wrote

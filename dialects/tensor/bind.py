@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, traits_def
+from xdsl.irdl import operand_def, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, highest, shape_of
 from mlc.dialects.program import symbols_of
 from mlc.dialects.tensor.control import INDEX, ControlOp

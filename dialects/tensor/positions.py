@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import operand_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

@@ -13,19 +13,13 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    prop_def,
-    region_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
+from xdsl.irdl import prop_def, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.bind import limits_at, symbols_in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 MISS = object()
 """What an entry gives, and a route, when the program does not serve the arguments."""

@@ -5,7 +5,6 @@ gives their number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_size
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from mlc.frontend.numpy.sorting import argsort, number_of, searchsorted, sort, s
 from mlc.frontend.numpy.values import lift, number, result, spread
 from mlc.frontend.trace.symbolic import as_size, is_bound
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 Operand = Any
 

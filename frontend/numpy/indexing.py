@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import as_dim, bounds, is_bound
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from mlc.lazy_dataclass import dataclass
 
 Status = Literal["done", "composed", "while tracing", "refused"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -19,6 +18,7 @@ from mlc.frontend.trace.definitions import keep_text
 from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.mask_reductions import with_masks
 from mlc.runtime.fork import RenewedLock
 

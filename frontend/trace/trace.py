@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.staging.journal import Journal

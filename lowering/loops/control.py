@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -28,6 +27,7 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_o
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import CallOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
 

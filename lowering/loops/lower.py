@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -74,11 +74,11 @@ def lower_to_loops(module: ModuleOp, take: Take = kept) -> ModuleOp:
     return EntryLowering(module, entry_function(module), take).lower()
 
 
-@dataclass
 class _Sites:
     """The places that may fail at run time, numbered from 1."""
 
-    known: list[Attribute] = field(default_factory=list[Attribute])
+    def __init__(self) -> None:
+        self.known: list[Attribute] = []
 
     def number(self, op: Operation, kind: str) -> int:
         entry = {"kind": StringAttr(kind), "op": StringAttr(op.name), "location": op.location}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from xdsl.context import Context
@@ -21,6 +20,7 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 
 Place = tuple[str, int]
 """Memory that ops may share: a slot of the arena, a result, an argument, the kernels' scratch."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.context import Context
@@ -15,6 +14,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import ControlOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
+from mlc.lazy_dataclass import dataclass
 
 V = TypeVar("V", bound=SSAValue)
 PURE = (TensorOp, ControlOp, KernelOp)

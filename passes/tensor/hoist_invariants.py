@@ -6,8 +6,6 @@ SOURCE: Aho, Lam, Sethi, Ullman, Compilers, 2nd ed., 2006, section 9.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
@@ -18,6 +16,7 @@ from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import ControlOp, is_inside
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 
 DEAR = 8.0

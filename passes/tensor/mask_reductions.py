@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.context import Context
@@ -33,6 +32,7 @@ from mlc.dialects.tensor.shape import (
     broadcast_to,
 )
 from mlc.dialects.tensor.some import SomeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.context import Context
@@ -21,6 +20,7 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.memory.in_place.sharing import (
     is_replaced,
     may_write,

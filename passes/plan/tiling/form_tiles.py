@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from xdsl.builder import Builder
@@ -28,6 +28,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -18,6 +17,7 @@ from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.report.timeline import argument_name, spell
 
