@@ -213,6 +213,35 @@ def test_a_size_beyond_the_array_is_an_index_error() -> None:
         made(np.array([1.0, 2.0, -3.0]))
 
 
+# Branches
+
+
+def test_branches_leave_arrays_of_different_sizes() -> None:
+    def two(x: Any, m: Any) -> Any:
+        y = x[m] if x[0, 0] > 0 else x[~m]
+        z = x
+        if y.size > 3:
+            z = np.column_stack([np.ones(4), z])
+        if len(y) == 0:
+            return z[:2].sum(), y, z
+        return np.sort(y)[0], y * 2, z @ np.ones((z.shape[1], 3))
+
+    agree(lambda x, m: two(x, m)[:2], X)
+    agree(lambda x, m: two(-x, m)[:2], X, compiled=False)
+
+
+def test_a_column_more() -> None:
+    @mlc.compile
+    def fitted(x: Any, intercept: Any) -> Any:
+        if intercept[0]:
+            x = np.column_stack([np.ones(len(x)), x])
+        return x.T @ x, x
+
+    for intercept in (True, False):
+        flag = np.array([intercept])
+        same(fitted(X, flag), fitted.__wrapped__(X, flag))
+
+
 # Transformations
 
 
@@ -232,6 +261,34 @@ def test_gradients_scatter_back() -> None:
     np.testing.assert_allclose(mlc.grad(loss)(x), mlc.grad(by_where)(x), rtol=1e-12)
 
 
+def by_loop(x: Any) -> Any:
+    total = x[0] * 0
+    for k in range(40):
+        total = total + np.sort(np.exp(x[x > k * 0.01]))[1] * k
+    return total
+
+
+def by_while(x: Any) -> Any:
+    total, k = x[0] * 0, 0
+    while k < 4:
+        total = total + (np.cumsum(x[x > k * 0.01]) ** 2).sum()
+        k += 1
+    return total
+
+
+def by_branch(x: Any) -> Any:
+    y = x[x > 0] if x[0] > 0 else x[x < 0]
+    return (np.cumsum(y) ** 2).sum()
+
+
+@pytest.mark.parametrize("function", [by_loop, by_while, by_branch])
+def test_gradients_go_back_through_loops_and_branches(function: Function) -> None:
+    x = RNG.standard_normal(9)
+    step = 1e-6 * np.eye(9)
+    want = [(function(x + h) - function(x - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(mlc.grad(function)(x), want, rtol=1e-5, atol=1e-7)
+
+
 def test_batches_of_reductions() -> None:
     x = RNG.standard_normal((3, 8))
     found = mlc.vmap(lambda r: (r[r > 0].mean(), r[r > 0].max(), len(r[r > 0])))(x)
@@ -249,14 +306,15 @@ def test_batches_of_reductions() -> None:
 # What is refused
 
 
-def test_branches_of_two_sizes() -> None:
+def test_a_loop_hands_on_no_size_of_a_trip() -> None:
     @mlc.compile
-    def two(x: Any) -> Any:
-        y = x[x > 0] if x[0] > 0 else x[x < 0]
-        return y * 1
+    def shrinking(x: Any, n: Any) -> Any:
+        for k in range(n[0]):
+            x = x[x > k]
+        return x
 
-    with pytest.raises(ValueError, match=r"\(k,\).*\(k1,\)"):
-        two(X[0])
+    with pytest.raises(NotImplementedError, match="x has a size of its own after each trip"):
+        shrinking(X[0], np.array([3]))
 
 
 def test_sizes_that_python_must_know() -> None:
