@@ -26,7 +26,7 @@ from mlc.dialects.analysis.flat_rows import (
     streams_rows,
 )
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
-from mlc.dialects.analysis.shares import DYNAMIC
+from mlc.dialects.analysis.shares import DYNAMIC, dealt_trips
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
@@ -39,6 +39,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
+from mlc.passes.cost.nests import trip_cycles
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import from_others_s, least_share_s, weight_of
 from mlc.passes.plan.tiling.past_caches import with_nontemporal
@@ -112,9 +113,9 @@ def choose_register_tile(
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
-    if kernel.is_nest:  # one worker runs it; lanes are for what its arrays start from
-        return Schedule((Vector(lanes),))
     share_s = least_share_s(target)
+    if kernel.is_nest:  # lanes are for what its arrays start from
+        return Schedule((Vector(lanes), *_grain_of_trips(kernel, share_s, target)))
     point_s = element_s(weight_of(kernel, nest), target) + from_others_s(kernel, nest, target)
     grain = max(int(share_s / point_s), 1)
     if nest is None:
@@ -147,6 +148,14 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
     rows = _streamed_rows(nest, schedule, target)
     return schedule.having(Rows(rows)) if rows else schedule
+
+
+def _grain_of_trips(nest: KernelOp, share_s: float, target: CpuTarget) -> tuple[Grain, ...]:
+    """Trips of a nest that one worker must have, where workers may share them."""
+    if dealt_trips(nest) == Dim.const(1):
+        return ()
+    trip_s = trip_cycles(nest) / target.clock_hz
+    return (Grain(max(int(share_s / trip_s), 1)),)
 
 
 def _of_vectors(lanes: int, axis: int, unroll: int, grain: int) -> Schedule:
