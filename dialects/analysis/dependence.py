@@ -9,7 +9,7 @@ same in all trips; and nowhere, if on some axis one lies behind the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,6 +22,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.within import WithinOp
+from mlc.lazy_dataclass import dataclass
 
 ZERO, ONE = Dim.const(0), Dim.const(1)
 

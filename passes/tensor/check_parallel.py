@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
@@ -15,6 +14,7 @@ from mlc.dialects.dims import shape_of
 from mlc.dialects.errors import ParallelError
 from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

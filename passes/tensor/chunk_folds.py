@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Block, Region, SSAValue
@@ -18,6 +16,7 @@ from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import Emitter, before
 
 Folds = dict[int, type[TensorOp] | None]

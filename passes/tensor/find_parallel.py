@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
@@ -14,6 +12,7 @@ from mlc.dialects.analysis.nests import is_number
 from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.tensor.control import PARALLEL, ControlOp, ForOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)
