@@ -122,6 +122,8 @@ def device():
 
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-check-parallel", "loops are as they were written, and their derivatives' too"),
+    Step("mlc-chunk-folds", "who adds up over trips has just been found out"),
     Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
@@ -147,6 +149,7 @@ LOOPS = (
     Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
     Step("mlc-dce", "loops still carry the sums that left them"),
     Step("mlc-prepack-loop-factors", "no index letters absorb views any more"),
+    Step("mlc-find-parallel", "loops carry what they must, and places are what they will be"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),

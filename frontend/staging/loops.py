@@ -9,10 +9,11 @@ from functools import partial
 from types import CellType
 from typing import Any
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import INDEX, PARALLEL, ForOp, WhileOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
@@ -311,6 +312,8 @@ class For:
         """How it was left."""
         local = self.local
         items = items_of(value)
+        if items is not None and items.parallel:
+            return self._parallel(items, local)
         if items is not None and not items.known:
             return self._traced(items, local)
         iterator = iter(value)
@@ -356,6 +359,13 @@ class For:
         code = self.body(items[0])
         return _rest_of_loop(code, lambda: self._nested(items[1:]), self.local)
 
+    def _parallel(self, items: Items, local: list[Local]) -> Exit | None:
+        """One loop in any case, which runs to its end."""
+        if self.leaving:
+            message = "a loop over mlc.prange is left by break or return; its trips have no order."
+            raise located(NotSupportedError, message, remedy="Go over range(…).")
+        return self._traced(items, local)
+
     def _traced(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop over traced places; where these must be known, one trip after another."""
         try:
@@ -363,6 +373,8 @@ class For:
         except Peel as peel:
             return self._after_first_trip(items, peel)
         except MlcError:
+            if items.parallel:
+                raise
             if items.known:
                 return self._nested([items.at(k) for k in range(items.count)])
             with suppress(MlcError):
@@ -396,6 +408,8 @@ class For:
         rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
+        if items.parallel:
+            loop.attributes[PARALLEL] = UnitAttr()
         here().b.insert(loop)
         put_results(rolled, loop.outs)
         return self.otherwise() if self.otherwise else None

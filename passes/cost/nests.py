@@ -14,6 +14,7 @@ from mlc.dialects.plan import CostAttr, KernelOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.passes.cost.sizes import estimate
 
 ONE = Dim.const(1)
 LATENCY_CYCLES = 4.0  # of a sum or a product of floats; source: the guides that `fma_ports` cites
@@ -51,6 +52,13 @@ def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int]) -> float:
     return _cycles(kernel.block, sizes)
 
 
+def trip_cycles(kernel: KernelOp) -> float:
+    """Of one trip of a nest's loop, with the sizes that searches assume."""
+    loop = loop_of(kernel.block)
+    assert loop is not None
+    return sum(_cycles(block, None) for block in loop.blocks) + TRIP_CYCLES
+
+
 def _runs(block: Block, times: Dim) -> Iterator[tuple[TensorOp, Dim]]:
     """The ops of a block and how often they run: branches both."""
     for op in block.ops:
@@ -67,7 +75,7 @@ def _trips(loop: ControlOp) -> Dim:
     return Dim.const(UNKNOWN_TRIPS) if known is None else known
 
 
-def _cycles(block: Block, sizes: Mapping[str, int]) -> float:
+def _cycles(block: Block, sizes: Mapping[str, int] | None) -> float:
     """Of the loops in a block, and of what stands beside them."""
     total = 0.0
     for op in block.ops:
@@ -76,7 +84,8 @@ def _cycles(block: Block, sizes: Mapping[str, int]) -> float:
         elif isinstance(op, ControlOp):
             trip = sum(_cycles(inner, sizes) for inner in op.blocks)
             trip = max(trip, *map(_chain, op.blocks)) + TRIP_CYCLES
-            total += max(_trips(op).evaluate(sizes), 0) * trip
+            trips = _trips(op)
+            total += max(estimate(trips) if sizes is None else trips.evaluate(sizes), 0) * trip
         elif isinstance(op, TensorOp) and (op.FLOPS or isinstance(op, DynamicUpdateOp)):
             total += ISSUE_CYCLES * max(op.WEIGHT, 1.0)
     return total
