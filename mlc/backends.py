@@ -122,6 +122,7 @@ def device():
 
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
 VIEWS = (
@@ -161,7 +162,7 @@ KERNELS = (
 )
 TENSOR_LEAVES = ("builtin.", "func.", "mlc.")
 PLAN_LEAVES = (
-    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
+    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield", "mlc.bind",
     "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles",
     "mlc.tile",  # GPUs refuse tile loops in the next stage
 )  # fmt: skip

@@ -207,6 +207,11 @@ class TensorOp(IRDLOperation):
         return None
 
     @property
+    def site(self) -> str:
+        """Which run-time error it reports."""
+        return self.SITE
+
+    @property
     def may_fail(self) -> bool:
         """Whether it reports run-time errors by `ElementBuilder.check`."""
         return self.CHECKS

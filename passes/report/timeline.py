@@ -215,7 +215,7 @@ class _Timeline:
         for op in block.ops:
             if isinstance(op, KernelOp) and op in self.kernels:
                 most = max(most, self._kernel(op, inside))
-            elif isinstance(op, ControlOp):
+            elif isinstance(op, ControlOp) and op.regions:
                 most = max(most, self._control(op, inside))
         return most
 

@@ -13,6 +13,7 @@ from mlc.dialects.analysis.trips import kernel_numbers, phase_numbers, sizes_at
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
+from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
@@ -56,7 +57,7 @@ class Graph:
 def graph_of(module: ModuleOp, sizes: Mapping[str, int]) -> Graph:
     """The graph of a plan-level module; index maps are left out."""
     function = entry_function(module)
-    return _Builder(function, sizes).run()
+    return _Builder(function, with_limits(module, sizes)).run()
 
 
 class _Builder:
