@@ -45,6 +45,9 @@ LIMIT = "mlc.peak_bytes"
 DEAR = "mlc.less_memory"
 """Module attribute: tile loops need not pay, if they store less."""
 
+UNTILED = "mlc.no_tile_loops"
+"""Module attribute: there are no tile loops, which takes less memory here and there."""
+
 PARTS_OF_LIMIT = 16
 """A loop formed for its memory cuts tiles as if level 2 were this part of what may be allocated."""
 
@@ -56,7 +59,8 @@ class FormTilesPass(ModulePass):
 
     Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles. In a module with
     `mlc.peak_bytes`, no loop computes what would be stored as well; with `mlc.less_memory` loops
-    whose columns are never stored are formed even where storing them would take less time.
+    whose columns are never stored are formed even where storing them would take less time; with
+    `mlc.no_tile_loops` there are none.
 
     `tile`: rows and columns of every tile, for all groups that are legal, whether they pay or not,
     which tests of small programs ask for; without it those that pay, by estimate.
@@ -69,7 +73,7 @@ class FormTilesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_of(op, self.name)
-        if self.fusion == "none":
+        if self.fusion == "none" or UNTILED in op.attributes:
             return
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
         columns: Columns = "large" if DEAR in op.attributes else "paying"
