@@ -14,7 +14,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     opt_prop_def,
     opt_region_def,
     prop_def,
@@ -28,8 +27,10 @@ from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.tensor.bind import limits_at, symbols_in
 from mlc.dialects.tensor.control import (
     INDEX,
     ControlOp,
@@ -258,18 +259,14 @@ class TilesOp(ControlOp):
     def _check_carried(self, kinds: Sequence[Attribute]) -> None:
         found, count = [x.type for x in self.results[len(self.at) :]], 0
         if self.parts is not None:
-            count = self.parts.value.data
-            inside = next(enclosing_tiles(self), None) is not None
+            count, inside = self.parts.value.data, any(True for _ in enclosing_tiles(self))
             if count < 1 or any(self.folds) or self.combine is not None or inside:
-                raise VerifyException(
-                    f"{self.name}: {count} parts; expected at least 1, of an outermost loop that"
-                    " combines nothing"
-                )
+                text = "expected at least 1, of an outermost loop that combines nothing"
+                raise VerifyException(f"{self.name}: {count} parts; {text}")
         if found != [_stacked(kind, count) for kind in kinds]:
-            stacked = f", {count} of them along a first axis" if count else ""
-            raise VerifyException(
-                f"{self.name}: results that are carried have their starts' types{stacked}"
-            )
+            text = "results that are carried have their starts' types"
+            text += f", {count} of them along a first axis" if count else ""
+            raise VerifyException(f"{self.name}: {text}")
         if self.combine is not None:
             check_arguments(f"{self.name}: combine", self.combine.block, [*kinds, *kinds])
             check_carried(f"{self.name}: combine", self.combine.block, self.inits)
@@ -444,10 +441,13 @@ def tile_size(symbol: str, step: int) -> Dim:
 
 
 def bounds_of(op: Operation) -> dict[str, Dim]:
-    """The largest value of each symbol of the tile loops around an op."""
+    """The largest value of each symbol of an op that tile loops around it give, or `mlc.bind`."""
     found: dict[str, Dim] = {}
     for loop in enclosing_tiles(op):
         found.update({name: Dim.const(n) for name, n in loop.sizes.items()})
+    named = {name for inner in op.walk() for name in symbols_in(inner)}
+    if named := named - found.keys():
+        found.update(limits_at(op, named))
     return found
 
 

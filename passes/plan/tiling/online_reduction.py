@@ -11,7 +11,7 @@ et al., FlashAttention, arXiv 2205.14135, 2022.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
@@ -22,6 +22,7 @@ from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.moments import is_mean
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.tensor.constants import splat

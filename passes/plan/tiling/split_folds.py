@@ -17,7 +17,6 @@ region: nothing behind this pass splits them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
@@ -33,7 +32,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.dialects.tile.shares import chunks
-from mlc.passes.cost.model import SHARED_S
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, Work, seconds
@@ -74,7 +73,7 @@ def _parts(loop: TilesOp, target: CpuTarget) -> int:
     alone = seconds(_work(loop.body.block, target).times(trips), target)
     joined = seconds(_work(loop.combine.block, target).times(parts), target)
     workers = min(parts, target.cores)
-    repays = alone > SHARED_S * ATTO and alone // max(workers, 1) + joined < alone
+    repays = alone > target.loops.shared_s * ATTO and alone // max(workers, 1) + joined < alone
     return parts if repays else 1
 
 
