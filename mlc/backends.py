@@ -205,6 +205,7 @@ BACKENDS = (
                         "what is stored between kernels is known",
                         options=("fusion",),
                     ),
+                    Step("mlc-split-folds", "which loops stand in others is known"),
                     *FUSION,
                     Step(
                         "mlc-merge-reductions",

@@ -43,6 +43,7 @@ PASSES = {
     "mlc-compare-indices": "mlc.passes.plan.fusion.compare_indices:CompareIndicesPass",
     "mlc-form-streams": "mlc.passes.plan.tiling.form_streams:FormStreamsPass",
     "mlc-form-tiles": "mlc.passes.plan.tiling.form_tiles:FormTilesPass",
+    "mlc-split-folds": "mlc.passes.plan.tiling.split_folds:SplitFoldsPass",
     "mlc-choose-fusion": "mlc.passes.plan.fusion.choose_fusion:ChooseFusionPass",
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
     "mlc-merge-reductions": ("mlc.passes.plan.fusion.merge_reductions:MergeReductionsPass"),
