@@ -212,6 +212,11 @@ BACKENDS = (
                         "kernels are known, and nothing was said of their memory yet",
                         options=("fusion",),
                     ),
+                    Step(
+                        "mlc-pad-strips",
+                        "which kernels pad what others read, and no argument is given away yet",
+                        options=("fusion",),
+                    ),
                     Step("mlc-form-nests", "which kernels compute single elements is known"),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
