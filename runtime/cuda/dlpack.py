@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mlc.dialects.dtypes import DTYPES, DType
 from mlc.runtime.cuda.pool import CUDA, KIND, SIZES, STREAM, STRIDES, Block, current_stream
@@ -64,6 +64,8 @@ class View:
 
     `origin` is the caller's object, `owner` keeps the memory alive.
     """
+
+    __mlc_leaf__: ClassVar[bool] = True  # no container of arrays
 
     pointer: int
     row: DType
