@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call.contract import ContractError
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
+    from mlc.frontend.trace.autocast import autocast
     from mlc.frontend.trace.constant import constant
     from mlc.frontend.trace.control import cond
     from mlc.frontend.trace.loops import fori_loop, scan, while_loop
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mlc.runtime.threads import get_threads, set_threads
 
 _PLACES = {
+    "autocast": "mlc.frontend.trace.autocast",
     "compile": "mlc.frontend.call.compile",
     "Compiled": "mlc.frontend.call.compile",
     "cond": "mlc.frontend.trace.control",
@@ -106,6 +108,7 @@ __all__ = [
     "ShapeError",
     "TensorSpec",
     "__version__",
+    "autocast",
     "block",
     "block_kernel",
     "check_grads",

@@ -120,6 +120,7 @@ def device():
 
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-autocast", "the products of derivatives are there, and nobody else looks at factors"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
 VIEWS = (

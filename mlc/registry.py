@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PASSES = {
     "mlc-batch": "mlc.passes.tensor.batch:BatchPass",
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
+    "mlc-autocast": "mlc.passes.tensor.autocast:AutocastPass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",

@@ -144,3 +144,11 @@ func.func @within_two(%x: tensor<i64>) {
   %0 = mlc.within %x of <4, 5> : tensor<i64>
   func.return
 }
+
+// -----
+
+// CHECK: mlc.contract: factors of f64 are rounded to bf16; expected f32, and bf16 or f16
+func.func @rounded(%x: tensor<4xf64>) -> tensor<f64> {
+  %0 = mlc.contract "a,a->" %x, %x rounds "bf16" : tensor<4xf64>, tensor<4xf64> -> tensor<f64>
+  func.return %0 : tensor<f64>
+}
