@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
     from mlc.frontend.staging.items import prange
+    from mlc.frontend.trace.autocast import autocast
     from mlc.frontend.trace.constant import constant
     from mlc.frontend.trace.control import cond
     from mlc.frontend.trace.loops import fori_loop, scan, while_loop
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from mlc.runtime.threads import get_threads, set_threads
 
 _PLACES = {
+    "autocast": "mlc.frontend.trace.autocast",
     "compile": "mlc.frontend.call.compile",
     "Compiled": "mlc.frontend.call.compile",
     "cond": "mlc.frontend.trace.control",
@@ -117,6 +119,7 @@ __all__ = [
     "ShapeError",
     "TensorSpec",
     "__version__",
+    "autocast",
     "block",
     "block_kernel",
     "check_grads",

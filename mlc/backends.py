@@ -122,6 +122,7 @@ def device():
 
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-autocast", "the products of derivatives are there, and nobody else looks at factors"),
     Step("mlc-check-parallel", "loops are as they were written, and their derivatives' too"),
     Step("mlc-chunk-folds", "who adds up over trips has just been found out"),
     Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PASSES = {
     "mlc-batch": "mlc.passes.tensor.batch:BatchPass",
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
+    "mlc-autocast": "mlc.passes.tensor.autocast:AutocastPass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
     "mlc-mask-reductions": "mlc.passes.tensor.mask_reductions:MaskReductionsPass",
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
