@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.frontend.call.arguments import Call, Leaf
+from mlc.frontend.call.counted import counted
 from mlc.frontend.call.program import MISS, Program, ResultLeaf
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, rebuilt
@@ -171,13 +172,15 @@ class _Writer:
         if program.direct_result:
             return ["return r"]
         lines: list[str] = []
+        if program.counted:
+            cut, axes = self.constants.name(counted), self.constants.name(program.counted)
+            lines.append(f"r = {cut}(r, {axes})")
         for number, k in enumerate(program.written):
             if k in program.in_place.values():
                 continue
             lines.append(f"copyto(a{k}, r[{number - len(program.written)}])")
         if (beside := program.outcome) is not None:
-            held, first = self.constants.name(beside), len(program.signature.results)
-            first -= len(program.written) + beside.results
+            held, first = self.constants.name(beside), -len(program.written) - beside.results
             lines.append(f"if {held}.failed: {held}.check()")
             if beside.raises:
                 lines.append(f"if r[{first}]: {held}.raise_for(r[{first}:])")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlc.frontend.errors import NotSupportedError, located
@@ -13,6 +12,7 @@ from mlc.frontend.trace.effects import effects, effects_of
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
+from mlc.lazy_dataclass import dataclass
 
 FALL, BREAKS, CONTINUES, RETURNS, ENDS = range(5)
 """ENDS: a loop's test is false."""

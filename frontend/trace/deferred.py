@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +17,7 @@ from mlc.frontend.trace.kinds import class_of, is_array
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 Maker = Callable[[Sequence[Any]], Any]
 

@@ -12,10 +12,12 @@ import ast
 import linecache
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from types import CodeType
 from typing import cast
+
+from mlc.lazy_dataclass import dataclass
 
 Definition = ast.FunctionDef | ast.Lambda
 Lines = tuple[str, ...]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -20,6 +19,8 @@ from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.tensor.mask_reductions import with_masks
 from mlc.runtime.fork import RenewedLock
 
 
@@ -73,7 +74,13 @@ def subprogram(
         del trace.passing[len(trace.passing) - passes :]
     with trace.inside(block):
         found = Carry.of(function, outcome, "result")
-    effects = () if (beside := effects_of(trace)) is None else beside.taken_back(before)
+        effects = () if (beside := effects_of(trace)) is None else beside.taken_back(before)
+        if trace.counted:
+            ends = with_masks(block, [*found.values, *(value for _, value in effects)])
+            pairs = zip(ends, found.arrays, strict=False)
+            found = found.with_arrays([Tracer(trace, value, weak=x.weak) for value, x in pairs])
+            last = ends[len(ends) - len(effects) :]
+            effects = tuple((x, value) for (x, _), value in zip(effects, last, strict=True))
     return Subprogram(function, block, found, effects)
 
 
