@@ -29,6 +29,7 @@ from mlc.frontend.staging.exits import (
     Exit,
     HeldExit,
     after,
+    exit_of,
 )
 from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.journal import journaled
@@ -36,6 +37,7 @@ from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import MANY, MOST_SCALARS, attempted, kept_loop, ops_of
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
+from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -99,7 +101,7 @@ def _staged(
 
     def trip(_: Sequence[SSAValue]) -> None:
         nonlocal possible
-        code = body()
+        code = exit_of(body) if state is not None else body()
         if state is not None:
             possible = state.note(code)
 
@@ -120,6 +122,13 @@ def _staged(
         return lift(value).value
 
     def going() -> Any:
+        found = effects_of(here())
+        raised = found.raised() if found is not None and found.escapes else None
+        if raised is None:
+            return wanting()
+        return choice("the test", raised, lambda: False, wanting)
+
+    def wanting() -> Any:
         if state is None:
             assert test is not None
             return truth(test(), staying=False)

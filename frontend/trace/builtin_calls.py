@@ -12,7 +12,8 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
-from mlc.frontend.trace.impure import warn_once
+from mlc.frontend.trace.deferred import text_of
+from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
@@ -107,11 +108,21 @@ def _itself(value: Any) -> Any:
 
 
 def _print(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    trace = current()
-    if trace is not None and trace.tried:
-        raise located(NotSupportedError, "a line is printed by a trip that is only tried.")
-    warn_once("print")
-    print(*(repr(x) if isinstance(x, Tracer) else x for x in args), **kwargs)
+    if current() is None:
+        print(*args, **kwargs)
+        return
+    from mlc.frontend.trace.access import shown
+
+    effects().tell(print, [shown(x) for x in args], kwargs)
+
+
+def _text(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend.trace.access import shown
+
+    if function in (str, repr) and len(args) == 1:
+        names = ("__str__", "__repr__") if function is str else ("__repr__",)
+        args = (shown(args[0], names),)
+    return text_of(function, args, kwargs)
 
 
 def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -177,6 +188,7 @@ BUILTINS: dict[Any, Any] = {
     min: _extreme,
     getattr: _attribute,
     print: _print,
+    **dict.fromkeys((str, repr, format, ascii), _text),
     any: _quantifier,
     all: _quantifier,
     next: _next,
