@@ -124,6 +124,8 @@ RULES = (
 )
 VIEWS = (
     Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
+    Step("mlc-prove-bounds", "where slices begin and end is arithmetic of trip numbers by now"),
+    Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
     Step("mlc-fold-views", "index letters absorb the views that composition left over"),
 )
 ALGEBRA = (

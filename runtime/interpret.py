@@ -23,6 +23,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
@@ -135,6 +136,8 @@ class _Frame:
                     self.observe(op, value)
             elif isinstance(op, YieldOp | ReturnOp):
                 return [self.values[x] for x in op.operands]
+            elif isinstance(op, BindOp):
+                self.symbols = {**self.symbols, op.symbol.data: int(self.values[op.x])}
             elif isinstance(op, ControlOp):
                 self.values.update(zip(op.results, self.control(op), strict=True))
             elif isinstance(op, KernelOp):

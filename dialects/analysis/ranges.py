@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
@@ -49,6 +50,24 @@ class Ranges:
     def __init__(self) -> None:
         self._known: dict[SSAValue, Dim] = {}
         self._numbers: dict[str, Number] = {}
+
+    def bind(self, value: SSAValue, symbol: str, lows: Sequence[Dim], highs: Sequence[Dim]) -> Dim:
+        """A value has a symbol from now on, which is a number between ends."""
+        self._numbers[symbol] = Number(tuple(lows), tuple(highs))
+        found = Dim.symbol(symbol)
+        if not isinstance(value.owner, ConstantOp):
+            self._known[value] = found
+        return found
+
+    def bind_all(self, op: Operation) -> None:
+        """What ops in the regions of one bind; before anything else is asked."""
+        for inner in op.walk():
+            if not isinstance(inner, BindOp):
+                continue
+            number, highs = inner.x, [inner.highest]
+            if (loop := _loop_of(number)) is not None:
+                highs.insert(0, self.of(loop.count) - 1)
+            self.bind(number, inner.symbol.data, [ZERO], highs)
 
     def of(self, value: SSAValue, depth: int = 0) -> Dim:
         """The polynomial that a value is."""
@@ -96,11 +115,10 @@ class Ranges:
     def _of(self, value: SSAValue, depth: int) -> Dim | None:
         owner = value.owner
         if isinstance(value, BlockArgument):
-            loop = value.owner.parent_op()
-            if isinstance(loop, ForOp) and value.index == 0:
-                highest = self.of(loop.count, depth + 1) - 1
-                return self._number([ZERO], [highest])
-            return None
+            loop = _loop_of(value)
+            if loop is None:
+                return None
+            return self._number([ZERO], [self.of(loop.count, depth + 1) - 1])
         rule = _RULES.get(type(owner)) if isinstance(owner, TensorOp) else None
         if rule is None or not isinstance(owner, TensorOp):
             return None
@@ -172,12 +190,22 @@ class Ranges:
     def smaller(self, op: TensorOp, depth: int) -> Dim:
         """min(lhs, rhs)"""
         x, y = (self.of(v, depth) for v in op.operands)
+        if (least := self._smaller_of(x, y)) is not None:
+            return least
         return self._number(self._below(x, y), (x, y))
 
     def larger(self, op: TensorOp, depth: int) -> Dim:
         """max(lhs, rhs)"""
         x, y = (self.of(v, depth) for v in op.operands)
+        if (least := self._smaller_of(x, y)) is not None:
+            return y if least is x else x
         return self._number((x, y), [-end for end in self._below(-x, -y)])
+
+    def _smaller_of(self, x: Dim, y: Dim) -> Dim | None:
+        """Which of two is known to be the smaller one."""
+        if self.is_natural(y - x):
+            return x
+        return y if self.is_natural(x - y) else None
 
     def chosen(self, op: TensorOp, depth: int) -> Dim:
         """One of two."""
@@ -199,6 +227,11 @@ class Ranges:
         found = [e for e in ends if e is not None]
         return [e for e in found if self.is_natural(x - e) and self.is_natural(y - e)][:2]
 
+    def greatest(self, dim: Dim) -> Dim | None:
+        """A polynomial of sizes above another polynomial."""
+        found = self._least(-dim)
+        return None if found is None else -found
+
     def _least(self, dim: Dim) -> Dim | None:
         """A polynomial of sizes below another polynomial."""
         while (innermost := self._innermost(dim)) is not None:
@@ -208,6 +241,12 @@ class Ranges:
                 return None
             dim = factor * ends[0] + rest
         return dim
+
+
+def _loop_of(value: SSAValue) -> ForOp | None:
+    """The loop whose trip's number a value is."""
+    loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    return loop if isinstance(loop, ForOp) and loop.body.block.args[0] is value else None
 
 
 def _linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:

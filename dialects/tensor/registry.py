@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.bitwise import BITWISE
 from mlc.dialects.tensor.comparison import COMPARISON
 from mlc.dialects.tensor.complex_parts import PARTS
@@ -86,7 +87,7 @@ class _Constants(ConstantMaterializationInterface):
 
 
 TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
-CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp)
+CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp, BindOp)
 MLC = Dialect(
     "mlc",
     [*OPS, *CONTROL_OPS, *TILES, StreamOp, Exp2EstimateOp, *PLAN_OPS],

@@ -17,7 +17,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
 
-from mlc.dialects.dims import Shape
+from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.control import discard
@@ -28,6 +28,7 @@ from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
+    Misfit,
     Undecided,
     contents_held,
     described,
@@ -37,6 +38,7 @@ from mlc.frontend.staging.joins import (
 from mlc.frontend.staging.journal import contents_of, reachable
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.trace.containers import leaf_names, unflatten
+from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import Value, here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -106,6 +108,7 @@ class Rolled:
     yielded: list[SSAValue]
     ends: list[Held]
     arguments: list[SSAValue]
+    lost: list[Local]  # what holds arrays at the end whose sizes only a trip knows
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -155,7 +158,8 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            return Rolled(carried, trip, yielded, ends, arguments)
+            lost = [v for v, end in zip(local, trip.locals, strict=True) if _is_lost(v, end)]
+            return Rolled(carried, trip, yielded, ends, arguments, lost)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider
@@ -208,6 +212,8 @@ def _found(
             continue
         if isinstance(end.value, Undecided) or isinstance(start, Undecided):
             continue
+        if _is_lost(variable, end):
+            continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
         elif runs:
@@ -239,6 +245,15 @@ def _grows(kind: str) -> MlcError:
     message = f"a {kind} gets other places in a loop that stays a loop."
     remedy = "Make an array of the right size before the loop, and write into it: out[i] = …"
     return located(NotSupportedError, message, remedy=remedy)
+
+
+def _is_lost(variable: Local, end: Held) -> bool:
+    """Whether a variable that is made in each trip holds what only this one has the size of."""
+    if variable.get() is not UNBOUND:
+        return False
+    bound = here().bound
+    dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
+    return any(map(bound.escapes, dims))
 
 
 def _checked(carried: Carried, end: Held) -> Carried:
@@ -370,6 +385,11 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
 
 def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     """The variables hold what the loop's last trip gave."""
+    for variable in rolled.lost:
+        text = "is an array in a loop whose size differs from trip to trip."
+        remedy = f"Write it into an array that is made before the loop: last[:n] = {variable.name}."
+        misfit = Misfit(NotSupportedError, text, remedy)
+        variable.put(Undecided(variable.name, misfit, user_site()))
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
     for c, end in zip(rolled.carried, rolled.ends, strict=True):
         base = c.start if c.seen else end

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mlc.dialects.dims import Dim
-from mlc.frontend.errors import SpecialiseSignal
+from mlc.frontend.errors import ConcretizationError, SpecialiseSignal, located
 from mlc.frontend.trace.source import shown_path, user_site
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class SymbolicDim:
 
     def _decide(self, symbol: str, other: Dim, difference: Dim) -> bool:
         """The comparison where every size >= 0 settles it; else the compiler specialises."""
-        low, high = bounds(difference)
+        low, high = _known_bounds(difference)
         outcome = _OUTCOMES[symbol](low, high)
         if outcome is None:
             self._specialise(f"{self.dim} {symbol} {other}", difference)
@@ -148,8 +148,13 @@ class SymbolicDim:
         self._specialise(f"{self.dim} as a Python float", self.dim)
 
     def _specialise(self, what: str, dim: Dim) -> NoReturn:
+        from mlc.frontend.trace.trace import current
+
         site = user_site()
         where = "" if site is None else f" at {shown_path(site.filename)}:{site.line}"
+        if (trace := current()) is not None and trace.bound.is_bound(dim):
+            message = f"{what} is needed, which differs from trip to trip of a loop."
+            raise located(ConcretizationError, message)
         raise SpecialiseSignal(frozenset(), dim.symbols(), f"{what} is needed{where}")
 
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
@@ -189,6 +194,19 @@ def bounds(dim: Dim) -> tuple[int | None, int | None]:
     rest = [coefficient for monomial, coefficient in dim.terms if monomial]
     low = constant if all(c > 0 for c in rest) else None
     high = constant if all(c < 0 for c in rest) else None
+    return low, high
+
+
+def _known_bounds(dim: Dim) -> tuple[int | None, int | None]:
+    """Those of `bounds`; where a loop computes the sizes, the sign as far as it is known."""
+    from mlc.frontend.trace.trace import current
+
+    trace = current()
+    if trace is None or not trace.bound.is_bound(dim):
+        return bounds(dim)
+    ranges = trace.bound.ranges
+    low = next((n for n in (1, 0) if ranges.is_natural(dim - n)), None)
+    high = next((-n for n in (1, 0) if ranges.is_natural(-dim - n)), None)
     return low, high
 
 

@@ -21,11 +21,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
-from mlc.dialects.errors import DTypeError, MlcError
+from mlc.dialects.errors import DTypeError, MlcError, ShapeError
 from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
 
@@ -52,6 +53,7 @@ class Trace:
         self.name = name
         self.block = Block()
         self.scopes: list[Block] = [self.block]
+        self.bound = BoundSizes(self.scopes)
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.tried = 0  # how many of these are only tried
@@ -68,6 +70,7 @@ class Trace:
         self.made: list[weakref.ref[Value]] = []
         self.staging: object = None
         self.derivatives = 0  # how many derivatives are being taken of what is traced
+        self.examples = 0  # how many times what is traced is to be run for many examples
         self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
@@ -137,6 +140,10 @@ class Trace:
 
     def assume(self, dim: Dim, because: str) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
+        if self.bound.is_bound(dim):
+            if not self.bound.ranges.is_natural(dim):
+                raise located(ShapeError, f"{because}: not so in every trip of a loop.")
+            return
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
             self.assumptions.append(Assumption(dim, because))
 

@@ -12,6 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 
@@ -46,6 +47,9 @@ class _Live:
         for op in block.ops:
             if not isinstance(op, PURE):
                 self._pending.extend(op.operands)
+            elif op.regions:
+                bound = (x.x for x in op.walk() if isinstance(x, BindOp))
+                self._pending.extend(bound)  # types say what they are
         while self._pending:
             value = self._pending.pop()
             if value not in self.values:
