@@ -8,7 +8,7 @@ linear, and so outwards, until only sizes are left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -20,7 +20,7 @@ from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.division import ModOp
-from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
@@ -50,6 +50,7 @@ class Ranges:
     def __init__(self) -> None:
         self._known: dict[SSAValue, Dim] = {}
         self._numbers: dict[str, Number] = {}
+        self._same: dict[Hashable, Dim] = {}  # what an op makes of single numbers
 
     def bind(self, value: SSAValue, symbol: str, lows: Sequence[Dim], highs: Sequence[Dim]) -> Dim:
         """A value has a symbol from now on, which is a number between ends."""
@@ -73,11 +74,36 @@ class Ranges:
         """The polynomial that a value is."""
         found = self._known.get(value)
         if found is None:
-            found = self._of(value, depth) if depth < DEPTH else None
+            found = self._made(value, depth) if depth < DEPTH else None
             if found is None or len(found.terms) > MOST_TERMS or _is_large(found):
                 found = self._number()
             self._known[value] = found
         return found
+
+    def _made(self, value: SSAValue, depth: int) -> Dim | None:
+        """What is known of a value; of what is made of equal numbers in one way, the same."""
+        op = value.owner
+        if not isinstance(op, Elementwise) or op.shape or op.dtype is not I64 or op.CHECKS:
+            return self._of(value, depth)
+        properties = sorted((name, str(entry)) for name, entry in op.properties.items())
+        operands = tuple(self._key(x, depth + 1) for x in op.operands)
+        key = (type(op), operands, tuple(properties))
+        found = self._same.get(key)
+        if found is None:
+            found = self._of(value, depth)
+            found = self._same[key] = self._number() if found is None else found
+        return found
+
+    def _key(self, x: SSAValue, depth: int) -> Hashable:
+        """Equal for numbers that are equal, and for what is compared or converted of them."""
+        op = x.owner
+        if dtype_of(tensor_of(x).element_type) is I64:
+            return self.of(x, depth)
+        if isinstance(op, Elementwise) and op.operands and depth < DEPTH:
+            properties = sorted((name, str(entry)) for name, entry in op.properties.items())
+            inner = tuple(self._key(y, depth + 1) for y in op.operands)
+            return (type(op), inner, tuple(properties), x.type)
+        return x
 
     def is_inside(self, value: SSAValue, size: Dim) -> bool:
         """Whether a value is in [0, size)."""

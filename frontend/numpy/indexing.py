@@ -11,7 +11,6 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
@@ -21,7 +20,7 @@ from mlc.dialects.tensor.within import WithinOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
-from mlc.frontend.numpy.spans import Span, is_traced, span_of
+from mlc.frontend.numpy.spans import Span, is_traced, position_of, span_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
@@ -315,10 +314,8 @@ def placed_part(x: Tracer, entries: list[Entry]) -> Placed | None:
             offsets.append(e.offset)
         elif e.step != 1:
             offsets.append(number(0, I64))
-        elif e.offset.constant is not None:
-            offsets.append(number(e.offset.constant, I64))
         else:
-            offsets.append(here().emit(SizeOp, dims=(e.offset,)))
+            offsets.append(position_of(e.offset))
     ends = [_window(e, size) for e, size in pairs]
     return Placed(tuple(offsets), tuple(size for size, _ in ends), tuple(run for _, run in ends))
 

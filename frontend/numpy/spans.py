@@ -76,20 +76,20 @@ def span_of(part: slice[Any, Any, Any], size: Dim) -> Span:
 
 def _clipped(value: Any, size: Dim, default: Dim) -> SSAValue:
     """An end of a slice in [0, size]."""
-    return _number(default) if value is None else _clip(_wrapped(value, size), size)
+    return position_of(default) if value is None else _clip(_wrapped(value, size), size)
 
 
 def _clipped_next(value: Any, size: Dim, default: Dim) -> SSAValue:
     """The position after an end of a slice that runs backwards."""
     if value is None:
-        return _number(default)
+        return position_of(default)
     return _clip(_emit(AddOp, _wrapped(value, size), number(1, I64)), size)
 
 
 def _wrapped(value: Any, size: Dim) -> SSAValue:
     """An end of a slice, counted from the start."""
     if (dim := as_dim(value)) is not None:
-        return _number(dim + size if (dim.constant or 0) < 0 else dim)
+        return position_of(dim + size if (dim.constant or 0) < 0 else dim)
     if not isinstance(value, Tracer) or value.dims or not is_integer(value.row):
         raise located(DTypeError, f"a slice bound is {value!r}; expected an integer or None.")
     x = convert(value.value, I64)
@@ -97,7 +97,7 @@ def _wrapped(value: Any, size: Dim) -> SSAValue:
     known = ranges.of(x)
     if ranges.is_natural(known):
         return x
-    behind = _emit(AddOp, x, _number(size))
+    behind = _emit(AddOp, x, position_of(size))
     if ranges.is_natural(-known - 1):
         return behind
     zero = number(0, I64)
@@ -108,9 +108,9 @@ def _wrapped(value: Any, size: Dim) -> SSAValue:
 def _clip(x: SSAValue, size: Dim) -> SSAValue:
     ranges = here().bound.ranges
     if not ranges.is_natural(ranges.of(x)):
-        x = _emit(MaxOp, x, _number(ZERO))
+        x = _emit(MaxOp, x, position_of(ZERO))
     if not ranges.is_natural(size - ranges.of(x)):
-        x = _emit(MinOp, x, _number(size))
+        x = _emit(MinOp, x, position_of(size))
     return x
 
 
@@ -122,10 +122,11 @@ def _difference(x: SSAValue, y: SSAValue) -> SSAValue:
 
 def _at_least_zero(x: SSAValue) -> SSAValue:
     ranges = here().bound.ranges
-    return x if ranges.is_natural(ranges.of(x)) else _emit(MaxOp, x, _number(ZERO))
+    return x if ranges.is_natural(ranges.of(x)) else _emit(MaxOp, x, position_of(ZERO))
 
 
-def _number(dim: Dim) -> SSAValue:
+def position_of(dim: Dim) -> SSAValue:
+    """A dim as an i64."""
     if dim.constant is not None:
         return number(dim.constant, I64)
     return here().emit(SizeOp, dims=(dim,))

@@ -400,7 +400,7 @@ class For:
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
-            with here().bound.loop(here().scopes[-1], index, count):
+            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced):
                 self.body(items.at(Tracer(here(), index, weak=True)))
 
         runs = items.known and items.count > 0

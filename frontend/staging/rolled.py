@@ -158,7 +158,7 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            lost = [v for v, end in zip(local, trip.locals, strict=True) if _is_lost(v, end)]
+            lost = [v for v, end in zip(local, trip.locals, strict=True) if _is_lost(v, end, trip)]
             return Rolled(carried, trip, yielded, ends, arguments, lost)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
@@ -212,7 +212,7 @@ def _found(
             continue
         if isinstance(end.value, Undecided) or isinstance(start, Undecided):
             continue
-        if _is_lost(variable, end):
+        if _is_lost(variable, end, trip):
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
@@ -247,13 +247,16 @@ def _grows(kind: str) -> MlcError:
     return located(NotSupportedError, message, remedy=remedy)
 
 
-def _is_lost(variable: Local, end: Held) -> bool:
+def _is_lost(variable: Local, end: Held, trip: Traced) -> bool:
     """Whether a variable that is made in each trip holds what only this one has the size of."""
-    if variable.get() is not UNBOUND:
-        return False
-    bound = here().bound
+    start = variable.get()
     dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
-    return any(map(bound.escapes, dims))
+    if start is UNBOUND or end.value is start:
+        return start is UNBOUND and any(map(here().bound.escapes, dims))
+    if not isinstance(start, Tracer) or start.part_of is not None:
+        return False
+    read = any(start.known in op.operands for op in trip.block.walk())
+    return not read and any(map(here().bound.escapes, dims))
 
 
 def _checked(carried: Carried, end: Held) -> Carried:

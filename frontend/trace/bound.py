@@ -28,10 +28,16 @@ class BoundSizes:
         self._ops: dict[str, BindOp] = {}  # of symbols that types may say
         self._sizes: dict[Dim, str] = {}  # of other numbers, by what is known of them
         self._loops: list[Block] = []  # bodies of loops that are being traced, innermost last
+        self._sliced = 0  # how many of them have slices that variables begin or end
 
     @contextmanager
     def loop(
-        self, block: Block, index: SSAValue | None = None, count: SSAValue | None = None
+        self,
+        block: Block,
+        index: SSAValue | None = None,
+        count: SSAValue | None = None,
+        *,
+        sliced: bool = False,
     ) -> Generator[None]:
         """A loop's body is traced: its trips have the numbers 0, 1, … below a count, if it has."""
         if index is not None and count is not None:
@@ -39,15 +45,22 @@ class BoundSizes:
             symbol = self._fresh(index, self.ranges.greatest(highest))
             self.ranges.bind(index, symbol, [ZERO], [highest])
         self._loops.append(block)
+        self._sliced += sliced
         try:
             yield
         finally:
             self._loops.pop()
+            self._sliced -= sliced
 
     @property
     def inside(self) -> bool:
         """Whether ops go into a loop."""
         return bool(self._loops)
+
+    @property
+    def writes_parts(self) -> bool:
+        """Whether arrays are written where they lie: the loop may be one kernel."""
+        return self._sliced > 0
 
     def is_symbol(self, name: str) -> bool:
         """Whether a symbol stands for a number that the program computes."""

@@ -150,12 +150,15 @@ class _Fold(ReductionNest):
         self.found: SSAValue | None = None
 
     def _vector(self, space: Sequence[Dim]) -> int:
-        """The axis along which most operands are dense: a reduced one, where there are several."""
+        """The last axis of the largest operands: a reduced one, where there are several."""
         words, result, reduced = self.op.words()
         letters = result + reduced
-        last = [word[-1:] for word in words]
         candidates = [k for k in (*self.reduced[-1:], *self.kept[-1:]) if space[k] != ONE]
-        return max(candidates, key=lambda k: last.count(letters[k]), default=len(space) - 1)
+
+        def dense(k: int) -> int:
+            return sum(len(word) for word in words if word.endswith(letters[k]))
+
+        return max(candidates, key=dense, default=len(space) - 1)
 
     def number(self) -> SSAValue:
         """The only element."""
