@@ -14,6 +14,7 @@ PASSES = {
     "mlc-batch": "mlc.passes.tensor.batch:BatchPass",
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
+    "mlc-mask-reductions": "mlc.passes.tensor.mask_reductions:MaskReductionsPass",
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",

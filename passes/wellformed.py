@@ -167,12 +167,10 @@ def _fits(size: Dim, room: Dim) -> bool:
 def _level_fault(op: Operation, around: KernelOp | None) -> str | None:
     if around is not None:
         if not isinstance(op, TensorOp | YieldOp) and not (
-            around.is_nest and isinstance(op, ControlOp | BindOp)
+            around.is_nest and isinstance(op, ControlOp)
         ):
             return "stands in a kernel; expected tensor ops"
-    elif not isinstance(
-        op, TensorOp | ControlOp | KernelOp | CallOp | YieldOp | ReturnOp | RuleOp | BindOp
-    ):
+    elif not isinstance(op, TensorOp | ControlOp | KernelOp | CallOp | YieldOp | ReturnOp | RuleOp):
         return "belongs to neither the tensor nor the plan level; expected ops of mlc"
     return None
 

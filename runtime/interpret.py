@@ -136,8 +136,6 @@ class _Frame:
                     self.observe(op, value)
             elif isinstance(op, YieldOp | ReturnOp):
                 return [self.values[x] for x in op.operands]
-            elif isinstance(op, BindOp):
-                self.symbols = {**self.symbols, op.symbol.data: int(self.values[op.x])}
             elif isinstance(op, ControlOp):
                 self.values.update(zip(op.results, self.control(op), strict=True))
             elif isinstance(op, KernelOp):
@@ -184,6 +182,8 @@ class _Frame:
                 carried = self.run(op.body.block, carried)
             case TilesOp():
                 carried = self.tiles(op, carried)
+            case BindOp():
+                self.symbols = {**self.symbols, op.symbol.data: int(self.values[op.x])}
             case _:
                 raise CompilerBug(f"the interpreter does not know '{op.name}'")
         return carried

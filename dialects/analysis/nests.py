@@ -14,7 +14,7 @@ before they are read, or since elements are read again and again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lazy_dataclass import dataclass
 
 ZERO, ONE = Dim.const(0), Dim.const(1)
 HELD = "mlc.held"

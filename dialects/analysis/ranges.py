@@ -9,7 +9,6 @@ linear, and so outwards, until only sizes are left.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -24,6 +23,7 @@ from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, Su
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 LARGE = 2**40

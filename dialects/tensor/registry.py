@@ -24,6 +24,7 @@ from mlc.dialects.tensor.markers import MARKERS
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import PLACING
+from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.rounding import ROUNDING
@@ -31,6 +32,7 @@ from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
 from mlc.dialects.tensor.tiles import TILES
@@ -72,6 +74,8 @@ OPS: tuple[type[TensorOp], ...] = (
     ArgsortOp,
     *PARTITION,
     SearchsortedOp,
+    PositionsOp,
+    SomeOp,
 )
 
 
@@ -87,7 +91,7 @@ class _Constants(ConstantMaterializationInterface):
 
 
 TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
-CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp, BindOp)
+CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, BindOp, RuleOp, YieldOp)
 MLC = Dialect(
     "mlc",
     [*OPS, *CONTROL_OPS, *TILES, StreamOp, Exp2EstimateOp, *PLAN_OPS],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
@@ -16,8 +15,9 @@ from mlc.dialects.tensor.elementwise import AddOp, SubOp
 from mlc.frontend.errors import located
 from mlc.frontend.numpy.values import convert, is_integer, number
 from mlc.frontend.trace.symbolic import as_dim
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 
@@ -43,11 +43,14 @@ class Span:
         return ZERO if self.step > 0 else self.whole - 1
 
 
-def is_traced(part: slice[Any, Any, Any]) -> bool:
-    """Whether an end of a slice is a number of the program, in a loop that may stay one."""
+def is_traced(part: slice[Any, Any, Any], size: Dim) -> bool:
+    """Whether a slice is one of numbers of the program, in a loop that may stay one."""
     trace = here()
     if not trace.bound.inside or trace.derivatives or trace.examples:
         return False
+    dims = (size, as_dim(part.start), as_dim(part.stop))
+    if any(trace.bound.is_bound(dim) for dim in dims if dim is not None):
+        return True
     ends = (x for x in (part.start, part.stop) if isinstance(x, Tracer) and not x.dims)
     return any(is_integer(x.row) and x.from_constants() is None and not x.origins for x in ends)
 
@@ -88,8 +91,11 @@ def _clipped_next(value: Any, size: Dim, default: Dim) -> SSAValue:
 
 def _wrapped(value: Any, size: Dim) -> SSAValue:
     """An end of a slice, counted from the start."""
-    if (dim := as_dim(value)) is not None:
-        return position_of(dim + size if (dim.constant or 0) < 0 else dim)
+    dim = as_dim(value)
+    if dim is not None and dim.constant is not None:
+        return position_of(dim + size if dim.constant < 0 else dim)
+    if dim is not None:
+        value = lift_size(dim)
     if not isinstance(value, Tracer) or value.dims or not is_integer(value.row):
         raise located(DTypeError, f"a slice bound is {value!r}; expected an integer or None.")
     x = convert(value.value, I64)

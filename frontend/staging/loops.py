@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import CellType
 from typing import Any
@@ -46,6 +46,7 @@ from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 MOST_NESTED = 50
 """Trips of a list, each in a branch of the one before."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlc.frontend.staging.scopes import (
@@ -29,6 +29,7 @@ from mlc.frontend.staging.scopes import (
     slices_by_names,
 )
 from mlc.frontend.trace.definitions import Definition, parameters
+from mlc.lazy_dataclass import dataclass
 
 RUNTIME = "__mlc__"
 RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})

@@ -50,16 +50,26 @@ def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[
     how; then everything is as before.
     """
     block = Block()
-    before = [variable.get() for variable in local]
+    put_back = _saved(local)
     with journaled(block) as journal:
         code = body()
     if code is None or isinstance(code.code, int):
         _keep(block, journal)
         return True, code
-    for variable, value in zip(local, before, strict=True):
-        variable.put(value)
+    put_back()
     journal.undo()
     return False, None
+
+
+def _saved(local: Sequence[Local]) -> Callable[[], None]:
+    """What gives the variables the values again that they have now."""
+    before = [variable.get() for variable in local]
+
+    def put_back() -> None:
+        for variable, value in zip(local, before, strict=True):
+            variable.put(value)
+
+    return put_back
 
 
 def _keep(block: Block, journal: Journal) -> None:
@@ -89,7 +99,7 @@ def trying() -> Generator[None]:
 def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     """How many ops trips one after another are, by the first one; 0 where that cannot be said."""
     block = Block()
-    before = [variable.get() for variable in local]
+    put_back = _saved(local)
     try:
         with trying(), journaled(block) as journal:
             trip()
@@ -97,8 +107,7 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     except FAULTS:
         return 0  # as its trips say themselves
     finally:
-        for variable, value in zip(local, before, strict=True):
-            variable.put(value)
+        put_back()
     found = count * _unrolled(block)
     discard(block)
     return found
@@ -112,27 +121,27 @@ def kept_loop(
     slices are their numbers; else everything is as before. Raises Peel.
     """
     block = Block()
-    before = [variable.get() for variable in local]
+    put_back = _saved(local)
     try:
         with trying(), journaled(block) as journal:
             code = roll()
         if _is_sliced(block) or (many and _is_long(block)):
             _keep(block, journal)
-            before = [variable.get() for variable in local]
+            put_back = _saved(local)
             return True, code
         journal.undo()
     except FAULTS:
         pass
     finally:
-        for variable, value in zip(local, before, strict=True):
-            variable.put(value)
+        put_back()
     discard(block)
     return False, None
 
 
 def check_slices(loop: ForOp | WhileOp) -> None:
     """Raises NotSupportedError where sizes are numbers of trips, and the loop is no kernel."""
-    if here().bound.inside or not bound_in(loop):
+    bound = here().bound
+    if bound.inside or not any(map(bound.is_symbol, bound_in(loop))):
         return
     try:
         held_in(loop)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from itertools import count as counting
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.ranges import Ranges
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, highest
 from mlc.dialects.tensor.bind import BindOp
 
 ZERO = Dim.const(0)
@@ -20,9 +21,13 @@ ZERO = Dim.const(0)
 class BoundSizes:
     """The symbols of one program that are numbers it computes."""
 
-    def __init__(self, scopes: Sequence[Block]) -> None:
+    def __init__(
+        self, scopes: Sequence[Block], symbols: Sequence[str], limits: dict[str, Dim]
+    ) -> None:
         self.ranges = Ranges()
         self._scopes = scopes  # blocks that are being built, innermost last
+        self._symbols = symbols  # of arguments
+        self._bounds = limits  # of symbols that are bound
         self._values: dict[str, SSAValue] = {}
         self._limits: dict[str, Dim | None] = {}
         self._ops: dict[str, BindOp] = {}  # of symbols that types may say
@@ -67,7 +72,7 @@ class BoundSizes:
         return name in self._values
 
     def is_bound(self, dim: Dim) -> bool:
-        """Whether a dim says a number that the program computes."""
+        """Whether a dim says a number that a loop computes."""
         return not self._values.keys().isdisjoint(dim.symbols())
 
     def escapes(self, dim: Dim) -> bool:
@@ -100,7 +105,8 @@ class BoundSizes:
         return Dim.symbol(symbol)
 
     def _fresh(self, number: SSAValue, limit: Dim | None) -> str:
-        symbol = f"i{len(self._values)}"
+        names = (f"i{k}" for k in counting(len(self._values)))
+        symbol = next(x for x in names if x not in self._symbols and x not in self._bounds)
         self._values[symbol], self._limits[symbol] = number, limit
         return symbol
 
@@ -123,5 +129,5 @@ class BoundSizes:
                 block.add_op(op)
             else:
                 block.insert_op_before(op, block.first_op)
-        self._ops[symbol] = op
+        self._ops[symbol], self._bounds[symbol] = op, highest(limit, self._bounds)
         return True

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
-from mlc.dialects.errors import DTypeError, MlcError, ShapeError
+from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
@@ -29,6 +29,7 @@ from mlc.frontend.errors import LeakError, located, relocated
 from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.staging.journal import Journal
@@ -53,13 +54,16 @@ class Trace:
         self.name = name
         self.block = Block()
         self.scopes: list[Block] = [self.block]
-        self.bound = BoundSizes(self.scopes)
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.tried = 0  # how many of these are only tried
         self.argument_names: list[str] = []
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
+        self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
+        self.counted: list[Any] = []  # masks whose true elements have a symbol
+        self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden: list[HiddenInput] = []
         self.hidden_arrays: list[Array] = []
         self.guards: dict[Hashable, Guard] = {}
@@ -74,9 +78,10 @@ class Trace:
         self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
-        self.b = OpBuilder(self._insert)
+        self.b = OpBuilder(self.insert)
 
-    def _insert(self, op: Operation) -> None:
+    def insert(self, op: Operation) -> None:
+        """Adds an op here, at the user's line."""
         site = user_site()
         if site is not None:
             op.location = site.location
@@ -140,10 +145,13 @@ class Trace:
 
     def assume(self, dim: Dim, because: str) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
-        if self.bound.is_bound(dim):
-            if not self.bound.ranges.is_natural(dim):
-                raise located(ShapeError, f"{because}: not so in every trip of a loop.")
-            return
+        if not self.limits.keys().isdisjoint(dim.symbols()):
+            from mlc.frontend.errors import NotSupportedError
+
+            if self.bound.ranges.is_natural(dim):
+                return
+            message = f"{because}: whether there are enough is known only when the program runs."
+            raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
             self.assumptions.append(Assumption(dim, because))
 
@@ -179,6 +187,7 @@ class Trace:
     def release(self) -> None:
         """Lets go of the traced values, when the program is finished."""
         self.arrays.clear()
+        self.counted.clear()
         self.inputs.clear()
         self.keep.clear()
         self.staging = None

@@ -98,12 +98,12 @@ class _Nest:
     def block(self, block: Block) -> list[SSAValue]:
         """Lowers a block's ops in order: the numbers that it ends with."""
         for op in block.ops:
-            if isinstance(op, ControlOp):
+            if isinstance(op, BindOp):
+                self.b.symbols[op.symbol.data] = self._index(op.x)
+            elif isinstance(op, ControlOp):
                 self.control(op)
             elif isinstance(op, DynamicUpdateOp) and not is_number(op.result):
                 self._store(op)
-            elif isinstance(op, BindOp):
-                self.b.symbols[op.symbol.data] = self._index(op.x)
             elif op in self.scratch:
                 assert isinstance(op, TensorOp)
                 self._hold(op)

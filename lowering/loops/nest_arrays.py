@@ -6,7 +6,7 @@ summed up or is written to a part of another array has loops of exactly its own 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from xdsl.ir import SSAValue
 
@@ -15,6 +15,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.reduce import Reduction
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.element import Lanes

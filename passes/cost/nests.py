@@ -97,7 +97,7 @@ def _cycles(block: Block, sizes: Mapping[str, int], largest: Largest) -> float:
     for op in block.ops:
         if isinstance(op, IfOp):
             total += max(_cycles(inner, sizes, largest) for inner in op.blocks)
-        elif isinstance(op, ControlOp):
+        elif isinstance(op, ControlOp) and op.repeats:
             trip = sum(_cycles(inner, sizes, largest) for inner in op.blocks)
             trip = max(trip, *map(_chain, op.blocks)) + TRIP_CYCLES
             total += max(_trips(op, largest).evaluate(sizes), 0) * trip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
@@ -20,6 +19,7 @@ from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.nests import nest_cost
 
 
@@ -200,10 +200,10 @@ class NestBuilder:
                 self._kernel(op, new)
             elif isinstance(op, YieldOp):
                 new.add_op(YieldOp.create(operands=[self._outer(x) for x in op.values]))
-            elif isinstance(op, ControlOp):
-                new.add_op(self._control(op, [self._outer(x) for x in op.operands]))
             elif isinstance(op, BindOp):
                 new.add_op(BindOp.of(op.symbol.data, self._outer(op.x), op.highest))
+            elif isinstance(op, ControlOp):
+                new.add_op(self._control(op, [self._outer(x) for x in op.operands]))
             elif isinstance(op, ConstantOp) and not op.only_moves:
                 continue  # a table stands where it is read
             elif isinstance(op, TensorOp) and not isinstance(op, OpaqueOp):
