@@ -138,8 +138,8 @@ def _is_dear(op: TensorOp) -> bool:
     result = op.results[0]
     if is_number(result):
         return False
-    if isinstance(op, Reduction):
-        return True
+    if isinstance(op, Reduction):  # of nothing reduced, an element is a summand
+        return bool(op.words()[2]) or op.summand() is not op.dtype
     uses = len({use.operation for use in result.uses})
     return uses > 1 and isinstance(op, Elementwise) and op.FLOPS * op.WEIGHT >= DEAR
 

@@ -64,7 +64,7 @@ class NestArrays(KernelScope):
 
     def write(self, op: TensorOp, buffer: Buffer) -> None:
         """All elements of what an op gives."""
-        if isinstance(op, Reduction):
+        if isinstance(op, Reduction) and op.words()[2]:
             _fold(self, op).all_to(buffer)
         else:
             self._elements(op.shape, buffer, (), op.element)
