@@ -127,8 +127,6 @@ RULES = (
 )
 VIEWS = (
     Step("mlc-canonicalize", "constants and identities vanish before anybody counts uses"),
-    Step("mlc-prove-bounds", "where slices begin and end is arithmetic of trip numbers by now"),
-    Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
     Step("mlc-fold-views", "index letters absorb the views that composition left over"),
 )
 ALGEBRA = (
@@ -186,7 +184,12 @@ BACKENDS = (
                 "tensor",
                 (
                     *RULES,
-                    *VIEWS,
+                    VIEWS[0],
+                    Step(
+                        "mlc-prove-bounds", "where slices begin is arithmetic of trip numbers"
+                    ),
+                    Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
+                    *VIEWS[1:],
                     Step("mlc-form-convolutions", "letters of products say which axes are shifted"),
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),

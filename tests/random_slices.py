@@ -74,7 +74,6 @@ class Writer:
         return self.pick(
             (one, one),
             (one, one),
-            (f":{i}", f"{i - 1 if isinstance(i, int) else i}::-1" if False else f":{i}"),
             (f"{i}:", f":n - {i}"),
             (f"{i}:{i} + {moved}", f"{i}:{i} + {moved}"),
             (f":{i}", f"{moved}:{i} + {moved}"),

@@ -143,7 +143,7 @@ class _Fold(ReductionNest):
         self.counted = rank if len(self.states) > 1 else -1
         self.vector = self._vector(space)
         self.lanes = s.schedule.lanes
-        if self.in_turn and self.vector in self.reduced:
+        if space and (space[self.vector] == ONE or (self.in_turn and self.vector in self.reduced)):
             self.lanes = 1
         self.unroll = COPIES
         self.copies = COPIES if self.lanes > 1 else 1
