@@ -188,7 +188,12 @@ BACKENDS = (
                 "tensor",
                 (
                     *RULES,
-                    *VIEWS,
+                    VIEWS[0],
+                    Step(
+                        "mlc-prove-bounds", "where slices begin is arithmetic of trip numbers"
+                    ),
+                    Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
+                    *VIEWS[1:],
                     Step("mlc-form-convolutions", "letters of products say which axes are shifted"),
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),

@@ -49,6 +49,7 @@ PASSES = {
     "mlc-form-kernels": "mlc.passes.plan.fusion.form_kernels:FormKernelsPass",
     "mlc-merge-reductions": ("mlc.passes.plan.fusion.merge_reductions:MergeReductionsPass"),
     "mlc-pad-strips": "mlc.passes.plan.tiling.pad_strips:PadStripsPass",
+    "mlc-form-slice-nests": "mlc.passes.plan.form_slice_nests:FormSliceNestsPass",
     "mlc-form-nests": "mlc.passes.plan.form_nests:FormNestsPass",
     "mlc-merge-streams": "mlc.passes.gpu.merge_streams:MergeStreamsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.ranges import Ranges, linear_in
@@ -63,7 +64,12 @@ class Trips:
 
 def trips_together(loop: ForOp, ranges: Ranges | None = None) -> Trips:
     """Whether trips are independent but for folds."""
-    return _Analysis(loop, ranges or Ranges()).run()
+    if ranges is None:
+        ranges, top = Ranges(), loop
+        while (around := top.parent_op()) is not None and not isinstance(around, ModuleOp):
+            top = around
+        ranges.bind_all(top)
+    return _Analysis(loop, ranges).run()
 
 
 class _Analysis:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import nest_of, whole_of
-from mlc.dialects.analysis.nests import loop_of
+from mlc.dialects.analysis.nests import HELD, loop_of, ops_in
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
 from mlc.dialects.dims import Dim, DimsAttr, highest, product, shape_of
 from mlc.dialects.plan import KernelOp
@@ -46,9 +46,14 @@ def loads_of(kernel: KernelOp | CallOp) -> Dim:
 
 
 def dealt_trips(nest: KernelOp) -> Dim:
-    """The trips of a nest's loop that may run at once: 1 where they must follow one another."""
+    """
+    The trips of a nest's loop that may run at once: 1 where they must follow one another, or hold
+    arrays, of which there is one for all workers.
+    """
     loop = loop_of(nest.block)
     if not isinstance(loop, ForOp) or PARALLEL not in loop.attributes:
+        return Dim.const(1)
+    if any(HELD in op.attributes for op in ops_in(nest.block)):
         return Dim.const(1)
     return trips_of(loop) or Dim.const(UNKNOWN_TRIPS)
 

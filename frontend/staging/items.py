@@ -14,6 +14,7 @@ from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 Place = int | Tracer
+_RANGE_ITERATOR: Any = type(iter(range(0)))
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,9 @@ def items_of(value: Any) -> Items | None:
     """The items of what can be indexed at a traced place; None of anything else."""
     if isinstance(value, Items):
         return value
+    if isinstance(value, _RANGE_ITERATOR):  # reversed(range(…))
+        _, (value,), passed = value.__reduce__()
+        value = value[passed or 0 :]
     if isinstance(value, range):
         start, step = value.start, value.step
         return Items(len(value), lambda k: start + k * step)

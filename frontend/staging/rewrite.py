@@ -21,7 +21,14 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-from mlc.frontend.staging.scopes import at, bound_in, bound_names, exits, own_nodes
+from mlc.frontend.staging.scopes import (
+    at,
+    bound_in,
+    bound_names,
+    exits,
+    own_nodes,
+    slices_by_names,
+)
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
 
@@ -271,6 +278,7 @@ class _Stager(ast.NodeTransformer):
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
+                parts.append(ast.Constant(slices_by_names(node.body)))
                 call = self._runtime("each", node.iter, *parts)
             case _:
                 raise AssertionError(type(node))

@@ -27,6 +27,7 @@ from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.lazy_dataclass import dataclass
@@ -62,6 +63,7 @@ class Trace:
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden: list[HiddenInput] = []
@@ -76,6 +78,7 @@ class Trace:
         self.functions: list[FunctionType] = []  # of the user, that run, innermost last
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
+        self.examples = 0  # how many times what is traced is to be run for many examples
         self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
@@ -149,6 +152,8 @@ class Trace:
         if not self.limits.keys().isdisjoint(dim.symbols()):
             from mlc.frontend.errors import NotSupportedError
 
+            if self.bound.ranges.is_natural(dim):
+                return
             message = f"{because}: whether there are enough is known only when the program runs."
             raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
