@@ -116,7 +116,7 @@ def _estimated_target() -> CpuTarget:
         memory_read_bytes_per_s=15e9,
         memory_read_all_cores_bytes_per_s=15e9 * max(1.0, min(cores, 8) * 0.75),
         extensions=extensions(features),
-        loops=loop_costs_for(name, 7 if vector_bits == 512 else 0),
+        loops=loop_costs_for(7 if vector_bits == 512 else 0),
         source="LLVM host detection and sysfs; rates estimated from the clock "
         "(2 loads a cycle from level 1, 2/3 of one from level 2, 16 bytes from level 3)",
     )

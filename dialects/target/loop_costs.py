@@ -1,6 +1,6 @@
 """
 What loops take on a CPU beside the arithmetic that ports and lanes say: measured, one row for each
-machine at hand. A machine without a row has that of the closest one.
+machine at hand. A host that has not been measured has zen3 or masks, by its registers for masks.
 
 Cycles are of one core with operands in level 1, at the clock that the measured peak implies; how
 each is measured: docs/measurements.md, Cost model. `mlc machine --measure` writes a row for the
@@ -292,9 +292,6 @@ EMERALD_RAPIDS = replace(
 LOOP_COSTS = {row.name: row for row in (ZEN3, MASKS, EMERALD_RAPIDS)}
 
 
-def loop_costs_for(cpu_name: str, num_mask_registers: int) -> LoopCosts:
-    """The row of a processor by LLVM's name, or that of the closest one."""
-    return LOOP_COSTS.get(_ROWS.get(cpu_name, ""), MASKS if num_mask_registers else ZEN3)
-
-
-_ROWS = {"znver3": "zen3", "sapphirerapids": "emeraldrapids", "emeraldrapids": "emeraldrapids"}
+def loop_costs_for(num_mask_registers: int) -> LoopCosts:
+    """The row of a processor that has not been measured; another one is named by who wants it."""
+    return MASKS if num_mask_registers else ZEN3
