@@ -30,6 +30,7 @@ from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_
 from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
@@ -59,7 +60,8 @@ class Program:
     signature: EntrySignature
     inputs: tuple[int, ...]  # the argument leaf of each explicit input
     hidden: tuple[HiddenInput, ...]
-    hidden_types: tuple[tuple[object, ...], ...]  # dtype, shape and layout of each
+    # dtype, shape and layout of each; None of what has room, which grows
+    hidden_types: tuple[tuple[object, ...] | None, ...]
     guards: tuple[Guard, ...]
     assumptions: tuple[Assumption, ...]
     structure: Structure
@@ -69,6 +71,7 @@ class Program:
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
+    room: Room | None  # for sizes that nothing bounds
     trace_s: float
 
     @property
@@ -102,7 +105,7 @@ class Program:
                 array = source.read(values)
             except (LookupError, AttributeError, ValueError, TypeError):
                 return None
-            if not is_array(array) or _hidden_type(array) != expected:
+            if not is_array(array) or (expected is not None and _hidden_type(array) != expected):
                 return None
             arrays.append(addressable(array))
         return arrays
@@ -119,6 +122,11 @@ def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
         return leaf.value
     value = next(values)
     return value.item() if leaf.kind == "number" else value
+
+
+def _hidden_types(trace: Trace) -> tuple[tuple[object, ...] | None, ...]:
+    grows = None if trace.room is None else trace.room.array
+    return tuple(None if x is grows else _hidden_type(x) for x in trace.hidden_arrays)
 
 
 def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
@@ -177,7 +185,7 @@ def _traced(
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
         for number, k in enumerate(written, len(ssa) - len(written))
-        if call.leaves[k].layout == "c"
+        if call.leaves[k].layout == "c" and trace.room is None  # a call may begin again
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
     counted = with_sizes(trace, ssa)
@@ -191,7 +199,7 @@ def _traced(
         signature=signature,
         inputs=tuple(inputs),
         hidden=tuple(trace.hidden),
-        hidden_types=tuple(map(_hidden_type, trace.hidden_arrays)),
+        hidden_types=_hidden_types(trace),
         guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
         structure=structure,
@@ -205,6 +213,7 @@ def _traced(
         in_place=in_place,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
+        room=trace.room,
         trace_s=0.0,
     )
 

@@ -191,6 +191,15 @@ def number_of(size: Dim) -> Tracer:
     return result(here().emit(SizeOp, dims=(size,)))
 
 
+def _bins(index: Any) -> Dim:
+    """How many bins there are, up to the largest number."""
+    from mlc.frontend.trace.program_sizes import roomy_symbol
+
+    below = less(index.min(initial=0), 0)
+    count = index.max(initial=-1) + 1
+    return roomy_symbol("bincount", convert(where(below, -1, count).value, I64))
+
+
 @public(np.bincount)
 def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Tracer:
     """How often 0, 1, … occur; a number outside `length` (or `minlength`) is an IndexError."""
@@ -198,13 +207,15 @@ def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any
     if not index.row.is_integer and index.row.kind != "bool":
         message = f"bincount: the numbers are {index.row.numpy}; expected integers."
         raise located(DTypeError, message)
+    index = astype(index, np.int64)
     wanted = as_dim(minlength)
     known = length if length is not None or wanted is None or wanted.constant == 0 else minlength
-    count = static_size(known, "bincount", "minlength")
-    index = astype(index, np.int64)
-    index = where(
-        less(index, 0), number_of(count), index
-    )  # negative numbers are errors, not positions
+    if known is None:
+        count = _bins(index)
+    else:
+        count = static_size(known, "bincount", "minlength")
+        # negative numbers are errors, not positions
+        index = where(less(index, 0), number_of(count), index)
     if weights is None:
         return placed_bins(count, index, number(1, I64, index.dims))
     return placed_bins(count, index, convert(lift(weights).value, F64))

@@ -213,6 +213,43 @@ def test_a_size_beyond_the_array_is_an_index_error() -> None:
         made(np.array([1.0, 2.0, -3.0]))
 
 
+# Sizes that nothing bounds
+
+
+def test_repeats_by_counts() -> None:
+    made = mlc.compile(lambda x, c: (np.repeat(x, c), np.repeat(x, c).sum(), x * 2))
+    x = RNG.standard_normal(4)
+    for counts in ([1, 0, 3, 2], [0, 0, 0, 0], [9000, 1, 1, 1], [1, 1, 1, 1]):
+        c = np.array(counts)
+        want = np.repeat(x, c), np.repeat(x, c).sum(), x * 2
+        same(made(x, c), want)
+        same(made.reference(x, c), want)
+    assert made.stats().compilations + made.stats().cache_hits == 1
+    with pytest.raises(ValueError, match="may not contain negative"):
+        made(x, np.array([1, -1, 1, 1]))
+
+
+def test_a_call_that_begins_again_writes_once() -> None:
+    @mlc.compile
+    def doubled(x: Any, c: Any) -> Any:
+        x *= 2
+        return np.repeat(x, c, axis=1)
+
+    x = np.arange(6.0).reshape(2, 3)
+    want = np.repeat(x * 2, [9000, 0, 1], axis=1)
+    same(doubled(x, np.array([9000, 0, 1])), want)
+    assert x.tolist() == [[0, 2, 4], [6, 8, 10]]
+
+
+def test_bins_up_to_the_largest_number() -> None:
+    made = mlc.compile(np.bincount)
+    for numbers in ([1, 2, 5, 1], [0], [70_000, 3]):
+        same(made(np.array(numbers)), np.bincount(numbers))
+    same(made.reference(np.zeros(0, np.int64)), np.bincount(np.zeros(0, np.int64)))
+    with pytest.raises(ValueError, match="no negative elements"):
+        made(np.array([-1, 2]))
+
+
 # Branches
 
 

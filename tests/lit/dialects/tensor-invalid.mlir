@@ -192,3 +192,11 @@ func.func @itself(%n: tensor<i64>) {
   mlc.bind "k" = %n to <"k + 1">
   func.return
 }
+
+// -----
+
+// CHECK: mlc.room: the number is i32; expected i64 (mlc.convert)
+func.func @room(%x: tensor<i32>) {
+  %0 = mlc.room "repeat" %x of <4> : tensor<i32>
+  func.return
+}
