@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import I64
-from mlc.dialects.errors import ShapeError
+from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
@@ -429,6 +429,9 @@ def repeat(
             return take(x, _known(np.repeat(np.arange(size), counts)), axis=place)
     if not isinstance(repeats, Tracer) or (repeats.ndim == 0 and _is_known(repeats)):
         return shaping.repeat(a, repeats, axis)
+    if repeats.row.kind not in ("bool", "int", "uint"):
+        message = f"repeat: the counts are {repeats.row.numpy}; expected integers."
+        raise located(DTypeError, message)
     x = as_line(strong(a), axis)
     place = normal_axis(0 if axis is None else axis, x.ndim, "repeat")
     counts: Any = result(spread(convert(repeats.value, I64), (x.dims[place],)))

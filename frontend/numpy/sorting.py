@@ -13,7 +13,7 @@ from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, Sorting, SortOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.creation import arange, shape_argument
+from mlc.frontend.numpy.creation import arange, full, shape_argument
 from mlc.frontend.numpy.elementwise import (
     absolute,
     astype,
@@ -49,7 +49,7 @@ from mlc.frontend.numpy.shaping import (
 from mlc.frontend.numpy.values import common_dtype, convert, lift, number, result
 from mlc.frontend.trace.kinds import is_number
 from mlc.frontend.trace.known import known_array
-from mlc.frontend.trace.symbolic import as_dim
+from mlc.frontend.trace.symbolic import as_dim, is_bound
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -466,12 +466,18 @@ def median(
         raise located(NotSupportedError, "median: out= is not supported yet.")
     x, _, axes = joined_rows(a, axis, "median")
     row: DType = x.row if x.row.kind == "float" else F64
-    in_order = moveaxis(sort(x), -1, 0)
-    size = number_of(x.dims[-1])
-    middle = (floor_divide(size - 1, 2), floor_divide(size, 2))
-    below, above = (take(in_order, i, axis=0) for i in middle)
-    below, above = astype(below, row.numpy), astype(above, row.numpy)
+    in_order, size = moveaxis(sort(x), -1, 0), number_of(x.dims[-1])
+    first, second = floor_divide(size - 1, 2), floor_divide(size, 2)
+    if is_bound(x.dims[-1]):  # there may be none, of which the median is NaN
+        behind = full((1, *in_order.shape[1:]), np.nan, row.numpy)
+        in_order = concatenate([astype(in_order, row.numpy), behind])
+        first, last = maximum(first, 0), take(in_order, maximum(size - 1, 0), axis=0)
+    else:
+        last = in_order[-1]
+    below, above, worst = (
+        astype(part, row.numpy)
+        for part in (take(in_order, first, axis=0), take(in_order, second, axis=0), last)
+    )
     found = where(equal(below, above), below, (below + above) / 2)
-    worst = astype(in_order[-1], row.numpy)
     found = where(isnan(worst), worst, found)
     return _kept_axes(found, a, axes, 0) if keepdims else found
