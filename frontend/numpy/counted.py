@@ -138,5 +138,5 @@ def _check_fits(x: Tracer, mask: Tracer, axis: int) -> None:
             f" {spell(x.dims)} from axis {axis} on."
         )
         symbols = any(dim.constant is None for dim in (*found, *mask.dims))
-        remedy = "Give axes of one size one symbol in dynamic= or TensorSpec." if symbols else None
+        remedy = "Give axes of one size one symbol in dynamic= or TensorSpec." if symbols else ""
         raise located(OutOfBoundsError, message, remedy=remedy)
