@@ -46,6 +46,15 @@ UNBOUND = _Unbound()
 """What a variable holds that has no value."""
 
 
+class _Raised:
+    def __repr__(self) -> str:
+        return "raised"
+
+
+RAISED = _Raised()
+"""What is returned where an error is raised: anything, as nobody looks at it."""
+
+
 @dataclass(frozen=True)
 class Held:
     """What a variable holds at the end of a body; its arrays' values, as they are there."""
@@ -117,6 +126,8 @@ class Join:
 
     def value(self, name: str, x: Held, y: Held) -> Any:
         """The joined value, with holes. Raises Misfit."""
+        if x.value is RAISED or y.value is RAISED:
+            return self.beside_zeros(y, 1) if x.value is RAISED else self.beside_zeros(x, 0)
         if x.structure != y.structure:
             raise Misfit(NotSupportedError, _differ(x.value, y.value), _SAME_KIND)
         names = leaf_names(x.value, name)
@@ -140,7 +151,7 @@ class Join:
         """The value that one side gives; zeros, which nobody looks at, on the other."""
         leaves: list[Any] = []
         for leaf, value in zip(x.leaves, x.values, strict=True):
-            if value is None:
+            if value is None or here().visible(leaf.known):  # the same array, on this way
                 leaves.append(leaf)
                 continue
             with here().inside(self.blocks[1 - side]):

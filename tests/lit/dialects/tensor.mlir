@@ -54,9 +54,11 @@ func.func @moved(%x: tensor<4xf32>, %i: tensor<7xi64>) {
 
 // CHECK-LABEL: func.func @combined(
 // CHECK-NEXT:    mlc.contract "mk,kn->mn" %{{.*}}, %{{.*}} : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+// CHECK-NEXT:    mlc.contract "mk,kn->mn" %{{.*}}, %{{.*}} rounds "bf16" : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
 // CHECK-NEXT:    mlc.reduce "argmax" "mn->m" %{{.*}} : tensor<3x5xf32> -> tensor<3xi64>
 func.func @combined(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) {
   %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+  %rounded = mlc.contract "mk,kn->mn" %x, %y rounds "bf16" : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
   %1 = mlc.reduce "argmax" "mn->m" %0 : tensor<3x5xf32> -> tensor<3xi64>
   func.return
 }
