@@ -230,11 +230,7 @@ def _traced(
         structure=structure,
         results=tuple(results),
         written=written,
-        written_at={
-            k: leaves[k].written_at
-            for k in inputs
-            if leaves[k].version and leaves[k].written_at is not None
-        },
+        written_at={k: at for k in inputs if (at := leaves[k].written_at) and leaves[k].version},
         in_place=in_place,
         outcome=outcome,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
