@@ -36,6 +36,7 @@ from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
 from mlc.passes.plan.tiling.form_tiles import DEAR, LIMIT, UNTILED, FormTilesPass
+from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.plan.widen import WidenPass
 from mlc.passes.remarks import place, remark, unheard
@@ -213,7 +214,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         merging = MergeStreamsPass(), MergeRowsPass(fusion)
         return (FormStreamsPass(), choose, form, *merging, WidenPass(), *rest)
     return (
-        *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
+        *([FormTilesPass(fusion), SplitFoldsPass()] if target.forms_tile_loops else []),
         choose,
         form,
         MergeReductionsPass(fusion),
