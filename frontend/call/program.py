@@ -208,8 +208,7 @@ def _traced(
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome) and _is_plain(structure, results)
-    returns_tuple = None if plain else True
-    signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
+    signature = _entry_signature(trace, specs, ssa, places, None if plain else True)
     return Program(
         name=trace.name,
         module=module,
@@ -223,9 +222,7 @@ def _traced(
         results=tuple(results),
         written=written,
         written_at={
-            k: leaves[k].written_at
-            for k in inputs
-            if leaves[k].version and leaves[k].written_at is not None
+            k: at for k in inputs if leaves[k].version and (at := leaves[k].written_at) is not None
         },
         in_place=in_place,
         outcome=outcome,
