@@ -216,8 +216,7 @@ def _traced(
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome) and _is_plain(structure, results)
-    returns_tuple = None if plain else True
-    signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
+    signature = _entry_signature(trace, specs, ssa, places, None if plain else True)
     return Program(
         name=trace.name,
         module=module,
@@ -230,7 +229,9 @@ def _traced(
         structure=structure,
         results=tuple(results),
         written=written,
-        written_at={k: at for k in inputs if (at := leaves[k].written_at) and leaves[k].version},
+        written_at={
+            k: at for k in inputs if leaves[k].version and (at := leaves[k].written_at) is not None
+        },
         in_place=in_place,
         outcome=outcome,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
