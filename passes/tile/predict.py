@@ -140,13 +140,9 @@ _WIDER = {"f16": ("f32",), "bf16": ("f32",), "i8": ("i16", "i32"), "u8": ("i16",
 
 def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
     wanted = row.dtypes[operand]
-    shifted = operand == 0 and is_shifted(row, dtype)
+    # signed bytes are packed as unsigned ones, 128 more, and sums lose that again
+    shifted = operand == 0 and wanted == "u8" and row.dtypes[1] == dtype == "i8"
     return wanted == dtype or wanted in _WIDER.get(dtype, ()) or shifted
-
-
-def is_shifted(row: Intrinsic, lhs: str) -> bool:
-    """Whether signed bytes are packed as unsigned ones, 128 more, and sums lose that again."""
-    return row.dtypes[0] == "u8" and row.dtypes[1] == lhs == "i8"
 
 
 class _Walk:
@@ -197,8 +193,7 @@ class _Walk:
         rows, columns = step_shape(self.row, self.tile)
         apart = "a" not in self.packed
         loads = rows + columns + (row_addresses(self.row, rows) if apart else 0)
-        shifted = is_shifted(self.row, self.problem.dtypes[0])
-        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart, shifted=shifted)
+        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
         return steps, rows * columns, cycles, loads
 
     def load_bytes(self) -> float:
@@ -433,7 +428,10 @@ class _Walk:
             elements /= self.workers
         across, unit = ("n", problem.b_unit) if x == "b" else ("m", problem.a_unit)
         lanes = self.target.lanes(8 * self.item[x])
-        each = PACK_CYCLES + (0.0 if unit == across else log2(max(2, lanes)))
+        if word.group > 1 and not word.rows:  # interleaved, or stored group by group
+            each = PACK_CYCLES + (word.group if unit == across else lanes / word.group)
+        else:
+            each = PACK_CYCLES + (0.0 if unit == across else log2(max(2, lanes)))
         if unit == across:  # a row of a panel may fill no vector
             each *= lanes * ceil(word.panels / lanes) / word.panels
         whole = prod({"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}[axis]
