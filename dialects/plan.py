@@ -6,8 +6,7 @@ machine's instructions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
@@ -21,11 +20,10 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Data, Region, SSAValue
+from xdsl.ir import Attribute, Block, Data, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -39,8 +37,10 @@ from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.analysis.nests import NotANestError, places_of
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
+from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tile.nest_words import (
     NEST_WORDS,
     Flat,
@@ -64,6 +64,7 @@ from mlc.dialects.tile.words import (
     shared_by,
     spell,
 )
+from mlc.lazy_dataclass import dataclass
 
 Template = Literal[
     "cell",
@@ -383,6 +384,11 @@ class KernelOp(IRDLOperation):
         return self.template.data == "nest"
 
     @property
+    def moved(self) -> Dim:
+        """Bytes of what it reads and writes."""
+        return sum((bytes_of(x.type) for x in (*self.inputs, *self.outs)), Dim.const(0))
+
+    @property
     def overwritten(self) -> int | None:
         """The input in whose memory the kernel's only result lies."""
         if self.buffers is None or len(self.buffers) != 1:
@@ -477,6 +483,17 @@ class KernelOp(IRDLOperation):
         )
         op.attributes |= rest
         return op
+
+
+def outside_kernels(op: Operation) -> Iterator[Operation]:
+    """An op and those in it, but not what is in kernels, whose loops may bind sizes."""
+    yield op
+    if isinstance(op, KernelOp):
+        return
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                yield from outside_kernels(inner)
 
 
 def slot_sizes(sizes: Sequence[Sequence[Dim]]) -> DictionaryAttr:

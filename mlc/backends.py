@@ -6,7 +6,7 @@ and what may be left when each level ends. `mlc.pipeline` walks them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.context import Context
@@ -16,8 +16,9 @@ from mlc import registry
 from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
+from mlc.lazy_dataclass import dataclass
 from mlc.loading import load_cpu
-from mlc.runtime.support import support
+from mlc.runtime.support import loaded_meanwhile, reserved_names
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
@@ -73,6 +74,7 @@ class Backend:
     build: Callable[[Callable[[Take | None], ModuleOp], Request, Any], Built]  # plan to code
     load: Callable[[Artifact, Any, Callable[..., object], int | None], Loaded]
     reserved: Callable[[], Container[str]]  # names that no function may have
+    meanwhile: Callable[[], AbstractContextManager[object]]  # made ready while a plan is made
     files: Mapping[str, Callable[[str, Any], bytes]]  # of LLVM IR, by kind; the usual one first
 
     def stage(self, name: Level) -> Stage:
@@ -120,6 +122,10 @@ def device():
 
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
+    Step("mlc-autocast", "the products of derivatives are there, and nobody else looks at factors"),
+    Step("mlc-check-parallel", "loops are as they were written, and their derivatives' too"),
+    Step("mlc-chunk-folds", "who adds up over trips has just been found out"),
+    Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
 VIEWS = (
@@ -144,6 +150,7 @@ LOOPS = (
     Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
     Step("mlc-dce", "loops still carry the sums that left them"),
     Step("mlc-prepack-loop-factors", "no index letters absorb views any more"),
+    Step("mlc-find-parallel", "loops carry what they must, and places are what they will be"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
@@ -159,7 +166,7 @@ KERNELS = (
 )
 TENSOR_LEAVES = ("builtin.", "func.", "mlc.")
 PLAN_LEAVES = (
-    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
+    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield", "mlc.bind",
     "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles",
     "mlc.tile",  # GPUs refuse tile loops in the next stage
 )  # fmt: skip
@@ -181,7 +188,12 @@ BACKENDS = (
                 "tensor",
                 (
                     *RULES,
-                    *VIEWS,
+                    VIEWS[0],
+                    Step(
+                        "mlc-prove-bounds", "where slices begin is arithmetic of trip numbers"
+                    ),
+                    Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
+                    *VIEWS[1:],
                     Step("mlc-form-convolutions", "letters of products say which axes are shifted"),
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),
@@ -199,6 +211,7 @@ BACKENDS = (
                         "what is stored between kernels is known",
                         options=("fusion",),
                     ),
+                    Step("mlc-split-folds", "which loops stand in others is known"),
                     *FUSION,
                     Step(
                         "mlc-merge-reductions",
@@ -239,7 +252,8 @@ BACKENDS = (
         assembly=lambda text, target: llvm().emit_assembly(text, target),
         build=lambda lower, request, target: native().build_cpu(lower, request, target),
         load=load_cpu,
-        reserved=lambda: support().symbols,
+        reserved=reserved_names,
+        meanwhile=loaded_meanwhile,
         files={
             "obj": lambda text, target: llvm().compile_object(text, target),
             "ll": _as_it_is,
@@ -301,6 +315,7 @@ BACKENDS = (
         build=lambda lower, request, target: device().build_gpu(lower, request, target),
         load=lambda artifact, target, slow, n: device().load_gpu(artifact, target, slow, n),
         reserved=frozenset,
+        meanwhile=nullcontext,
         files={
             "ptx": lambda llvm, target: device().emit_ptx(llvm, target).encode(),
             "ll": _as_it_is,

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     region_def,
     traits_def,
@@ -25,6 +24,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import tensor_type
 
 INDEX = tensor_type(i64, ())
@@ -34,6 +34,13 @@ CHECKPOINT = "mlc.checkpoint"
 """
 Attribute of a loop of which reverse mode shall keep about as many states as the square root of its
 trips.
+"""
+
+
+PARALLEL = "mlc.parallel"
+"""
+Attribute of a loop whose trips may run in any order, or at once: none reads or writes what another
+one writes. `mlc-check-parallel` holds it to that, where somebody wrote it.
 """
 
 

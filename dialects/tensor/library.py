@@ -1,5 +1,6 @@
 """
-Factorisations and transforms that a library computes: LAPACK and pocketfft, as NumPy calls them.
+Factorisations and transforms that a library computes: LAPACK and pocketfft, as NumPy calls them;
+and what a program tells Python (telling.py).
 
 A routine works on the last axes of its operands (their cores), once for each index of the leading
 ones. Its results lie side by side along the last axis of the op's one result.
@@ -8,7 +9,6 @@ ones. Its results lie side by side along the last axis of the op's one result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, ClassVar, cast
@@ -16,13 +16,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, result_def, var_operand_def
+from xdsl.irdl import prop_def, result_def, var_operand_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import C64, C128, F32, F64, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp
-from mlc.dialects.tensor.create import IotaOp
+from mlc.dialects.tensor.create import IotaOp, full
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import (
     Array,
@@ -34,6 +35,8 @@ from mlc.dialects.tensor.op import (
     text_property,
 )
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp, broadcast_to
+from mlc.dialects.tensor.telling import tell
+from mlc.lazy_dataclass import dataclass
 
 FAULTS = (
     "Singular matrix",
@@ -310,6 +313,9 @@ ROUTINES: dict[str, Routine] = {
         kinds=("complex",),
         dtype=real_of,
     ),
+    "tell": Routine(
+        cores=_VECTOR, shapes=lambda _: ((Dim.const(1),),), compute=tell, kinds=("float",)
+    ),
 }
 """Compiled code names a routine by its place in this table."""
 
@@ -457,6 +463,8 @@ class LibraryOp(OpaqueOp):
 
     def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
         """The unit matrix, which every factorisation can take; transforms take everything."""
+        if self.routine.data == "tell":
+            return full(b, 0.0, self.dtype, shape_of(self.inputs[0].type))  # whom nobody is
         if operand or ROUTINES[self.routine.data].cores[0] != 2:
             return None
         x = tensor_of(self.inputs[0])

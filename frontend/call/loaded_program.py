@@ -10,6 +10,7 @@ import numpy as np
 
 from mlc.dialects.dims import Shape
 from mlc.frontend.call.arguments import Call, Leaf
+from mlc.frontend.call.counted import counted
 from mlc.frontend.call.donation import check_apart
 from mlc.frontend.call.program import MISS, Program
 from mlc.frontend.call.specialisation import match_sizes
@@ -107,6 +108,8 @@ class Ready:
             _check_writeable(call.leaves[k], site)
         assert self.entry is not None
         outcome = self.entry(*inputs)
+        if program.outcome is not None:
+            program.outcome.check()
         assert outcome is not MISS, "the entry does not take the arguments of its own program"
         maker = _maker(call)
         if program.direct_result and not program.in_place:
@@ -114,9 +117,14 @@ class Ready:
                 return outcome
             return tuple(map(maker, outcome)) if is_tuple(outcome) else maker(outcome)
         values: list[Any] = list(outcome) if program.signature.as_tuple else [outcome]
+        if program.counted:
+            values = counted(values, program.counted)
         for number, k in enumerate(program.written, len(values) - len(program.written)):
             _write_back(call.leaves[k], values[number])
         del values[len(values) - len(program.written) :]
+        if (beside := program.outcome) is not None and beside.results:
+            beside.raise_for(values[-beside.results :])
+            del values[len(values) - beside.results :]
         for number, value in enumerate(values):
             if number in program.in_place:
                 given = call.leaves[program.in_place[number]].given

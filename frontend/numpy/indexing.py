@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64
+from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
@@ -19,8 +17,10 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
+from mlc.frontend.numpy.counted import has_masks, without_masks
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
+from mlc.frontend.numpy.spans import Span, is_traced, position_of, span_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
@@ -34,10 +34,12 @@ from mlc.frontend.numpy.values import (
     strong,
 )
 from mlc.frontend.trace.kinds import is_series, is_slice, is_tuple
+from mlc.frontend.trace.program_sizes import natural
 from mlc.frontend.trace.source import name_of
-from mlc.frontend.trace.symbolic import as_dim, bounds
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.symbolic import as_dim, bounds, is_bound
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 
@@ -66,7 +68,7 @@ class Picked:
 
 
 NEW_AXIS = None
-Entry = Run | Picked | None
+Entry = Run | Span | Picked | None
 """What is done with one axis; None makes a new one."""
 
 
@@ -98,24 +100,17 @@ def parse_key(x: Tracer, key: object) -> list[Entry]:
 
 def _entry(part: Any, size: Dim, axis: int) -> Entry:
     if is_slice(part):
-        return _run(part, size)
+        return span_of(part, size) if is_traced(part, size) else _run(part, size)
     position = as_dim(part)
     if position is not None:
         return _single(position, size, axis)
-    if isinstance(part, bool | np.bool_) or (
-        isinstance(part, float) and not isinstance(part, np.generic)
-    ):
+    if isinstance(part, float) and not isinstance(part, np.generic):
         message = (
             f"an index is {part!r}; expected an integer, a slice, None, ... or an array of"
             " integers."
         )
         raise located(OutOfBoundsError, message)
     index = index_array(part)
-    if index.row is BOOL:
-        message = "a boolean mask gives a result whose size depends on the data; not supported yet."
-        raise located(
-            NotSupportedError, message, remedy="Use np.where(mask, x, 0), which keeps the size."
-        )
     if not is_integer(index.row):
         message = f"an index array is {index.row.numpy}; expected integers."
         raise located(IndexDTypeError, message, remedy="Convert it with .astype(np.int64).")
@@ -139,13 +134,15 @@ class IndexDTypeError(DTypeError, IndexError):
     """Arrays used as indices must be of integer type."""
 
 
-def _single(position: Dim, size: Dim, axis: int) -> Run:
+def _single(position: Dim, size: Dim, axis: int) -> Run | Picked:
     negative = position.constant is not None and position.constant < 0
     offset = position + size if negative else position
     if offset.constant is not None and size.constant is not None:
         if not 0 <= offset.constant < size.constant:
             message = f"index {position} is out of bounds for axis {axis} with size {size}"
             raise located(OutOfBoundsError, message)
+    elif is_bound(position - size):
+        return Picked(lift_size(position))  # checked where it is read
     elif negative:
         here().assume(offset, f"index {position} on axis {axis}")
     else:
@@ -162,6 +159,13 @@ def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
         raise located(NotSupportedError, "a slice needs a constant step.")
     if stride == 0:
         raise located(ShapeError, "slice step cannot be zero")
+    ends = tuple(
+        Dim.const(v.__index__()) if isinstance(v, Tracer) else as_dim(v)
+        for v in (part.start, part.stop)
+    )
+    if stride > 0 and any(is_bound(dim) for dim in (*ends, size) if dim is not None):
+        first, count = _clipped(ends[0], ends[1], size)
+        return Run(first, stride, (count + (stride - 1)) // stride)
     if stride > 0:
         first = _bound(part.start, size, ZERO)
         count = _bound(part.stop, size, size) - first
@@ -178,6 +182,21 @@ def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
     if low is None or low < 0:
         here().assume(count, f"the slice {spell_slice(part)} has {count} elements")
     return Run(first, stride, count)
+
+
+def _clipped(start: Dim | None, stop: Dim | None, size: Dim) -> tuple[Dim, Dim]:
+    """First element and count of a slice, of sizes that the program computes."""
+
+    def end(given: Dim) -> Dim:
+        if given.constant is not None and given.constant < 0:
+            return natural(given + size)
+        low, _ = bounds(size - given)
+        return given if low is not None and low >= 0 else size - natural(size - given)
+
+    first, last = ZERO if start is None else start, size if stop is None else end(stop)
+    if first.constant is not None and first.constant < 0:
+        first = end(first)
+    return first, natural(last - first)
 
 
 def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> Dim:
@@ -228,6 +247,8 @@ def sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
 
 def getitem(x: Tracer, key: object) -> Tracer:
     """x[key]. Slices and integers give views, index arrays copies; single elements are numbers."""
+    if has_masks(key):
+        return getitem(*without_masks(x, key))
     entries = parse_key(x, key)
     placed = placed_part(x, entries)
     if placed is None and any(isinstance(e, Picked) for e in entries):
@@ -259,7 +280,7 @@ def kept_shape(entries: list[Entry]) -> Shape:
     return tuple(
         ONE if e is None else e.count
         for e in entries
-        if e is None or (isinstance(e, Run) and not e.single)
+        if e is None or (isinstance(e, Run | Span) and not e.single)
     )
 
 
@@ -272,15 +293,22 @@ class Placed:
 
     offsets: tuple[SSAValue, ...]
     sizes: Shape
+    runs: tuple[Run, ...]  # what is picked of it
 
     def read(self, base: SSAValue) -> SSAValue:
         """The part, with an axis of size 1 for each integer."""
         declared = tensor_type(tensor_of(base).element_type, self.sizes)
-        return here().emit(DynamicSliceOp, base, *self.offsets, declared=declared)
+        part = here().emit(DynamicSliceOp, base, *self.offsets, declared=declared)
+        return sliced(part, list(self.runs))
 
     def written(self, base: SSAValue, new: SSAValue) -> SSAValue:
         """The array with the part replaced."""
-        return here().emit(DynamicUpdateOp, base, reshaped(new, self.sizes), *self.offsets)
+        if any(abs(run.step) != 1 for run in self.runs):
+            message = "a slice between traced numbers is written in steps."
+            raise located(NotSupportedError, message, remedy="Write whole slices, or elements.")
+        picked = reshaped(new, tuple(run.count for run in self.runs))
+        part = sliced(picked, list(self.runs))
+        return here().emit(DynamicUpdateOp, base, part, *self.offsets)
 
 
 def placed_part(x: Tracer, entries: list[Entry]) -> Placed | None:
@@ -291,21 +319,39 @@ def placed_part(x: Tracer, entries: list[Entry]) -> Placed | None:
     real = [e for e in entries if e is not None]
     pairs = list(zip(real, x.dims, strict=True))
     numbers = [(e.index, size) for e, size in pairs if isinstance(e, Picked)]
-    if not numbers or any(index.dims or size == ZERO for index, size in numbers):
+    spans = any(isinstance(e, Span) for e in real)
+    if any(index.dims or size == ZERO for index, size in numbers) or not (numbers or spans):
+        if spans:
+            raise located(NotSupportedError, "a slice between traced numbers beside index arrays.")
         return None
-    if any(e.step != 1 for e, _ in pairs if isinstance(e, Run)):
+    if not spans and any(e.step != 1 for e, _ in pairs if isinstance(e, Run)):
         return None
     offsets: list[SSAValue] = []
     for e, size in pairs:
         if isinstance(e, Picked):
             index = convert(e.index.value, I64)
             offsets.append(here().emit(WithinOp, index, size=(size,)))
-        elif e.offset.constant is not None:
-            offsets.append(number(e.offset.constant, I64))
+        elif isinstance(e, Span):
+            offsets.append(e.offset)
+        elif e.step != 1:
+            offsets.append(number(0, I64))
         else:
-            offsets.append(here().emit(SizeOp, dims=(e.offset,)))
-    sizes = tuple(e.count if isinstance(e, Run) else ONE for e, _ in pairs)
-    return Placed(tuple(offsets), sizes)
+            offsets.append(position_of(e.offset))
+    ends = [_window(e, size) for e, size in pairs]
+    return Placed(tuple(offsets), tuple(size for size, _ in ends), tuple(run for _, run in ends))
+
+
+def _window(e: Entry, size: Dim) -> tuple[Dim, Run]:
+    """How many elements of an axis a part has, and which of them are picked."""
+    match e:
+        case Span():
+            return e.whole, Run(e.first, e.step, e.count)
+        case Run(step=1):
+            return e.count, Run(ZERO, 1, e.count)
+        case Run():
+            return size, e
+        case _:
+            return ONE, Run(ZERO, 1, ONE)
 
 
 # Index arrays

@@ -11,8 +11,10 @@ from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
+from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
+from mlc.frontend.numpy.counted import has_masks, without_masks
 from mlc.frontend.numpy.indexing import (
     ZERO,
     Entry,
@@ -26,6 +28,7 @@ from mlc.frontend.numpy.indexing import (
 )
 from mlc.frontend.numpy.placement import scattered, stepped
 from mlc.frontend.numpy.shaping import reshape, reshaped
+from mlc.frontend.numpy.spans import position_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
@@ -47,9 +50,10 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
     """x[key] = new."""
     if not x.dims and not (key is Ellipsis or key == ()):
         raise located(OutOfBoundsError, "a 0-d array cannot be indexed.")
-    masked = _mask_of(x, key)
-    if masked is not None:
-        _write_masked(x, *masked, new)
+    if (masked := _mask_of(x, key)) is not None and _write_masked(x, *masked, new):
+        return
+    if has_masks(key):
+        setitem(*without_masks(x, key), new)
         return
     entries = parse_key(x, key)
     placed = placed_part(x, entries)
@@ -96,6 +100,10 @@ def _whole(new: Any, x: Tracer) -> bool | int:
 def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
     """`x` with the elements that the runs name replaced by `new`, of the runs' counts."""
     dims = shape_of(x.type)
+    if here().bound.writes_parts and all(run.step == 1 for run in runs):
+        offsets = [position_of(run.offset) for run in runs]
+        whole = all(run.count == size for run, size in zip(runs, dims, strict=True))
+        return new if whole else here().emit(DynamicUpdateOp, x, new, *offsets)
     for axis, (run, size) in enumerate(zip(runs, dims, strict=True)):
         if run.step == 1 and run.offset == ZERO and run.count == size:
             continue
@@ -151,8 +159,8 @@ def _mask_of(x: Tracer, key: object) -> tuple[Tracer, int] | None:
     return mask, masks[0]
 
 
-def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> None:
-    """x[..., mask] = new, where every element that is written gets the same number or row."""
+def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> bool:
+    """x[..., mask] = new, if every element that is written gets the same number or row."""
     from mlc.frontend.numpy.elementwise import where
 
     rest = x.dims[axis + mask.ndim :]
@@ -166,15 +174,11 @@ def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> None:
     while shape and shape[0] == ONE and len(shape) > len(rest):
         shape = shape[1:]
     if len(shape) > len(rest) or (axis and shape):
-        message = (
-            "x[mask] = values writes as many values as the mask has; only one number, or one row"
-            " for all, is supported."
-        )
-        remedy = "Use x = np.where(mask, values, x) with values of x's shape."
-        raise located(NotSupportedError, message, remedy=remedy)
+        return False
     mask = reshape(mask, (*mask.shape, *(1 for _ in rest)))
     value = result(_fitted(new, rest, x, "the assignment"))
     x.write(where(mask, value, result(x.value)).value)
+    return True
 
 
 def write_all(x: Tracer, new: Any, function: str, casting: str = "same_kind") -> Tracer:
@@ -211,6 +215,9 @@ def write_at(x: Tracer, key: object, new: Any, mode: str = "set") -> None:
 
     Other modes combine the new elements with those that are there, one after the other.
     """
+    if has_masks(key):
+        write_at(*without_masks(x, key), new, mode)
+        return
     entries = parse_key(x, key)
     if not any(isinstance(e, Picked) for e in entries):
         runs = [e for e in entries if isinstance(e, Run)]

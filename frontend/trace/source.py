@@ -8,10 +8,11 @@ import opcode
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, cast
+
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import FileLineColLoc
@@ -37,6 +38,7 @@ class Site:
     column: int
     end_column: int
     target: str | None = None  # the variable the expression is assigned to
+    function: str = "<module>"  # whose expression it is
 
     def excerpt(self) -> str:
         """``  model.py:12   y = x @ w`` and carets below the expression."""
@@ -138,6 +140,7 @@ def _site_at(code: CodeType, filename: str, last_instruction: int) -> Site:
         column=start,
         end_column=start + 1 if end_column is None else end_column + 1,
         target=_stored_name(code, last_instruction),
+        function=code.co_name,
     )
 
 

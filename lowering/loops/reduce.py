@@ -6,7 +6,6 @@ The order of combination depends on the sizes alone, never on the number of thre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith
@@ -18,6 +17,7 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
 from mlc.dialects.tensor.reduce import Product, Reduction
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import memory_type

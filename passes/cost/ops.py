@@ -1,8 +1,8 @@
 """
-What each op takes: cycles for a vector of a machine's width, measured, and the work of its points.
+What each op takes: cycles for a vector of a machine's width, and the work of its points.
 
 `WEIGHT` on the ops is in additions on a machine with AVX-512, where vector math has tables in
-registers; an addition is half a cycle. Machines without such tables compute longer polynomials.
+registers; an addition is half a cycle. The row of a machine may say better (`function_cycles`).
 """
 
 from __future__ import annotations
@@ -21,31 +21,6 @@ from mlc.passes.cost.work import ATTO, Work, of_cycles
 ADD_CYCLES = 0.5
 """An addition: two vector units. Source: the optimization guides that `fma_ports` cites."""
 
-WITHOUT_TABLES = {
-    "mlc.exp": (9.0, 19.5), "mlc.exp2": (10.5, 20.0), "mlc.expm1": (12.0, 19.0),
-    "mlc.log": (23.0, 30.0), "mlc.log2": (30.0, 39.0), "mlc.log10": (33.0, 42.0),
-    "mlc.log1p": (25.0, 36.0), "mlc.sqrt": (5.0, 9.0), "mlc.rsqrt": (8.0, 14.5),
-    "mlc.cbrt": (43.0, 49.0), "mlc.sin": (21.0, 28.0), "mlc.cos": (21.0, 28.0),
-    "mlc.tan": (35.0, 44.0), "mlc.asin": (17.5, 31.0), "mlc.acos": (18.5, 29.0),
-    "mlc.atan": (30.0, 43.0), "mlc.sinh": (18.5, 28.0), "mlc.cosh": (14.0, 23.0),
-    "mlc.tanh": (23.0, 34.0), "mlc.asinh": (64.0, 76.0), "mlc.acosh": (54.0, 68.0),
-    "mlc.atanh": (42.0, 51.0), "mlc.div": (3.0, 5.0), "mlc.pow": (88.0, 115.0),
-    "mlc.atan2": (50.0, 62.0), "mlc.mod": (13.0, 14.0), "mlc.rem": (9.0, 10.0),
-    "mlc.floor_div": (21.0, 26.0), "mlc.hypot": (18.0, 10.0), "mlc.erf": (73.0, 95.0),
-    "mlc.erfc": (79.0, 106.0), "mlc.lgamma": (270.0, 140.0),
-}  # fmt: skip
-"""f32 and f64, 256 bits. Measured: docs/measurements.md, Cost model."""
-
-IOTA_CYCLES = 1.0
-"""A position as a number, per element. Measured: docs/measurements.md, Cost model."""
-
-
-REDUCE_STEP_CYCLES = 1.0
-"""A vector combined into a state. Measured: docs/measurements.md, Cost model."""
-
-TILE_EFFICIENCY = 0.77
-"""Of the peak, in a register tile's loop. Measured: docs/measurements.md, Cost model."""
-
 
 def op_cycles(op: TensorOp, lanes: int, target: CpuTarget) -> float:
     """Cycles of `lanes` results of an op that is computed element by element, operands at hand."""
@@ -54,14 +29,29 @@ def op_cycles(op: TensorOp, lanes: int, target: CpuTarget) -> float:
 
 def _cycles(kind: type[TensorOp], dtype: DType, lanes: int, target: CpuTarget) -> float:
     if issubclass(kind, IotaOp):
-        return IOTA_CYCLES * lanes
+        return target.loops.iota_cycles * lanes
     if not kind.FLOPS or issubclass(kind, Reduction | ConstantOp):
         return 0.0
     native = max(1.0, lanes * dtype.bytes * 8 / target.vector_bits)
-    found = WITHOUT_TABLES.get(kind.name)
-    if found is None or target.has_lane_tables:
+    found = target.loops.functions.get(kind.name)
+    if found is None:
         return native * kind.WEIGHT * ADD_CYCLES
     return native * found[dtype.bytes > 4]
+
+
+def at_peak(flops: float, target: Target) -> int:
+    """Attoseconds of so many operations at the peak of a core, or of a grid."""
+    return round(ATTO * flops / target.f32_flops_per_s)
+
+
+def work_of_weight(weight: float, points: int, target: CpuTarget) -> Work:
+    """
+    Of points of a loop nest by their weight alone, on one core: up to three operations take as long
+    as their operands from level 2, more run from registers.
+    """
+    loops = target.loops
+    flops = loops.light_op_factor * min(weight, 3.0) + loops.op_factor * max(weight - 3.0, 0.0)
+    return Work(core=points * int(ATTO * flops / target.f32_flops_per_s))
 
 
 @lru_cache(maxsize=4096)
@@ -82,18 +72,18 @@ def point_cost(kind: type[TensorOp], dtype: DType, target: Target) -> int:
 def _by_cycles(kind: type[TensorOp], dtype: DType, target: CpuTarget) -> int:
     if issubclass(kind, Product):
         peak = target.f32_flops_per_s * 4 / max(dtype.bytes, 4)
-        return round(ATTO * kind.FLOPS / (peak * TILE_EFFICIENCY))
+        return round(ATTO * kind.FLOPS / (peak * target.loops.tile_peak_share))
     lanes = target.lanes(8 * dtype.bytes)
     cycles = _cycles(kind, dtype, lanes, target)
     if issubclass(kind, Reduction):
-        cycles += REDUCE_STEP_CYCLES
+        cycles += target.loops.reduce_step_cycles
     return of_cycles(cycles / lanes, target)
 
 
 def _by_weight(kind: type[TensorOp], dtype: DType, target: GpuTarget) -> int:
     if issubclass(kind, ContractOp) and dtype in (BF16, F16) and target.multiplies_in_groups:
         return round(ATTO * kind.FLOPS / target.tensor_f16_flops_per_s)
-    return round(ATTO * kind.WEIGHT * max(kind.FLOPS, 1) / target.f32_flops_per_s)
+    return at_peak(kind.WEIGHT * max(kind.FLOPS, 1), target)
 
 
 POINTS: Mapping[type[Target], Callable[[type[TensorOp], DType, Any], int]] = {

@@ -9,7 +9,6 @@ scaled. SOURCE: Markuš, "Fusing batch normalization and convolution in runtime"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +18,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.dtypes import DType
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
@@ -26,6 +26,7 @@ from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, Ne
 from mlc.dialects.tensor.op import OpBuilder, bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.work import ATTO, FAR, Clock, clock, level_of
 from mlc.passes.remarks import remark
@@ -54,7 +55,7 @@ class FoldAffinePass(ModulePass):
         if is_strict(op):
             return
         target = target_of(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, Product) and inner.dtype.kind == "float" and inner.dtype.bytes > 2:
                 _fold(inner, target)
 

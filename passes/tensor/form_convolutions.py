@@ -9,7 +9,6 @@ convolution keeps its sums in registers until all windows are summed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -20,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
@@ -30,6 +30,7 @@ from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tensor.window_cotangent import flip
 from mlc.dialects.tensor.window_letters import Axis, spell_axes
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.rules import Rewrite
@@ -56,7 +57,7 @@ class FormConvolutionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         strict = is_strict(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, AddOp) and not (strict and inner.dtype.is_inexact):
                 _visit(inner)
 

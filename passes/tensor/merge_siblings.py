@@ -11,7 +11,6 @@ SOURCE: Jia et al., "TASO", SOSP 2019, section 2, which splits the result by a c
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -21,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp, outside_kernels
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -33,6 +33,7 @@ from mlc.dialects.tensor.shape import (
     SliceOp,
     TransposeOp,
 )
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import FAR, clock
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat, splat_constant
@@ -66,9 +67,10 @@ class MergeSiblingsPass(ModulePass):
 
 
 def _blocks(op: Operation) -> Iterator[Block]:
-    for inner in op.walk():
-        for region in inner.regions:
-            yield from region.blocks
+    for inner in outside_kernels(op):
+        if not isinstance(inner, KernelOp):
+            for region in inner.regions:
+                yield from region.blocks
 
 
 @dataclass(frozen=True)

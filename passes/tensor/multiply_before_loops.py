@@ -7,18 +7,18 @@ whole factor in every trip.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, is_inside
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, sum_order
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.scan_rows import row_read
@@ -36,7 +36,7 @@ class MultiplyBeforeLoopsPass(ModulePass):
     name = "mlc-multiply-before-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for loop in [x for x in op.walk() if isinstance(x, ForOp)]:
+        for loop in [x for x in outside_kernels(op) if isinstance(x, ForOp)]:
             for inner in list(loop.body.block.ops):
                 if isinstance(inner, ContractOp):
                     _visit(inner, loop)

@@ -9,7 +9,6 @@ value of the program: `copy "k(Jn) -> Jkn"`, in the words of tile programs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -20,12 +19,14 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import CpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.letters import fresh
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.schedule import choose_register_tile
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
@@ -53,7 +54,7 @@ class PackBeforeLoopsPass(ModulePass):
         packed: Packed = {}
         target = target_of(op)
         pack = _PACK.get(type(target))
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if pack is not None and isinstance(inner, ContractOp):
                 pack(inner, target, packed)
 

@@ -7,8 +7,6 @@ turned while it is packed, element by element: once before the loop, instead of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,9 +14,11 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.dims import product
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
 
@@ -33,7 +33,7 @@ class PrepackLoopFactorsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         turned: dict[tuple[SSAValue, str, Operation], SSAValue] = {}
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, ContractOp):
                 _turn(inner, turned)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.comparison import CompareOp
@@ -30,6 +30,7 @@ from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.work import FAR, clock
 from mlc.passes.remarks import remark
@@ -63,7 +64,7 @@ class ReorderContractionsPass(ModulePass):
         if is_strict(op):
             return
         target = target_of(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, ContractOp) and inner.parent is not None and _is_root(inner):
                 _reorder(inner, _Rates.of(inner, target))
 

@@ -7,8 +7,6 @@ write the whole sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,11 +14,13 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.derivative.emit import Emitter, trips_of
@@ -41,7 +41,7 @@ class SumAfterLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if is_strict(op):
             return
-        for loop in [x for x in op.walk() if isinstance(x, ForOp)]:
+        for loop in [x for x in outside_kernels(op) if isinstance(x, ForOp)]:
             _visit(loop)
 
 

@@ -10,7 +10,6 @@ SOURCE: Lavin and Gray, "Fast algorithms for convolutional neural networks", arX
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
@@ -21,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of, tensor_type
 from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.numerics import numerics_of
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.create import full
@@ -31,6 +31,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tensor.window_letters import split_windows
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 
@@ -55,7 +56,7 @@ class WinogradPass(ModulePass):
         if numerics_of(op) != "fast":
             return
         target = cpu_of(op, self.name)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, ConvOp):
                 form = _form(inner)
                 if form is not None and _repays(inner, form, target):

@@ -10,11 +10,11 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mlc.dialects.dtypes import DTYPES, DType
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.cuda.pool import CUDA, KIND, SIZES, STREAM, STRIDES, Block, current_stream
 from mlc.runtime.interop import DLPackArray
 
@@ -64,6 +64,8 @@ class View:
 
     `origin` is the caller's object, `owner` keeps the memory alive.
     """
+
+    __mlc_leaf__: ClassVar[bool] = True  # no container of arrays
 
     pointer: int
     row: DType

@@ -12,7 +12,7 @@ only if all its other readers come after that kernel: so no cycle can arise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -27,6 +27,7 @@ from mlc.dialects.analysis.views import (
 )
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
@@ -35,6 +36,7 @@ from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Chosen, Stage, ops_of
 from mlc.passes.plan.fusion.points import OWN, Points
 from mlc.passes.plan.memory.in_place.ownership import Ownership
@@ -98,6 +100,9 @@ class Grouping:
             op = ops[index]
             if isinstance(op, ControlOp):
                 self._control(op, index)
+            elif isinstance(op, KernelOp):
+                for value in op.inputs:
+                    self._need(value, Demand(index))
             elif isinstance(op, TensorOp):
                 demands = self._demands.pop(op.results[0], None)
                 if demands:
@@ -418,7 +423,7 @@ class _Facts:
 
 def _is_identity(op: Operation, k: int) -> bool:
     """Whether an operand is a fold's start, and what its chunks of trips start from anyway."""
-    if not isinstance(op, TilesOp) or not op.spreads:
+    if not isinstance(op, TilesOp) or not op.spreads or op.parts is not None:
         return False
     value, fold = op.operands[k], op.folds[k - (len(op.operands) - len(op.starts))]
     (identity,) = MONOIDS[fold].identity(dtype_of(tensor_of(value).element_type))

@@ -11,7 +11,7 @@ plan without the value is taken where either says that it is not much longer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from xdsl.context import Context
@@ -19,15 +19,18 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
 from mlc.dialects.analysis.views import is_view
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.choose_fusion import ABOVE
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
+from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report.report import Intermediate, Plan, plan_of
@@ -74,7 +77,7 @@ def has_large(function: FuncOp, target: CpuTarget) -> bool:
     limit = large_bytes(function, target)
     return any(
         isinstance(op, TensorOp) and not is_view(op) and stored_bytes(op.results[0].type) > limit
-        for op in function.walk()
+        for op in outside_kernels(function)
     )
 
 
@@ -147,13 +150,13 @@ def _may_inline(module: ModuleOp, limit: float) -> bool:
         isinstance(op, Elementwise)
         and stored_bytes(op.results[0].type) > limit
         and all(isinstance(x, Elementwise | ReduceOp) for x in all_readers(op.results[0]))
-        for op in module.walk()
+        for op in outside_kernels(module)
     )
 
 
 def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:
     """The plan of a module whose tile loops are formed."""
-    for each in kernel_passes(fusion):
+    for each in (SplitFoldsPass(), *kernel_passes(fusion)):
         each.apply(Context(), module)
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     symbols = [name for function in functions for name in symbols_of(function)]

@@ -13,7 +13,6 @@ padded tensor is stored nowhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -28,6 +27,7 @@ from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.placing import PadOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.merging import Group, blocks_of, may_join
 from mlc.passes.plan.tiling.grain import least_share_s
 from mlc.passes.tile.canonical import product_of
