@@ -18,6 +18,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import (
     Block,
+    Edge,
     Pack,
     Register,
     Split,
@@ -156,9 +157,9 @@ class _Walk:
     def prediction(self) -> Prediction:
         steps, instructions, cycles, loads = self.tile_step()
         read, read_s = self.reads()
-        core = (steps * cycles + self.tiles() * self.target.loops.tile_start_cycles) * cycle_s(
-            self.target
-        )
+        loops = self.target.loops
+        around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
+        core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts = self.writes(), self.starts()
@@ -200,6 +201,11 @@ class _Walk:
         loads = rows + columns + (row_addresses(self.row, rows) if apart else 0)
         cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
         return steps, rows * columns, cycles, loads
+
+    def guarded(self) -> int:
+        """Rows of a tile of which each may lie past the end."""
+        ends = any(isinstance(word, Edge) and word.axis == "m" for word in self.words)
+        return self.tile.m if ends and not self.row.in_tiles else 0
 
     def load_bytes(self) -> float:
         """Of one load instruction, on average: a vector of b, a group of a, or a tile."""
