@@ -24,7 +24,6 @@ from mlc.passes.tile.predict import (
     STREAMS,
     Prediction,
     Problem,
-    is_shifted,
     predict,
     row_of,
     usable_rows,
@@ -111,17 +110,16 @@ def register_tiles(
     n: int,
     *,
     apart: bool = True,
-    shifted: bool = False,
 ) -> tuple[tuple[int, int], ...]:
     """The best (rows, columns) of results in registers, by cycles; what lies outside is counted."""
     found: list[tuple[float, int, tuple[int, int]]] = []
     for rows in range(1, MOST_ROWS + 1):
         for columns in range(1, WIDEST + 1):
-            if not fits_registers(row, rows, columns, target, shifted=shifted):
+            if not fits_registers(row, rows, columns, target):
                 continue
             tile = rows * row.shape[0], columns * row.shape[1]
             computed = ceil(m / tile[0]) * ceil(n / tile[1])
-            each = step_cycles(row, rows, columns, target, apart=apart, shifted=shifted)
+            each = step_cycles(row, rows, columns, target, apart=apart)
             cycles = computed * each
             found.append((cycles, rows * columns, tile))
     return tuple(tile for _, _, tile in sorted(found)[:TILES])
@@ -331,10 +329,7 @@ def _tiles_and_depths(
 def _tiles(problem: Problem, row: Intrinsic, target: CpuTarget) -> Iterator[tuple[Register, bool]]:
     """Register tiles of a product whose b is packed, and whether a is."""
     for packed in (False, True) if _a_in_place(problem, row) else (True,):
-        for m, n in register_tiles(
-            row, target, problem.m, problem.n,
-            apart=not packed, shifted=is_shifted(row, problem.dtypes[0]),
-        ):  # fmt: skip
+        for m, n in register_tiles(row, target, problem.m, problem.n, apart=not packed):
             if not row.in_tiles or packed or problem.m % m == 0:  # no tile may lie outside
                 yield Register(m, n), packed
 

@@ -18,6 +18,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import (
     Block,
+    Edge,
     Pack,
     Register,
     Split,
@@ -132,13 +133,9 @@ _WIDER = {"f16": ("f32",), "bf16": ("f32",), "i8": ("i16", "i32"), "u8": ("i16",
 
 def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
     wanted = row.dtypes[operand]
-    shifted = operand == 0 and is_shifted(row, dtype)
+    # signed bytes are packed as unsigned ones, 128 more, and sums lose that again
+    shifted = operand == 0 and wanted == "u8" and row.dtypes[1] == dtype == "i8"
     return wanted == dtype or wanted in _WIDER.get(dtype, ()) or shifted
-
-
-def is_shifted(row: Intrinsic, lhs: str) -> bool:
-    """Whether signed bytes are packed as unsigned ones, 128 more, and sums lose that again."""
-    return row.dtypes[0] == "u8" and row.dtypes[1] == lhs == "i8"
 
 
 class _Walk:
@@ -160,9 +157,9 @@ class _Walk:
     def prediction(self) -> Prediction:
         steps, instructions, cycles, loads = self.tile_step()
         read, read_s = self.reads()
-        core = (steps * cycles + self.tiles() * self.target.loops.tile_start_cycles) * cycle_s(
-            self.target
-        )
+        loops = self.target.loops
+        around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
+        core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts = self.writes(), self.starts()
@@ -202,9 +199,13 @@ class _Walk:
         rows, columns = step_shape(self.row, self.tile)
         apart = "a" not in self.packed
         loads = rows + columns + (row_addresses(self.row, rows) if apart else 0)
-        shifted = is_shifted(self.row, self.problem.dtypes[0])
-        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart, shifted=shifted)
+        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
         return steps, rows * columns, cycles, loads
+
+    def guarded(self) -> int:
+        """Rows of a tile of which each may lie past the end."""
+        ends = any(isinstance(word, Edge) and word.axis == "m" for word in self.words)
+        return self.tile.m if ends and not self.row.in_tiles else 0
 
     def load_bytes(self) -> float:
         """Of one load instruction, on average: a vector of b, a group of a, or a tile."""
@@ -449,7 +450,10 @@ class _Walk:
             elements /= self.workers
         across, unit = ("n", problem.b_unit) if x == "b" else ("m", problem.a_unit)
         lanes = self.target.lanes(8 * self.item[x])
-        each = self.target.loops.pack_cycles + (0.0 if unit == across else log2(max(2, lanes)))
+        more = 0.0 if unit == across else log2(max(2, lanes))
+        if word.group > 1 and not word.rows:  # interleaved, or stored group by group
+            more = word.group if unit == across else lanes / word.group
+        each = self.target.loops.pack_cycles + more
         if unit == across:  # a row of a panel may fill no vector
             each *= lanes * ceil(word.panels / lanes) / word.panels
         whole = prod({"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}[axis]
