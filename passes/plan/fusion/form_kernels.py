@@ -115,6 +115,9 @@ class _Build:
                 self.kernel(kernel)
             if isinstance(op, ControlOp):
                 self.control(op)
+            elif isinstance(op, KernelOp):
+                op.operands = [self.contiguous(x) for x in op.inputs]
+                self.ops.append(op)
         terminator = old[-1]
         for kernel in at.get(len(old), ()):
             self.kernel(kernel)
@@ -122,7 +125,7 @@ class _Build:
         kept = {*self.ops, terminator}
         for op in reversed(old):
             op.detach()
-            if not isinstance(op, ControlOp) and op not in kept:
+            if not isinstance(op, ControlOp | KernelOp) and op not in kept:
                 op.erase(safe_erase=False)
         self.block.add_ops([*self.ops, terminator])
         terminator.operands = values
@@ -133,7 +136,7 @@ class _Build:
         if isinstance(terminator, YieldOp) or (terminator, k) in self.grouping.copies:
             return self.handed_on(terminator, k)
         root = through_reshapes(value, self.block)
-        is_loop = isinstance(root.owner, ControlOp)
+        is_loop = isinstance(root.owner, ControlOp | KernelOp)
         buffer = self.buffer(root) if is_loop else self.leaving[root].pop(0)
         return buffer if value is root else self.reshape(cast(ReshapeOp, value.owner), buffer)
 

@@ -27,6 +27,7 @@ from mlc.dialects.analysis.views import (
 )
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
@@ -99,6 +100,9 @@ class Grouping:
             op = ops[index]
             if isinstance(op, ControlOp):
                 self._control(op, index)
+            elif isinstance(op, KernelOp):
+                for value in op.inputs:
+                    self._need(value, Demand(index))
             elif isinstance(op, TensorOp):
                 demands = self._demands.pop(op.results[0], None)
                 if demands:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
 from mlc.dialects.analysis.views import is_view
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -76,7 +77,7 @@ def has_large(function: FuncOp, target: CpuTarget) -> bool:
     limit = large_bytes(function, target)
     return any(
         isinstance(op, TensorOp) and not is_view(op) and stored_bytes(op.results[0].type) > limit
-        for op in function.walk()
+        for op in outside_kernels(function)
     )
 
 
@@ -149,7 +150,7 @@ def _may_inline(module: ModuleOp, limit: float) -> bool:
         isinstance(op, Elementwise)
         and stored_bytes(op.results[0].type) > limit
         and all(isinstance(x, Elementwise | ReduceOp) for x in all_readers(op.results[0]))
-        for op in module.walk()
+        for op in outside_kernels(module)
     )
 
 

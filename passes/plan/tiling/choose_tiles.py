@@ -51,6 +51,9 @@ LIMIT = "mlc.peak_bytes"
 DEAR = "mlc.less_memory"
 """Module attribute: tile loops need not pay, if they store less."""
 
+UNTILED = "mlc.no_tile_loops"
+"""Module attribute: there are no tile loops, which takes less memory here and there."""
+
 PARTS_OF_LIMIT = 16
 """A loop formed for its memory cuts tiles as if level 2 were this part of what may be allocated."""
 
@@ -69,7 +72,7 @@ class ChooseTilesPass(ModulePass):
     tile: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.fusion != "none":
+        if self.fusion != "none" and UNTILED not in op.attributes:
             for chooser in choosers(op, cpu_of(op, self.name), "paying", self.tile):
                 for block, bound in chooser.blocks():
                     if not any(LOOP in x.attributes for x in block.ops):

@@ -26,7 +26,15 @@ from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large
-from mlc.passes.plan.tiling.choose_tiles import DEAR, Chooser, check, choosers, leaves, taken
+from mlc.passes.plan.tiling.choose_tiles import (
+    DEAR,
+    UNTILED,
+    Chooser,
+    check,
+    choosers,
+    leaves,
+    taken,
+)
 from mlc.passes.plan.tiling.column_walks import Stream
 from mlc.passes.plan.tiling.online_reduction import COMBINE
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
@@ -41,7 +49,8 @@ class FormTilesPass(ModulePass):
     Each group of ops that `mlc.loop` names becomes one `mlc.tiles`; then those that
     `mlc-choose-tiles` chooses. What ops hand to one another are tiles. In a module with
     `mlc.peak_bytes`, no loop computes what would be stored as well; with `mlc.less_memory` loops
-    whose columns are never stored are formed even where storing them would take less time.
+    whose columns are never stored are formed even where storing them would take less time; with
+    `mlc.no_tile_loops` there are none.
 
     `tile`: rows and columns of every tile, for all groups that are legal, whether they pay or not,
     which tests of small programs ask for; without it those that pay, by estimate.
@@ -54,7 +63,7 @@ class FormTilesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_of(op, self.name)
-        if self.fusion == "none":
+        if self.fusion == "none" or UNTILED in op.attributes:
             return
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
         columns: Columns = "large" if DEAR in op.attributes else "paying"
