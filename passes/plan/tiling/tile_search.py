@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from xdsl.ir import Block, Operation
 
 from mlc.dialects.analysis.axes import AxisMaps
-from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
@@ -19,7 +18,7 @@ from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.memory.large_values import Columns
 from mlc.passes.plan.tiling.tile_costs import Price, price
 from mlc.passes.plan.tiling.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
-from mlc.passes.remarks import Decision, is_heard, remark
+from mlc.passes.remarks import is_heard, remark
 
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
 
@@ -76,16 +75,7 @@ def _say(group: Group, found: Price, *, pays: bool) -> None:
     names.append(f"{found.kernels * 1e6:.3f} us as kernels of their own")
     text = ", and ".join(names if pays else names[::-1])
     verb = "pay as a tile loop" if pays else "stay kernels of their own"
-    tensor = tensor_of(op.results[0])
-    shape = ", ".join(str(d) if d >= 0 else "?" for d in tensor.get_shape())
-    decision = Decision(
-        value=f"{dtype_of(tensor.element_type).name}[{shape}]",
-        decision="loop" if pays else "kernels",
-        chosen_s=found.loop if pays else found.kernels,
-        other_s=found.kernels if pays else found.loop,
-        rule="cost",
-    )
-    remark(op, f"{len(group.ops)} ops {verb}: what differs takes {text}", decision)
+    remark(op, f"{len(group.ops)} ops {verb}: what differs takes {text}")
 
 
 def _next(
