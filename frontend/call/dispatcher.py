@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.frontend.call.arguments import Call, Parameters
+from mlc.frontend.call.changing import Changing
 from mlc.frontend.call.donation import check_donated, donated_leaves
 from mlc.frontend.call.fast_paths import MISS, Route, make_route, missing
 from mlc.frontend.call.loaded_program import Ready, describe
@@ -24,7 +25,8 @@ from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
-    from mlc.frontend.call.compile import Compiled, Settings
+    from mlc.frontend.call.changing import Changing
+from mlc.frontend.call.compile import Compiled, Settings
 
 MAX_CHAIN = 4
 """Native entries asked one after another before Python dispatches (each costs about 20 ns)."""
@@ -53,6 +55,7 @@ class Dispatcher:
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}
         self.forced_static: set[str] = set()
+        self.changing = Changing()
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
         self.calls = 0
@@ -189,6 +192,8 @@ class Dispatcher:
             if (fault := explain_mismatch(call, shapes)) is not None:
                 raise fault
             because = self.reason(call, shapes)
+            for ready in self.ready.get(self.policy.family_key(call), ()):
+                self.changing.learn(ready.program.guards, call.values)
             if because is None:
                 shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
@@ -200,6 +205,8 @@ class Dispatcher:
             except SpecialiseSignal as signal:
                 self.specialise(signal, call, shapes)
             except MlcError as error:
+                if self.changing.fix(list(self.changing.inputs.values())):
+                    continue
                 if family.static_because is not None or not self.chosen_symbols(call, shapes):
                     raise
                 if not self.policy.ones_apart and family.has_ones():
@@ -226,6 +233,7 @@ class Dispatcher:
             shapes,
             numerics=self.settings.numerics,
             donated=self.settings.donate,
+            varying=self.changing.inputs,
         )
 
     def chosen_symbols(self, call: Call, shapes: Sequence[Any]) -> bool:
@@ -260,6 +268,9 @@ class Dispatcher:
 
     def specialise(self, signal: Any, call: Call, shapes: Sequence[Any]) -> None:
         """Fixes what tracing asked for; an error where the user wants it dynamic."""
+        if self.changing.fix(signal.arguments):
+            self.remarks.append(f"specialised: {signal.because}")
+            return
         before = len(self.forced_static) + len(self.policy.pinned)
         self.forced_static |= signal.arguments
         for leaf, shape in zip(call.leaves, shapes, strict=True):

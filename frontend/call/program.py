@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -25,11 +25,12 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
+from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
-from mlc.frontend.trace.deferred import Text, recipe_of
+from mlc.frontend.trace.deferred import Chosen, Text, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, concluded
 from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
@@ -151,10 +152,12 @@ def trace_program(
     *,
     numerics: str,
     donated: Sequence[str] = (),
+    varying: Mapping[Hashable, str] | None = None,
 ) -> Program:
     """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
+    trace.varying = dict(varying or {})
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -164,8 +167,9 @@ def trace_program(
     del trace
     if program is None:
         return trace_program(
-            function, name, parameters, call, shapes, numerics=numerics, donated=donated
-        )
+            function, name, parameters, call, shapes,
+            numerics=numerics, donated=donated, varying=varying,
+        )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
 
@@ -248,7 +252,7 @@ def _returned(function: Callable[..., Any], parameters: Parameters, values: Sequ
         return access.call(function, args, kwargs)
 
     found = value_of(lambda: parameters.invoke(run, values))
-    return None if found is RAISED else found
+    return None if found is RAISED else with_choices(narrowed(found))
 
 
 def _check_shapes(call: Call, leaves: Sequence[Any], given: Mapping[int, Shape]) -> None:
@@ -413,8 +417,8 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             values.append(tracer.value)
         elif isinstance(value, Undecided):
             value.fail()
-        elif isinstance(value, Text):
-            recipe = recipe_of(value)
+        elif isinstance(value, Text | Chosen):
+            recipe = recipe_of(value.value if isinstance(value, Chosen) else value)
             leaves.append(ResultLeaf("made", recipe.make, len(recipe.leaves)))
             values += [x.value for x in recipe.leaves]
         elif is_iterator(value):

@@ -56,6 +56,8 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
+        self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
+        self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names: list[str] = []
@@ -70,6 +72,7 @@ class Trace:
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
+        self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.staging: object = None
@@ -131,6 +134,15 @@ class Trace:
             self.arrays[id(array)] = found
             self.keep.append(array)
         return found
+
+    def number_argument(self, array: Array, source: HiddenInput, name: str) -> Tracer:
+        """The traced value of a number from outside, which differs between calls."""
+        from mlc.frontend.trace.tracer import Tracer
+
+        made = Tracer(self, None, origins=frozenset({name}), pending=(array, source))
+        self.arrays[id(array)] = made
+        self.keep.append(array)
+        return made
 
     def read_hidden(self, array: Array, source: HiddenInput) -> SSAValue:
         """The argument for an array that the function does use."""
@@ -196,6 +208,7 @@ class Trace:
         self.counted.clear()
         self.inputs.clear()
         self.states.clear()
+        self.meaning.clear()
         self.keep.clear()
         self.staging = self.effects = None
 
