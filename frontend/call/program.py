@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
+from types import MethodType
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -32,10 +33,11 @@ from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
 from mlc.frontend.trace.deferred import Chosen, Text, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, concluded
-from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_class, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
-from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
 from mlc.frontend.trace.source import Site, definition_of
+from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
@@ -82,6 +84,9 @@ class Program:
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
     written_at: Mapping[int, Site]  # where it does so, by argument leaf
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
+    stores: (
+        Stored | None
+    )  # what it changes of its arguments, from results before those of `outcome`
     outcome: Outcome | None  # what a call does beside its results, from results before `written`
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
@@ -187,7 +192,7 @@ def _traced(
     leaves, specs, inputs = _arguments(trace, call, shapes)
     values = _rebuilt_arguments(call, leaves)
     given_dims = {k: leaves[k].dims for k in inputs}
-    _remember_objects(trace, call, parameters, values)
+    _remember_objects(trace, call, parameters, values, function)
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
@@ -200,6 +205,7 @@ def _traced(
         and (leaves[k].ndim or is_array(call.leaves[k].given))
         and k not in given.result_of
     )
+    stores = stored(trace, ssa)
     outcome = concluded(trace, ssa)
     ssa += [leaves[k].value for k in written]
     in_place = {number: k for k, number in given.result_of.items()} | {
@@ -211,7 +217,7 @@ def _traced(
     counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
-    plain = not (written or counted or outcome) and _is_plain(structure, results)
+    plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
     returns_tuple = None if plain else True
     signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
     return Program(
@@ -233,6 +239,7 @@ def _traced(
         },
         in_place=in_place,
         outcome=outcome,
+        stores=stores,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
         trace_s=0.0,
@@ -361,11 +368,15 @@ def _arguments(
 
 
 def _remember_objects(
-    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any]
+    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any], function: Any
 ) -> None:
     """Objects and containers among the arguments are ways to arrays, and not the function's own."""
     memory = Paths()
     trace.staging = memory
+    receiver = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
+    if receiver is not None and not is_class(receiver):
+        trace.receiver = receiver
+        memory.remember(receiver, object_path(receiver, "self"))
     numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
     for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
         starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD

@@ -83,6 +83,8 @@ class Access(Flow):
             return _of_the_class(obj, name, value)
         if isinstance(value, MethodType):
             return captured_method(value, path.attr(name))
+        if id(obj) in here().stores:
+            return value  # as it was seen when the object was first stored to
         return captured(value, path.attr(name))
 
     def item(self, obj: Any, key: Any) -> Any:
@@ -104,6 +106,8 @@ class Access(Flow):
             return obj[key]
         if is_dict(obj) and hasattr(class_of(obj), "__missing__") and key not in obj:
             raise stores.refused(f"{path.text}[{key!r}], which is not there yet, is made")
+        if id(obj) in here().stores:
+            return obj[key]
         return captured(obj[key], path.item(key))
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -58,6 +58,9 @@ class Trace:
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
+        # objects that are changed: what they held, what the function sees of it, the way there
+        self.stores: dict[int, tuple[Any, Any, dict[Any, Any], Path]] = {}
+        self.receiver: object = None  # whose method is compiled
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names: list[str] = []
@@ -130,7 +133,10 @@ class Trace:
 
         found = self.arrays.get(id(array))
         if found is None:
-            found = Tracer(self, None, captured=source.text, pending=(array, source))
+            from mlc.frontend.trace.stored import belongs
+
+            text = None if belongs(source.path) else source.text
+            found = Tracer(self, None, captured=text, pending=(array, source))
             self.arrays[id(array)] = found
             self.keep.append(array)
         return found
@@ -204,6 +210,11 @@ class Trace:
 
     def release(self) -> None:
         """Lets go of the traced values, when the program is finished."""
+        from mlc.frontend.staging.journal import put_contents
+
+        for obj, held, *_ in reversed(self.stores.values()):
+            put_contents(obj, held)
+        self.stores.clear()
         self.arrays.clear()
         self.counted.clear()
         self.inputs.clear()
