@@ -105,13 +105,16 @@ class Flow:
         rest: Body | bool | None,
         names: tuple[str, ...],
         leaving: bool,
+        sliced: bool,
     ) -> Exit | None:
         """
         for item in items: body(item)
         else: otherwise()
+
+        `sliced`: there are slices that variables begin or end.
         """
         local = locals_of((body, otherwise, rest), names)
-        return after(For(body, otherwise, local, leaving).run(items), rest, local)
+        return after(For(body, otherwise, local, leaving, sliced).run(items), rest, local)
 
     # expressions
 

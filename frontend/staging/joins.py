@@ -28,11 +28,12 @@ from mlc.frontend.numpy.values import (
 )
 from mlc.frontend.staging.journal import entries_of
 from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
+from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
@@ -104,6 +105,7 @@ class Hole:
     weak: bool
     origins: frozenset[str]
     shares: tuple[Tracer, ...] = ()  # what it is on some way
+    sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
 
 
 class Join:
@@ -187,6 +189,11 @@ class Join:
             return self._known[key]
         tracers = [self._lifted(side, *one) for side, one in enumerate((left, right))]
         dtype = _common(name, tracers, self.loose)
+        if (
+            len({len(tracer.dims) for tracer in tracers}) == 1
+            and tracers[0].dims != tracers[1].dims
+        ):
+            return self._sized(tracers, dtype)
         values: list[SSAValue] = []
         dims = max((tracer.dims for tracer in tracers), key=len)
         for block, tracer in zip(self.blocks, tracers, strict=True):
@@ -201,6 +208,26 @@ class Join:
         )
         self._known[key] = made
         return made
+
+    def _sized(self, tracers: Sequence[Tracer], dtype: DType) -> Hole:
+        """Arrays whose sizes differ: room for both, and how much of it is used."""
+        x, y = tracers
+        room = room_for(x.dims, y.dims)
+        wide: list[SSAValue] = []
+        for block, tracer in zip(self.blocks, tracers, strict=True):
+            with here().inside(block):
+                wide.append(padded(convert(tracer.value, dtype), room))
+        sizes: list[int | None] = []
+        for dims in zip(x.dims, y.dims, strict=True):
+            if dims[0] == dims[1]:
+                sizes.append(None)
+                continue
+            numbers: list[SSAValue] = []
+            for block, dim in zip(self.blocks, dims, strict=True):
+                with here().inside(block):
+                    numbers.append(lift_size(dim).value)
+            sizes.append(self._hole((numbers[0], numbers[1]), False, frozenset()).number)
+        return replace(self._hole((wide[0], wide[1]), False, frozenset()), sizes=tuple(sizes))
 
     def _lifted(self, side: int, leaf: Any, value: SSAValue | None) -> Tracer:
         with here().inside(self.blocks[side]):
@@ -217,9 +244,10 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
         if not isinstance(leaf, Hole):
             return leaf
         if leaf.number not in made:
-            made[leaf.number] = Tracer(
-                here(), results[leaf.number], weak=leaf.weak, origins=leaf.origins
-            )
+            value = results[leaf.number]
+            if leaf.sizes:
+                value = cut(value, [None if k is None else results[k] for k in leaf.sizes])
+            made[leaf.number] = Tracer(here(), value, weak=leaf.weak, origins=leaf.origins)
             for other in leaf.shares:
                 made[leaf.number].share(other)
         return made[leaf.number]
@@ -242,7 +270,7 @@ def equal_values(x: Any, y: Any) -> bool:
 
 def _common(name: str, tracers: Sequence[Tracer], loose: bool) -> DType:
     x, y = tracers
-    if x.dims != y.dims and not (loose and () in (x.dims, y.dims)):
+    if len(x.dims) != len(y.dims) and not (loose and () in (x.dims, y.dims)):
         text = f"is {spell(x.dims)}{_line(x)} in one branch and {spell(y.dims)}{_line(y)} in the"
         raise Misfit(ShapeError, f"{text} other; expected one shape.", "")
     dtype = common_dtype(name, (x, y))

@@ -29,6 +29,7 @@ from mlc.frontend.staging.scopes import (
     computes,
     exits,
     own_nodes,
+    slices_by_names,
 )
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
@@ -287,6 +288,7 @@ class _Stager(ast.NodeTransformer):
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
+                parts.append(ast.Constant(slices_by_names(node.body)))
                 call = self._runtime("each", node.iter, *parts)
             case _:
                 raise AssertionError(type(node))

@@ -125,6 +125,13 @@ def exits(node: ast.AST, *, in_loop: bool = False, caught: bool = False) -> bool
             return False
 
 
+def slices_by_names(nodes: Iterable[ast.AST]) -> bool:
+    """Whether there are slices that variables begin or end, whose sizes may so differ."""
+    slices = (x for x in own_nodes(nodes) if isinstance(x, ast.Slice))
+    ends = (end for x in slices for end in (x.lower, x.upper) if end is not None)
+    return any(isinstance(x, ast.Name) for end in ends for x in ast.walk(end))
+
+
 def at(node: Any, like: ast.AST) -> Any:
     """The node and its new children at the position of another."""
     ast.copy_location(node, like)

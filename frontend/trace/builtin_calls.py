@@ -39,11 +39,37 @@ def _to_number(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return made
 
 
+def _to_complex(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """complex(real, imag) of numbers, as Python adds them up where one is complex itself."""
+    from mlc.frontend.numpy.complexes import imag, of_parts, real
+    from mlc.frontend.numpy.values import lift
+
+    given = dict(zip(("real", "imag"), args, strict=False)) | kwargs
+    if not any(isinstance(x, Tracer | SymbolicDim) for x in given.values()):
+        return kind(*args, **kwargs)
+
+    def parts(name: str) -> tuple[Any, Any]:
+        """Real and imaginary part of an argument, as floats; an argument that is real has none."""
+        value = lift(lift_size(x) if isinstance(x := given.get(name, 0.0), SymbolicDim) else x)
+        if value.row.kind == "complex":
+            return real(value), imag(value)
+        return _to_number(float, (value,), {}), None
+
+    (a, b), (c, d) = parts("real"), parts("imag")
+    made = of_parts(*(lift(x) for x in (a if d is None else a - d, c if b is None else c + b)))
+    made.weak = True
+    return made
+
+
 def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Tracer):
         several = kinds if is_tuple(kinds) else (kinds,)
-        python = {"int": int, "float": float, "bool": bool}[value.row.kind] if value.weak else None
+        python = (
+            {"int": int, "float": float, "bool": bool, "complex": complex}[value.row.kind]
+            if value.weak
+            else None
+        )
         wanted = {np.ndarray} if not value.weak else {python}
         return isinstance(value, kinds) or any(kind in wanted for kind in several)
     return isinstance(value, kinds)
@@ -153,6 +179,7 @@ _OF_NUMBERS = (
 )
 """Functions of `math` that mlc.numpy has under the same name."""
 BUILTINS: dict[Any, Any] = {
+    complex: _to_complex,
     float: _to_number,
     int: _to_number,
     isinstance: _instance,

@@ -172,7 +172,10 @@ def _input(value: Any, path: Path) -> Any:
         if array.dtype == object:
             guard(Guard("value", path, value))  # an int of more than 64 bits
             return value
-        made = trace.number_argument(array, HiddenInput(path.array()), name)
+        pending = array, HiddenInput(path.array())
+        made = Tracer(trace, None, origins=frozenset({name}), pending=pending)
+        trace.arrays[id(array)] = made
+        trace.keep.append(array)
         if type(value) is int:
             trace.integers[name] = path, value
         made.weak = not isinstance(value, np.generic)

@@ -17,7 +17,7 @@ import itertools
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -34,6 +34,7 @@ from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.frontend.trace.trace import Trace, current, here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 _WORDS = itertools.count()
 

@@ -26,7 +26,8 @@ from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
-from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.errors import ALIASED, BESIDE, COPY, OUTSIDE, LeakError, located, relocated
+from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.lazy_dataclass import dataclass
@@ -67,6 +68,7 @@ class Trace:
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden: list[HiddenInput] = []
@@ -82,6 +84,7 @@ class Trace:
         self.functions: list[FunctionType] = []  # of the user, that run, innermost last
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
+        self.examples = 0  # how many times what is traced is to be run for many examples
         self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
@@ -141,15 +144,6 @@ class Trace:
             self.keep.append(array)
         return found
 
-    def number_argument(self, array: Array, source: HiddenInput, name: str) -> Tracer:
-        """The traced value of a number from outside, which differs between calls."""
-        from mlc.frontend.trace.tracer import Tracer
-
-        made = Tracer(self, None, origins=frozenset({name}), pending=(array, source))
-        self.arrays[id(array)] = made
-        self.keep.append(array)
-        return made
-
     def read_hidden(self, array: Array, source: HiddenInput) -> SSAValue:
         """The argument for an array that the function does use."""
         try:
@@ -167,6 +161,8 @@ class Trace:
         if not self.limits.keys().isdisjoint(dim.symbols()):
             from mlc.frontend.errors import NotSupportedError
 
+            if self.bound.ranges.is_natural(dim):
+                return
             message = f"{because}: whether there are enough is known only when the program runs."
             raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
@@ -270,16 +266,6 @@ class _Active(threading.local):
 
 
 _active = _Active()
-BESIDE = (
-    "an error is raised, or a line printed, in a function that a loop or branch of mlc's is made"
-    " of."
-)
-ALIASED = (
-    "an array {} that may be the same one as another, which is written: which of them it is depends"
-    " on the branch that ran, or the trip."
-)
-COPY = "Give the variable an array of its own before: x = x.copy()."
-OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
 
 
 def current() -> Trace | None:

@@ -188,7 +188,11 @@ def _one_example(
         for place, value in zip(mapped.places, values, strict=True):
             given[place] = value
         positional, named = unflatten(structure, given)
-        outcome = traced(f, *positional, **named)
+        here().examples += 1
+        try:
+            outcome = traced(f, *positional, **named)
+        finally:
+            here().examples -= 1
         if any(x.version for x in values):
             message = "vmap: the function writes to an argument; expected results to be returned."
             raise located(NotSupportedError, message, remedy="Write to a copy and return it.")
