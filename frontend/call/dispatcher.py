@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from mlc.frontend.call.stats import Artifact, Stats
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
 from mlc.frontend.trace import access
 from mlc.frontend.trace.kinds import is_scalar
+from mlc.frontend.trace.source import definition_of
 from mlc.frontend.trace.trace import current
 from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
@@ -56,6 +58,7 @@ class Dispatcher:
         self.ready: dict[Hashable, list[Ready]] = {}
         self.forced_static: set[str] = set()
         self.changing = Changing()
+        self.not_compiled: set[Hashable] = set()
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
         self.calls = 0
@@ -93,9 +96,29 @@ class Dispatcher:
         found = self.find(call)
         if found is None:
             with self.lock(), float_flags_kept():
-                found = self.find(call) or self.compile(values)
+                found = self.find(call) or self.compiled(values, call)
+        if found is None:
+            return self.function(*args, **kwargs)
         ready, call = found
         return ready.run(call)
+
+    def compiled(self, values: list[Any], call: Call) -> tuple[Ready, Call] | None:
+        """As `compile`; None where the function runs as Python because it cannot be compiled."""
+        if self.settings.fallback is None:
+            return self.compile(values)
+        key = self.policy.family_key(call)
+        if key in self.not_compiled:
+            return None
+        try:
+            return self.compile(values)
+        except MlcError as error:
+            self.not_compiled.add(key)
+            text = f"{self.owner.__name__} runs as Python: {error}"
+            self.remarks.append(text)
+            site = error.__dict__.get("site") or definition_of(self.function)
+            place = (site.filename, site.line) if site is not None else ("<unknown>", 1)
+            warnings.warn_explicit(text, RuntimeWarning, *place)
+            return None
 
     def count_copies(self, call: Call) -> None:
         """Counts the arrays that compiled code cannot address as they are."""
