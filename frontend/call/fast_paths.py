@@ -44,7 +44,7 @@ def make_route(
     The route to a program, and the same as a `__call__` that gives what it does not take to `slow`;
     None where it needs the full dispatch.
     """
-    if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call):
+    if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call) or program.stores:
         return None
     names = Constants(
         entry=entry,

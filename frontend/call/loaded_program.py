@@ -102,7 +102,7 @@ class Ready:
         program = self.program
         given = [call.leaves[k].value for k in program.inputs]
         inputs = self._with_hidden(given, call)
-        if program.in_place or program.written:
+        if program.in_place or program.written or program.stores:
             self._refuse_aliases(call, inputs)
         for k, site in program.written_at.items():
             _check_writeable(call.leaves[k], site)
@@ -127,9 +127,14 @@ class Ready:
         for number, k in enumerate(program.written, len(values) - len(program.written)):
             _write_back(call.leaves[k], values[number])
         del values[len(values) - len(program.written) :]
-        if (beside := program.outcome) is not None and beside.results:
-            beside.raise_for(values[-beside.results :])
-            del values[len(values) - beside.results :]
+        beside = [] if program.outcome is None else values[len(values) - program.outcome.results :]
+        del values[len(values) - len(beside) :]
+        if program.stores is not None:
+            first = len(values) - program.stores.count
+            program.stores.make(call.values, values[first:])
+            del values[first:]
+        if program.outcome is not None:
+            program.outcome.raise_for(beside)
         for number, value in enumerate(values):
             if number in program.in_place:
                 given = call.leaves[program.in_place[number]].given
@@ -149,6 +154,9 @@ class Ready:
         names += [h.text for h in self.program.hidden]
         written = {*self.program.written, *self.program.in_place.values()}
         numbers = [n for n, k in enumerate(self.program.inputs) if k in written]
+        if self.program.stores is not None:
+            first, changed = len(self.program.inputs), self.program.stores.arrays
+            numbers += [first + n for n, h in enumerate(self.program.hidden) if h in changed]
         check_apart(self.program.name, names, inputs, numbers)
 
 

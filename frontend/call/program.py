@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
+from types import MethodType
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -25,17 +26,19 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
+from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
-from mlc.frontend.trace.deferred import Text, recipe_of
+from mlc.frontend.trace.deferred import Chosen, Text, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, concluded
-from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_class, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
-from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
 from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
+from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
@@ -83,6 +86,9 @@ class Program:
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
     written_at: Mapping[int, Site]  # where it does so, by argument leaf
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
+    stores: (
+        Stored | None
+    )  # what it changes of its arguments, from results before those of `outcome`
     outcome: Outcome | None  # what a call does beside its results, from results before `written`
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
@@ -159,10 +165,12 @@ def trace_program(
     *,
     numerics: str,
     donated: Sequence[str] = (),
+    varying: Mapping[Hashable, str] | None = None,
 ) -> Program:
     """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
+    trace.varying = dict(varying or {})
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -172,8 +180,9 @@ def trace_program(
     del trace
     if program is None:
         return trace_program(
-            function, name, parameters, call, shapes, numerics=numerics, donated=donated
-        )
+            function, name, parameters, call, shapes,
+            numerics=numerics, donated=donated, varying=varying,
+        )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
 
@@ -191,7 +200,7 @@ def _traced(
     leaves, specs, inputs = _arguments(trace, call, shapes)
     values = _rebuilt_arguments(call, leaves)
     given_dims = {k: leaves[k].dims for k in inputs}
-    _remember_objects(trace, call, parameters, values)
+    _remember_objects(trace, call, parameters, values, function)
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
@@ -204,6 +213,7 @@ def _traced(
         and (leaves[k].ndim or is_array(call.leaves[k].given))
         and k not in given.result_of
     )
+    stores = stored(trace, ssa)
     outcome = concluded(trace, ssa)
     ssa += [leaves[k].value for k in written]
     in_place = {number: k for k, number in given.result_of.items()} | {
@@ -215,7 +225,7 @@ def _traced(
     counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
-    plain = not (written or counted or outcome) and _is_plain(structure, results)
+    plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
     signature = _entry_signature(trace, specs, ssa, places, None if plain else True)
     return Program(
         name=trace.name,
@@ -234,6 +244,7 @@ def _traced(
         },
         in_place=in_place,
         outcome=outcome,
+        stores=stores,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
         room=trace.room,
@@ -254,7 +265,7 @@ def _returned(function: Callable[..., Any], parameters: Parameters, values: Sequ
         return access.call(function, args, kwargs)
 
     found = value_of(lambda: parameters.invoke(run, values))
-    return None if found is RAISED else found
+    return None if found is RAISED else with_choices(narrowed(found))
 
 
 def _check_shapes(call: Call, leaves: Sequence[Any], given: Mapping[int, Shape]) -> None:
@@ -363,11 +374,15 @@ def _arguments(
 
 
 def _remember_objects(
-    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any]
+    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any], function: Any
 ) -> None:
     """Objects and containers among the arguments are ways to arrays, and not the function's own."""
     memory = Paths()
     trace.staging = memory
+    receiver = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
+    if receiver is not None and not is_class(receiver):
+        trace.receiver = receiver
+        memory.remember(receiver, object_path(receiver, "self"))
     numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
     for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
         starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
@@ -419,8 +434,8 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             values.append(tracer.value)
         elif isinstance(value, Undecided):
             value.fail()
-        elif isinstance(value, Text):
-            recipe = recipe_of(value)
+        elif isinstance(value, Text | Chosen):
+            recipe = recipe_of(value.value if isinstance(value, Chosen) else value)
             leaves.append(ResultLeaf("made", recipe.make, len(recipe.leaves)))
             values += [x.value for x in recipe.leaves]
         elif is_iterator(value):

@@ -34,9 +34,9 @@ from mlc.frontend.staging.joins import (
     contents_held,
     described,
     equal_values,
-    is_number_or_array,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.options import is_number_or_array, widened
 from mlc.frontend.staging.sized import cut, more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.trace.containers import leaf_names, unflatten
@@ -267,6 +267,9 @@ def _found(
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
+        elif (wide := widened(Held.of(start), end, variable.name)) is not None:
+            held = Held.of(wide)
+            found.append(Carried(variable, held, True, [_lifted(x) for x in held.leaves]))
         elif runs:
             zeros = [_zero(end, k) for k in range(len(end.leaves))]
             found.append(Carried(variable, end, False, zeros))
@@ -312,6 +315,10 @@ def _is_lost(variable: Local, end: Held, trip: Traced) -> bool:
 
 def _checked(carried: Carried, end: Held) -> Carried:
     """Peel where a trip leaves another kind of container than it gets."""
+    wide = widened(carried.start, end, carried.variable.name)
+    if wide is not None and carried.start.structure != end.structure:
+        start = Held.of(wide)
+        return replace(carried, start=start, leaves=[_lifted(x) for x in start.leaves])
     if carried.start.structure != end.structure:
         name = carried.variable.name
         raise Peel(name, described(carried.start.value), described(end.value))
@@ -375,7 +382,10 @@ def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], boo
     made: list[Carried] = []
     changed = False
     for c, end in zip(carried, ends, strict=True):
-        _checked(c, end)
+        if (kept := _checked(c, end)) is not c:
+            made.append(kept)
+            changed = True
+            continue
         names = leaf_names(c.start.value if c.seen else end.value, c.variable.name)
         leaves: list[Tracer | None] = []
         for k, (name, leaf, last) in enumerate(zip(names, c.leaves, end.leaves, strict=True)):
