@@ -109,7 +109,7 @@ class Rolled:
     yielded: list[SSAValue]
     ends: list[Held]
     arguments: list[SSAValue]
-    lost: list[Local]  # what holds arrays at the end whose sizes only a trip knows
+    lost: dict[Local, Any]  # variables that hold at the end what nothing outside can be
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -136,13 +136,25 @@ def roll(
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
     carried = [Carried.of(v) for v in local if _is_number(v.get())]
     original: tuple[list[Carried], Traced, list[Any]] | None = None
+    unread: list[Local] = []  # of those that hold arrays, if the trip sets them before it reads
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
         block = Block(arg_types=[*first, *types])
         arguments: list[SSAValue] = list(block.args[len(first) :])
-        run = partial(_enter_and_run, body, block, carried, len(first))
-        trip = traced(block, run, local, given)
-        found = _found(carried, trip, local, runs, alone)
+        run = partial(_enter_and_run, body, block, carried, len(first), unread)
+        try:
+            trip = traced(block, run, local, given)
+        except NameError:
+            if not unread:
+                raise
+            raise Peel(unread[-1].name, "an array", "one of another size") from None
+        pairs = zip(local, trip.locals, strict=True)
+        lost = {v: end.value for v, end in pairs if _is_lost(v, end)}
+        if new := [v for v in lost if v.get() is not UNBOUND and v not in unread]:
+            unread += new
+            discard(block)
+            continue
+        found = _found(carried, trip, local, runs, {v.name for v in lost}, alone)
         if found:
             carried = [*carried, *found]
             original = None
@@ -159,7 +171,6 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            lost = [v for v, end in zip(local, trip.locals, strict=True) if _is_lost(v, end, trip)]
             return Rolled(carried, trip, yielded, ends, arguments, lost)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
@@ -169,9 +180,15 @@ def roll(
 
 
 def _enter_and_run(
-    body: Callable[[Sequence[SSAValue]], Any], block: Block, carried: list[Carried], first: int
+    body: Callable[[Sequence[SSAValue]], Any],
+    block: Block,
+    carried: list[Carried],
+    first: int,
+    unread: Sequence[Local],
 ) -> Any:
     enter(carried, block.args[first:])
+    for variable in unread:
+        variable.put(UNBOUND)
     return body(block.args[:first])
 
 
@@ -202,6 +219,7 @@ def _found(
     trip: Traced,
     local: Sequence[Local],
     runs: bool,
+    lost: set[str],
     alone: set[str],
 ) -> list[Carried]:
     """What the body has changed and that was not carried."""
@@ -213,7 +231,7 @@ def _found(
             continue
         if isinstance(end.value, Undecided) or isinstance(start, Undecided):
             continue
-        if _is_lost(variable, end, trip):
+        if variable.name in lost:
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
@@ -248,16 +266,17 @@ def _grows(kind: str) -> MlcError:
     return located(NotSupportedError, message, remedy=remedy)
 
 
-def _is_lost(variable: Local, end: Held, trip: Traced) -> bool:
-    """Whether a variable that is made in each trip holds what only this one has the size of."""
+def _is_lost(variable: Local, end: Held) -> bool:
+    """Whether a variable holds what depends on a branch, or has a size of this trip alone."""
     start = variable.get()
-    dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
-    if start is UNBOUND or end.value is start:
-        return start is UNBOUND and any(map(here().bound.escapes, dims))
-    if not isinstance(start, Tracer) or start.part_of is not None:
+    if end.value is start or isinstance(start, Undecided):
         return False
-    read = any(start.known in op.operands for op in trip.block.walk())
-    return not read and any(map(here().bound.escapes, dims))
+    if isinstance(end.value, Undecided):
+        return True
+    if not (start is UNBOUND or isinstance(start, Tracer)):
+        return False
+    dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
+    return any(map(here().bound.escapes, dims))
 
 
 def _checked(carried: Carried, end: Held) -> Carried:
@@ -389,17 +408,20 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
 
 def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     """The variables hold what the loop's last trip gave."""
-    for variable in rolled.lost:
+    for variable, end in rolled.lost.items():
+        if isinstance(end, Undecided):
+            variable.put(end)
+            continue
         text = "is an array in a loop whose size differs from trip to trip."
         remedy = f"Write it into an array that is made before the loop: last[:n] = {variable.name}."
         misfit = Misfit(NotSupportedError, text, remedy)
         variable.put(Undecided(variable.name, misfit, user_site()))
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
-    for c, end in zip(rolled.carried, rolled.ends, strict=True):
-        base = c.start if c.seen else end
+    for c, held in zip(rolled.carried, rolled.ends, strict=True):
+        base = c.start if c.seen else held
         made: list[Any] = []
         changed = not c.seen
-        for leaf, kept, last in zip(c.leaves, base.leaves, end.leaves, strict=True):
+        for leaf, kept, last in zip(c.leaves, base.leaves, held.leaves, strict=True):
             if leaf is None:
                 made.append(kept)
                 continue
