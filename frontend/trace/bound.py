@@ -121,8 +121,8 @@ class BoundSizes:
         block = owner if isinstance(owner, Block) else owner.parent
         first = next(k for k, scope in enumerate(self._scopes) if scope is self._loops[0])
         inside = any(scope is block for scope in self._scopes[first:])
-        if inside and isinstance(owner, Operation):
-            owner.parent.insert_op_after(op, owner)
+        if inside and isinstance(owner, Operation) and block is not None:
+            block.insert_op_after(op, owner)
         else:
             block = owner if inside and isinstance(owner, Block) else self._loops[0]
             if block.first_op is None:
