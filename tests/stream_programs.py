@@ -39,6 +39,10 @@ def masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return softmax(np.where(mask, scores(q, k), -np.inf)) @ v
 
 
+def barred(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return softmax(np.where(mask, scores(q, k), -1e9)) @ v
+
+
 def biased(q: Any, k: Any, v: Any, bias: Any) -> Any:
     return softmax(scores(q, k) + bias) @ v
 
@@ -95,7 +99,7 @@ class Attention:
 
     def dtypes(self) -> list[str]:
         """Of all arrays."""
-        return [self.dtype] * 3 + ["bool" if self.f is masked else self.dtype] * (
+        return [self.dtype] * 3 + ["bool" if self.f in (masked, barred) else self.dtype] * (
             len(self.shapes) - 3
         )
 
@@ -130,6 +134,7 @@ PROGRAMS = [
     same(causal, 1, 2, 140, 256),
     Attention(full, ((2, 100, 64), (2, 150, 64), (2, 150, 128))),
     Attention(masked, (*((2, 2, 130, 64),) * 3, (130, 130))),
+    Attention(barred, (*((2, 2, 130, 64),) * 3, (130, 130))),
     Attention(biased, (*((2, 2, 130, 64),) * 3, (2, 130, 130))),
     Attention(grouped, ((1, 2, 2, 130, 64), (1, 2, 130, 64), (1, 2, 130, 64))),
     same(heads_last, 2, 130, 3, 64),

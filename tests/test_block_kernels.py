@@ -16,6 +16,7 @@ import pytest
 import mlc
 from mlc.dialects.dtypes import F32
 from mlc.frontend.block.launch import memory_of
+from mlc.frontend.trace.containers import flatten
 from mlc.runtime.cuda.dlpack import View
 from tests import block_kernels as kernels
 from tests.block_oracle import run
@@ -211,5 +212,6 @@ def test_memory_on_a_device_is_taken_as_it_lies() -> None:
     whole, apart = view(27, 1), memory_of("x_ptr", view(40, 1))
     assert memory_of("x_ptr", whole) is whole
     assert (apart.shape, apart.strides, apart.pointer) == ((4 * 40 + 27,), (1,), 4096)
+    assert flatten({"x_ptr": apart})[0] == [apart]  # one array, no container of numbers
     with pytest.raises(TypeError, match="expected none below 0"):
         memory_of("x_ptr", view(40, -1))

@@ -322,7 +322,7 @@ def test_what_only_a_trip_has_the_size_of_is_lost_after_it() -> None:
             row = row + part.sum()
         return row, part
 
-    with pytest.raises(MlcError, match="part is an array in a loop whose size differs"):
+    with pytest.raises(MlcError, match="part has a size of its own after each trip"):
         mlc.compile(last)(R.random(5), np.array([3]))
 
 

@@ -130,8 +130,16 @@ class Ranges:
         names = dim.symbols()
         for name in reversed(self._numbers):
             if name in names:
-                return *_linear_in(dim, name), self._numbers[name]
+                return *linear_in(dim, name), self._numbers[name]
         return None
+
+    def unknown(self, low: Dim, high: Dim) -> Dim:
+        """A number of which nothing but ends are known, and which is no other one."""
+        return self._number([low], [high])
+
+    def is_size(self, name: str) -> bool:
+        """Whether a symbol is one of the function, not a number made in it."""
+        return name not in self._numbers
 
     def _number(self, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         name = f"%{len(self._numbers)}"
@@ -275,7 +283,7 @@ def _loop_of(value: SSAValue) -> ForOp | None:
     return loop if isinstance(loop, ForOp) and loop.body.block.args[0] is value else None
 
 
-def _linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
+def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
     """The factor of a name and the rest; where the name stands otherwise, a factor of no sign."""
     factor, rest = ZERO, ZERO
     for monomial, coefficient in dim.terms:

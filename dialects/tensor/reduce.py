@@ -9,11 +9,11 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import operand_def, prop_def, result_def
+from xdsl.irdl import operand_def, opt_prop_def, prop_def, result_def
 
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
-from mlc.dialects.dtypes import NUMBERS, DType, dtype_of
+from mlc.dialects.dtypes import BF16, F16, F32, NUMBERS, DType, dtype_of, named_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.element import ElementBuilder, Ix, Point, by_kind
 from mlc.dialects.tensor.letters import bind, fresh, split, split_one
@@ -30,6 +30,9 @@ from mlc.dialects.tensor.op import (
 )
 from mlc.dialects.tensor.order import Order, contract
 from mlc.dialects.tensor.shape import BroadcastOp
+
+ROUNDED = (BF16.name, F16.name)
+"""To what products may round their factors."""
 
 
 def remedy_for(dtype: DType) -> str:
@@ -202,13 +205,26 @@ class ReduceOp(Reduction):
 
 
 class Product(Reduction):
-    """The family of sums of products of two operands."""
+    """
+    The family of sums of products of two operands. `rounds`: factors of f32 are rounded to that
+    dtype of 16 bits before they are multiplied, and so are those of its derivatives.
+    """
 
     FLOPS: ClassVar[int] = 2
+    rounds = opt_prop_def(StringAttr)
+
+    @property
+    def rounding(self) -> dict[str, Any]:
+        """`rounds`, as another product takes it."""
+        return {} if self.rounds is None else {"rounds": self.rounds}
+
+    def rounded(self) -> DType | None:
+        """What factors are rounded to."""
+        return None if self.rounds is None else named_dtype(self.rounds.data)
 
     @classmethod
-    def check_dtypes(cls, operands: Sequence[Tensor]) -> None:
-        """Raises unless both are of one dtype that computes."""
+    def check_dtypes(cls, operands: Sequence[Tensor], properties: dict[str, Attribute]) -> None:
+        """Raises unless both are of one dtype that computes, and are rounded to a narrower one."""
         if operands[0].element_type != operands[1].element_type:
             found = " and ".join(dtype_of(x.element_type).name for x in operands)
             raise DTypeError(
@@ -217,6 +233,13 @@ class Product(Reduction):
         dtype = dtype_of(operands[0].element_type)
         if dtype.kind == "storage":
             raise DTypeError(f"{cls.name} is not defined for {dtype.name}: {remedy_for(dtype)}")
+        if "rounds" in properties:
+            name = text_property(properties, "rounds")
+            if name not in ROUNDED or dtype is not F32:
+                raise DTypeError(
+                    f"{cls.name}: factors of {dtype.name} are rounded to {name}; expected f32, and"
+                    f" {' or '.join(ROUNDED)}"
+                )
 
     def reads(self, operand: int) -> int:
         return AGAIN
@@ -234,6 +257,8 @@ class Product(Reduction):
         if self.dtype.kind == "bool":
             counts = np.einsum(text, *(x.astype(np.int64) for x in operands))
             return counts > 0
+        if (narrow := self.rounded()) is not None:
+            operands = [x.astype(narrow.numpy) for x in operands]
         wide: list[Any] = [x.astype(self.summand().numpy, copy=False) for x in operands]
         if (order := self.order()) == "any":
             return same_array(np.einsum(text, *wide, optimize=True), self.dtype)
@@ -246,10 +271,12 @@ class Product(Reduction):
 
     def factors(self, b: ElementBuilder, at: Point) -> tuple[SSAValue, SSAValue]:
         """The elements of both operands at a point, in the dtype of the sum."""
-        left, right = (
-            b.convert(b.fetch(x, p), self.dtype, self.summand())
-            for x, p in zip(self.operands, self.points(b, at), strict=True)
-        )
+        pairs = zip(self.operands, self.points(b, at), strict=True)
+        kind, narrow = self.dtype, self.rounded()
+        found = [b.fetch(x, p) for x, p in pairs]
+        if narrow is not None:
+            found, kind = [b.convert(x, kind, narrow) for x in found], narrow
+        left, right = (b.convert(x, kind, self.summand()) for x in found)
         return left, right
 
     def linear_operands(self) -> tuple[int, ...]:
@@ -258,6 +285,13 @@ class Product(Reduction):
     def flops(self) -> Dim:
         """Multiplications and additions."""
         return product(self.iteration()) * 2
+
+
+PRODUCT = (
+    "$letters $lhs `,` $rhs (`rounds` $rounds^)? attr-dict"
+    " `:` type($lhs) `,` type($rhs) `->` type($result)"
+)
+"""The text of a product of two operands."""
 
 
 def sum_order(words: Sequence[str], result: str) -> Order:
@@ -276,6 +310,8 @@ class ContractOp(Product):
 
     ```mlir
     %0 = mlc.contract "mk,kn->mn" %a, %b : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+    %1 = mlc.contract "mk,kn->mn" %a, %b rounds "bf16"
+         : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
     ```
     """
 
@@ -285,9 +321,7 @@ class ContractOp(Product):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = (
-        "$letters $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
-    )
+    assembly_format = PRODUCT
 
     @classmethod
     def infer(
@@ -300,7 +334,7 @@ class ContractOp(Product):
         words, result = split(text)
         if len(words) != 2:
             raise ShapeError(f"mlc.contract {text!r}: {len(words)} operands, expected two")
-        cls.check_dtypes(operands)
+        cls.check_dtypes(operands, properties)
         sizes = bind(cls.name, text, words, [shape_of(x) for x in operands])
         if unknown := [c for c in result if c not in sizes]:
             raise ShapeError(
@@ -329,6 +363,7 @@ class ContractOp(Product):
             cotangent,
             self.operands[1 - operand],
             letters=f"{result},{other}->{present}",
+            **self.rounding,
         )
         if present == wanted:
             return value
@@ -345,4 +380,5 @@ class ContractOp(Product):
         new = fresh(self.letters.data)
         words, result, _ = self.words()
         left, right = (f"{new}{w}" if k else w for w, k in zip(words, batched, strict=True))
-        return b(ContractOp, *operands, letters=f"{left},{right}->{new}{result}")
+        letters = f"{left},{right}->{new}{result}"
+        return b(ContractOp, *operands, letters=letters, **self.rounding)

@@ -31,7 +31,7 @@ from mlc.dialects.tensor.op import (
     tensor_of,
     text_property,
 )
-from mlc.dialects.tensor.reduce import Product, Reduction, remedy_for
+from mlc.dialects.tensor.reduce import PRODUCT, Product, Reduction, remedy_for
 from mlc.dialects.tensor.shape import BroadcastOp, JoinOp
 from mlc.dialects.tensor.window_cotangent import flip, spread_cotangent
 from mlc.dialects.tensor.window_letters import (
@@ -124,9 +124,7 @@ class ConvOp(Windowed, Product):
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
-    assembly_format = (
-        "$letters $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)"
-    )
+    assembly_format = PRODUCT
 
     @classmethod
     def infer(
@@ -140,7 +138,7 @@ class ConvOp(Windowed, Product):
         axes, result = split_windows(text)
         if len(axes) != 2 or any(len(axis) > 1 for axis in axes[-1]):
             raise ShapeError(f"mlc.conv {text!r}: expected two operands, windows in the first only")
-        cls.check_dtypes(operands)
+        cls.check_dtypes(operands, properties)
         shapes = [shape_of(x) for x in operands]
         words = [*map(flat_word, axes), result]
         if single := [c for c in "".join(words) if "".join(words).count(c) < 2]:
@@ -176,6 +174,7 @@ class ConvOp(Windowed, Product):
                 cotangent,
                 letters=f"{spell_axes(left)},{result}->{spell_axes(right)}",
                 declared=tensor_of(self.rhs),
+                **self.rounding,
             )
         spread = spread_cotangent(b, self, cotangent, by_phases=True)
         weights, word = self.rhs, flat_word(right)
@@ -188,6 +187,7 @@ class ConvOp(Windowed, Product):
             flip(b, weights, [word.index(c) for c in spread.backwards]),
             letters=f"{spell_axes(spread.axes)},{word}->{spread.letters(wanted)}",
             declared=tensor_type(self.dtype.ir, spread.sizes(wanted, shape_of(self.lhs.type))),
+            **self.rounding,
         )
         return spread.joined(b, found, wanted, shape_of(self.lhs.type))
 
@@ -203,7 +203,7 @@ class ConvOp(Windowed, Product):
         count = shape_of(operands[list(batched).index(True)].type)[0]
         declared = tensor_type(self.dtype.ir, (count, *self.shape))
         letters = f"{','.join(marked)}->{new}{result}"
-        return b(ConvOp, *operands, letters=letters, declared=declared)
+        return b(ConvOp, *operands, letters=letters, declared=declared, **self.rounding)
 
 
 def _kept(axis: Axis, result: str) -> str:

@@ -171,7 +171,8 @@ def _largest(atom: str, letters: Mapping[str, Sequence[Dim]], named: Positions) 
         return [view_of(op.result).shape[value.index] - 1]
     if isinstance(op, RolesOp) and isinstance(owner, Block):
         return [Dim.const(op.copies(_region_of(op, owner)) - 1)]
-    if isinstance(op, WorkOp) and isinstance(value, BlockArgument):
+    if isinstance(op, WorkOp) and value in op.positions:
+        assert isinstance(value, BlockArgument)
         step = op.steps.data[value.index].value.data
         extents = op.extents.data[value.index].data
         return [n - math.gcd(step, multiple(n, named)) for n in extents]
@@ -221,7 +222,8 @@ def multiple_of(value: SSAValue) -> int:
     """A number that divides a position of a loop, or the size of its trip."""
     owner = value.owner
     op = owner.parent_op() if isinstance(owner, Block) else None
-    if isinstance(op, WorkOp) and isinstance(value, BlockArgument):
+    if isinstance(op, WorkOp) and value in op.positions:
+        assert isinstance(value, BlockArgument)
         return op.steps.data[value.index].value.data
     if not isinstance(op, ForOp):
         return 1

@@ -45,7 +45,6 @@ from mlc.dialects.tile.expression import (
     letters_in,
     parse_bound,
     parse_conditions,
-    parse_value,
     print_bound,
     print_conditions,
 )
@@ -53,8 +52,10 @@ from mlc.dialects.tile.region import (
     YieldOp,
     check_yield,
     parse_body,
+    parse_pair,
     parse_types,
     print_body,
+    print_pair,
     print_types,
 )
 from mlc.lazy_dataclass import dataclass
@@ -288,11 +289,6 @@ class ForOp(IRDLOperation):
                 printer.print_string(" as ")
                 printer.print_ssa_value(size)
 
-        def pair(entry: tuple[SSAValue, SSAValue]) -> None:
-            printer.print_ssa_value(entry[0])
-            printer.print_string(" = ")
-            printer.print_ssa_value(entry[1])
-
         printer.print_string(" ")
         # an op that does not verify is printed too, in the error's report
         printer.print_list(list(zip(self.indices, self.loops, self.sizes, strict=False)), one)
@@ -302,7 +298,8 @@ class ForOp(IRDLOperation):
             printer.print_string(" once")
         if self.inits:
             printer.print_string(" carry(")
-            printer.print_list(list(zip(self.carried, self.inits, strict=False)), pair)
+            pairs = list(zip(self.carried, self.inits, strict=False))
+            printer.print_list(pairs, print_pair(printer))
             printer.print_string(")")
         if any(f.data for f in self.folds):
             printer.print_string(" fold(" + ", ".join(f'"{f.data}"' for f in self.folds) + ")")
@@ -336,17 +333,14 @@ class ForOp(IRDLOperation):
                 sizes.append(parser.parse_argument(expect_type=False))
             return Loop(extent, step, sized)
 
-        def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
-            argument = parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            return argument, parse_value(parser)
-
         loops = parser.parse_comma_separated_list(parser.Delimiter.NONE, one)
         deal = _parse_deal(parser, positions)
         once = parser.parse_optional_keyword("once") is not None
         pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
         if parser.parse_optional_keyword("carry"):
-            pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+            pairs = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parse_pair(parser)
+            )
         folds = [""] * len(pairs)
         if parser.parse_optional_keyword("fold"):
             folds = parser.parse_comma_separated_list(

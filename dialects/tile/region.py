@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import IRDLOperation, traits_def, var_operand_def
@@ -12,6 +12,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
+from mlc.dialects.tile.expression import parse_value
 
 
 @irdl_op_definition
@@ -86,3 +87,21 @@ def print_types(printer: Printer, kinds: Sequence[Attribute]) -> None:
         printer.print_string(" -> (")
         printer.print_list(kinds, printer.print_attribute)
         printer.print_string(")")
+
+
+def parse_pair(parser: Parser) -> tuple[Parser.UnresolvedArgument, SSAValue]:
+    """``%inside = %outside``: what a loop carries, and with what it begins."""
+    argument = parser.parse_argument(expect_type=False)
+    parser.parse_punctuation("=")
+    return argument, parse_value(parser)
+
+
+def print_pair(printer: Printer) -> Callable[[tuple[SSAValue, SSAValue]], None]:
+    """Prints what `parse_pair` reads."""
+
+    def one(entry: tuple[SSAValue, SSAValue]) -> None:
+        printer.print_ssa_value(entry[0])
+        printer.print_string(" = ")
+        printer.print_ssa_value(entry[1])
+
+    return one

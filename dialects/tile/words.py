@@ -233,6 +233,17 @@ class Raster(Word):
 
 
 @dataclass(frozen=True)
+class Overlap(Word):
+    """
+    What a stream does at the same time. `items`: the last product of an item is multiplied with the
+    first of the next one, and its results are stored while other groups multiply.
+    """
+
+    NAME = "overlap"
+    what: str = one_of("items")
+
+
+@dataclass(frozen=True)
 class Hold(Word):
     """
     On a GPU: so many whole rows a block of threads, each of which holds vectors of so many lanes of
@@ -299,8 +310,8 @@ WORDS: dict[str, type[Word]] = {
     word.NAME: word
     for word in (
         Block, Strip, Split, Pack, Register, Via, Prefetch, Edge, Sums, Epilogue, Case,
-        Grain, Tile, Stages, Roles, Raster, Hold, Vector, Unroll, Turn, Nontemporal, Flat, Rows,
-        Share, Threads, Stage,
+        Grain, Tile, Stages, Roles, Raster, Overlap, Hold, Vector, Unroll, Turn, Nontemporal,
+        Flat, Rows, Share, Threads, Stage,
     )
 }  # fmt: skip
 """Every word by its name."""

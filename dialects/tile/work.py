@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr, i64
-from xdsl.ir import Attribute
-from xdsl.irdl import IRDLOperation, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
@@ -26,7 +34,16 @@ from mlc.dialects.tile.expression import (
     parse_bound,
     print_bound,
 )
-from mlc.dialects.tile.region import YieldOp, check_yield, parse_body, print_body
+from mlc.dialects.tile.region import (
+    YieldOp,
+    check_yield,
+    parse_body,
+    parse_pair,
+    parse_types,
+    print_body,
+    print_pair,
+    print_types,
+)
 
 WARP = 32
 
@@ -37,15 +54,22 @@ class WorkOp(IRDLOperation):
     The items of a block of threads: positions of tiles, dealt to blocks in turn, in groups of
     `raster` rows, whose columns are walked together. Every role that walks them sees the same.
     `paired`: two at a time, the first and the last along the last axis, then those between them.
+    `down`: along the last axis the last positions come first.
     Outside roles `threads` of a block compute an item together: each row of a tile belongs to as
     many, which hold vectors of `lanes` elements of it in turn. A `cluster` of so many blocks has an
     item, which is one row then, together.
+    In roles, items may carry values; the region then takes the positions of the item before, too,
+    which lie past the end of each axis where there was none, and the op gives those of the last.
 
     ```mlir
     mlc_tile.work %i in "M" step 128, %j in "N" step 256 raster 8 {
       ...
     }
     mlc_tile.work %i in "M" step 4 raster 1 threads 128 lanes 8 {
+      ...
+    }
+    %last, %s = mlc_tile.work %i in "M" step 4 raster 1 after(%before) carry(%c = %x)
+        -> (!mlc_tile.frag<4xf32>) {
       ...
     }
     ```
@@ -59,14 +83,17 @@ class WorkOp(IRDLOperation):
     lanes = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(IntegerAttr)
     paired = opt_prop_def(UnitAttr)
+    down = opt_prop_def(UnitAttr)
+    after = opt_prop_def(UnitAttr)
+    inits = var_operand_def()
+    outs = var_result_def()
     body = region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
 
     def verify_(self) -> None:
-        if not 1 <= len(self.steps) == len(self.extents) == len(self.body.block.args):
+        if not 1 <= len(self.steps) == len(self.extents):
             raise VerifyException(f"{self.name}: expected extent, step and position of each axis")
-        if any(a.type != INDEX for a in self.body.block.args):
-            raise VerifyException(f"{self.name}: positions are of index")
+        self._check_carried()
         for extent in self.extents:
             check_positions(self.name, extent.data, ())
             if not extent.data or letters_in(extent.data):
@@ -75,6 +102,8 @@ class WorkOp(IRDLOperation):
             raise VerifyException(f"{self.name}: steps and raster are 1 or more")
         if self.paired is not None and (self.raster.value.data > 1 or self.threads is not None):
             raise VerifyException(f"{self.name}: pairs are of raster 1, in roles")
+        if self.down is not None and self.threads is not None:
+            raise VerifyException(f"{self.name}: the last positions come first in roles alone")
         if (self.threads is None) != (self.lanes is None):
             raise VerifyException(f"{self.name}: expected both threads and lanes, or neither")
         if self.cluster is not None and (
@@ -88,7 +117,51 @@ class WorkOp(IRDLOperation):
             )
         if self.threads is not None and self.lanes is not None:
             self._check_threads(self.threads.value.data, self.lanes.value.data)
-        check_yield(self.name, self.body.block, ())
+
+    def _check_carried(self) -> None:
+        axes = len(self.steps)
+        positions = [INDEX] * (axes if self.after is None else 2 * axes)
+        kinds = [x.type for x in self.inits]
+        if [a.type for a in self.body.block.args] != [*positions, *kinds]:
+            raise VerifyException(
+                f"{self.name}: the region takes a position of index for each axis, after an item"
+                " those of the item before, and what is carried"
+            )
+        if self.after is None:
+            positions = []
+        if [x.type for x in self.outs] != [*positions[axes:], *kinds]:
+            raise VerifyException(
+                f"{self.name}: expected results: positions of the last item, and what is carried"
+            )
+        if kinds and (self.after is None or self.threads is not None):
+            raise VerifyException(f"{self.name}: items carry values in roles, after one another")
+        check_yield(self.name, self.body.block, kinds)
+
+    @property
+    def positions(self) -> tuple[BlockArgument, ...]:
+        """Of an item."""
+        return tuple(self.body.block.args[: len(self.steps)])
+
+    @property
+    def before(self) -> tuple[BlockArgument, ...]:
+        """Of the item before."""
+        axes = len(self.steps)
+        return tuple(self.body.block.args[axes : 2 * axes]) if self.after is not None else ()
+
+    @property
+    def carried(self) -> tuple[BlockArgument, ...]:
+        """The region's last arguments."""
+        return tuple(self.body.block.args[len(self.body.block.args) - len(self.inits) :])
+
+    @property
+    def last(self) -> tuple[SSAValue, ...]:
+        """The positions of the last item, if there was one."""
+        return tuple(self.outs[: len(self.before)])
+
+    @property
+    def left(self) -> tuple[SSAValue, ...]:
+        """What the last item yields."""
+        return tuple(self.outs[len(self.before) :])
 
     @property
     def blocks(self) -> int:
@@ -114,19 +187,34 @@ class WorkOp(IRDLOperation):
             printer.print_string(f" step {step.value.data}")
 
         printer.print_string(" ")
-        entries = list(zip(self.body.block.args, self.extents, self.steps, strict=False))
+        entries = list(zip(self.positions, self.extents, self.steps, strict=False))
         printer.print_list(entries, one)  # pyright: ignore[reportArgumentType]
         printer.print_string(f" raster {self.raster.value.data}")
         if self.paired is not None:
             printer.print_string(" paired")
+        if self.down is not None:
+            printer.print_string(" down")
         if self.threads is not None and self.lanes is not None:
             printer.print_string(
                 f" threads {self.threads.value.data} lanes {self.lanes.value.data}"
             )
         if self.cluster is not None:
             printer.print_string(f" cluster {self.blocks}")
+        if self.after is not None:
+            self._print_carried(printer)
         printer.print_op_attributes(self.attributes, print_keyword=True)
         print_body(printer, self.body)
+
+    def _print_carried(self, printer: Printer) -> None:
+        printer.print_string(" after(")
+        printer.print_list(self.before, printer.print_ssa_value)
+        printer.print_string(")")
+        if self.inits:
+            printer.print_string(" carry(")
+            pairs = list(zip(self.carried, self.inits, strict=False))
+            printer.print_list(pairs, print_pair(printer))
+            printer.print_string(")")
+        print_types(printer, [x.type for x in self.inits])
 
     @classmethod
     def parse(cls, parser: Parser) -> WorkOp:
@@ -147,15 +235,33 @@ class WorkOp(IRDLOperation):
         spread: dict[str, Attribute] = {}
         if parser.parse_optional_keyword("paired"):
             spread["paired"] = UnitAttr()
+        if parser.parse_optional_keyword("down"):
+            spread["down"] = UnitAttr()
         if parser.parse_optional_keyword("threads"):
             spread["threads"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
             parser.parse_keyword("lanes")
             spread["lanes"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
         if parser.parse_optional_keyword("cluster"):
             spread["cluster"] = IntegerAttr(parser.parse_integer(allow_boolean=False), i64)
+        pairs: list[tuple[Parser.UnresolvedArgument, SSAValue]] = []
+        if parser.parse_optional_keyword("after"):
+            spread["after"] = UnitAttr()
+            names += parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parser.parse_argument(expect_type=False)
+            )
+            if parser.parse_optional_keyword("carry"):
+                pairs = parser.parse_comma_separated_list(
+                    parser.Delimiter.PAREN, lambda: parse_pair(parser)
+                )
+            parse_types(parser)  # for whoever reads; they are the types of what is carried
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parse_body(parser, [name.resolve(INDEX) for name in names])
+        arguments = [name.resolve(INDEX) for name in names]
+        arguments += [a.resolve(x.type) for a, x in pairs]
+        body = parse_body(parser, arguments)
+        axes = len(steps) if "after" in spread else 0
         op = cls.create(
+            operands=[x for _, x in pairs],
+            result_types=[*[INDEX] * axes, *(x.type for _, x in pairs)],
             properties={
                 "extents": ArrayAttr(extents),
                 "steps": ArrayAttr(steps),

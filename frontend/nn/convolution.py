@@ -26,6 +26,7 @@ from mlc.frontend.numpy.elementwise import add, divide
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import moveaxis, reshape, reshaped
 from mlc.frontend.numpy.values import common_dtype, convert, lift, number, result
+from mlc.frontend.trace.autocast import rounding
 from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -254,7 +255,9 @@ def _grouped(x: Tracer, w: Tracer, s: Spatial, groups: int) -> Tracer:
 
 
 def _emit_conv(x: Tracer, w: Tracer, letters: str, declared: Any) -> Tracer:
-    return result(here().emit(ConvOp, x.value, w.value, letters=letters, declared=declared))
+    rounds = rounding(ConvOp, x.row)
+    made = here().emit(ConvOp, x.value, w.value, letters=letters, declared=declared, **rounds)
+    return result(made)
 
 
 @public()

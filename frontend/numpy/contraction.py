@@ -30,6 +30,7 @@ from mlc.frontend.numpy.values import (
     result,
     strong,
 )
+from mlc.frontend.trace.autocast import rounding
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -43,9 +44,9 @@ def _pair(function: str, a: Operand, b: Operand) -> tuple[Tracer, Tracer, DType]
 
 
 def _contract(x: Tracer, y: Tracer, letters: str, dtype: DType) -> Tracer:
-    return result(
-        here().emit(ContractOp, convert(x.value, dtype), convert(y.value, dtype), letters=letters)
-    )
+    left, right = convert(x.value, dtype), convert(y.value, dtype)
+    rounds = rounding(ContractOp, dtype)
+    return result(here().emit(ContractOp, left, right, letters=letters, **rounds))
 
 
 @public(np.matmul)
@@ -237,9 +238,8 @@ def einsum(
         needed = set(out).union(*words[k + 1 :])
         both = word + "".join(c for c in other if c not in word)
         kept = out if k == len(words) - 1 else "".join(c for c in both if c in needed)
-        value = here().emit(
-            ContractOp, value, convert(x.value, row), letters=f"{word},{other}->{kept}"
-        )
+        letters, rounds = f"{word},{other}->{kept}", rounding(ContractOp, row)
+        value = here().emit(ContractOp, value, convert(x.value, row), letters=letters, **rounds)
         word = kept
     return result(_single(value, word, out))
 

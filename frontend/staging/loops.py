@@ -9,10 +9,11 @@ from functools import partial
 from types import CellType
 from typing import Any
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import INDEX, PARALLEL, ForOp, WhileOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
@@ -28,6 +29,7 @@ from mlc.frontend.staging.exits import (
     Exit,
     HeldExit,
     after,
+    exit_of,
 )
 from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.journal import journaled
@@ -44,6 +46,7 @@ from mlc.frontend.staging.trials import (
 )
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
+from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -105,7 +108,7 @@ def _staged(
     def trip(_: Sequence[SSAValue]) -> None:
         nonlocal possible
         with here().bound.loop(here().scopes[-1]):
-            code = body()
+            code = exit_of(body) if state is not None else body()
         if state is not None:
             possible = state.note(code)
 
@@ -126,6 +129,13 @@ def _staged(
         return lift(value).value
 
     def going() -> Any:
+        found = effects_of(here())
+        raised = found.raised() if found is not None and found.escapes else None
+        if raised is None:
+            return wanting()
+        return choice("the test", raised, lambda: False, wanting)
+
+    def wanting() -> Any:
         if state is None:
             assert test is not None
             return truth(test(), staying=False)
@@ -320,6 +330,8 @@ class For:
         """How it was left."""
         local = self.local
         items = items_of(value)
+        if items is not None and items.parallel:
+            return self._parallel(items, local)
         if items is not None and not items.known:
             return self._traced(items, local)
         iterator = iter(value)
@@ -367,6 +379,13 @@ class For:
         code = self.body(items[0])
         return _rest_of_loop(code, lambda: self._nested(items[1:]), self.local)
 
+    def _parallel(self, items: Items, local: list[Local]) -> Exit | None:
+        """One loop in any case, which runs to its end."""
+        if self.leaving:
+            message = "a loop over mlc.prange is left by break or return; its trips have no order."
+            raise located(NotSupportedError, message, remedy="Go over range(…).")
+        return self._traced(items, local)
+
     def _traced(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop over traced places; where these must be known, one trip after another."""
         try:
@@ -374,6 +393,8 @@ class For:
         except Peel as peel:
             return self._after_first_trip(items, peel)
         except MlcError:
+            if items.parallel:
+                raise
             if items.known:
                 return self._nested([items.at(k) for k in range(items.count)])
             with suppress(MlcError):
@@ -408,6 +429,8 @@ class For:
         rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
+        if items.parallel:
+            loop.attributes[PARALLEL] = UnitAttr()
         check_slices(loop)
         here().b.insert(loop)
         put_results(rolled, loop.outs)

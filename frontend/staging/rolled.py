@@ -17,9 +17,10 @@ from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
 
-from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.dims import Shape
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import discard
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
@@ -109,7 +110,6 @@ class Rolled:
     yielded: list[SSAValue]
     ends: list[Held]
     arguments: list[SSAValue]
-    lost: dict[Local, Any]  # variables that hold at the end what nothing outside can be
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -136,25 +136,17 @@ def roll(
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
     carried = [Carried.of(v) for v in local if _is_number(v.get())]
     original: tuple[list[Carried], Traced, list[Any]] | None = None
-    unread: list[Local] = []  # of those that hold arrays, if the trip sets them before it reads
     for _ in range(MAX_ROUNDS):
         types = [x.value.type for c in carried for x in c.arrays]
         block = Block(arg_types=[*first, *types])
         arguments: list[SSAValue] = list(block.args[len(first) :])
-        run = partial(_enter_and_run, body, block, carried, len(first), unread)
-        try:
-            trip = traced(block, run, local, given)
-        except NameError:
-            if not unread:
-                raise
-            raise Peel(unread[-1].name, "an array", "one of another size") from None
-        pairs = zip(local, trip.locals, strict=True)
-        lost = {v: end.value for v, end in pairs if _is_lost(v, end)}
-        if new := [v for v in lost if v.get() is not UNBOUND and v not in unread]:
-            unread += new
+        run = partial(_enter_and_run, body, block, carried, len(first))
+        trip = traced(block, run, local, given)
+        if _lose_sizes(block, trip, local):
+            original = None
             discard(block)
             continue
-        found = _found(carried, trip, local, runs, {v.name for v in lost}, alone)
+        found = _found(carried, trip, local, runs, alone)
         if found:
             carried = [*carried, *found]
             original = None
@@ -171,7 +163,7 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            return Rolled(carried, trip, yielded, ends, arguments, lost)
+            return Rolled(carried, trip, yielded, ends, arguments)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider
@@ -180,15 +172,9 @@ def roll(
 
 
 def _enter_and_run(
-    body: Callable[[Sequence[SSAValue]], Any],
-    block: Block,
-    carried: list[Carried],
-    first: int,
-    unread: Sequence[Local],
+    body: Callable[[Sequence[SSAValue]], Any], block: Block, carried: list[Carried], first: int
 ) -> Any:
     enter(carried, block.args[first:])
-    for variable in unread:
-        variable.put(UNBOUND)
     return body(block.args[:first])
 
 
@@ -214,12 +200,34 @@ def _is_number(value: Any) -> bool:
     return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
 
 
+def _lose_sizes(block: Block, trip: Traced, local: Sequence[Local]) -> bool:
+    """
+    Variables that a trip leaves with a size that it computes, or with what depends on a branch, are
+    its own: before and after it they are used by mistake. Whether some were not so yet.
+    """
+    bound = {op.symbol.data for op in block.walk() if isinstance(op, BindOp)}
+    found = False
+    for variable, end in zip(local, trip.locals, strict=True):
+        if isinstance(end.value, Undecided) and not isinstance(variable.get(), Undecided):
+            variable.put(end.value)
+            found = True
+            continue
+        arrays = [x for x in end.leaves if isinstance(x, Tracer)]
+        own = any(not bound.isdisjoint(dim.symbols()) for x in arrays for dim in x.dims)
+        if own and not isinstance(variable.get(), Undecided):
+            text = "has a size of its own after each trip, which the loop cannot hand on."
+            remedy = "Reduce it in the loop, or write it into an array of the largest size."
+            misfit = Misfit(NotSupportedError, text, remedy)
+            variable.put(Undecided(variable.name, misfit, user_site()))
+            found = True
+    return found
+
+
 def _found(
     carried: list[Carried],
     trip: Traced,
     local: Sequence[Local],
     runs: bool,
-    lost: set[str],
     alone: set[str],
 ) -> list[Carried]:
     """What the body has changed and that was not carried."""
@@ -230,8 +238,6 @@ def _found(
         if id(_key(variable)) in known or end.value is start or end.value is UNBOUND:
             continue
         if isinstance(end.value, Undecided) or isinstance(start, Undecided):
-            continue
-        if variable.name in lost:
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
@@ -264,19 +270,6 @@ def _grows(kind: str) -> MlcError:
     message = f"a {kind} gets other places in a loop that stays a loop."
     remedy = "Make an array of the right size before the loop, and write into it: out[i] = …"
     return located(NotSupportedError, message, remedy=remedy)
-
-
-def _is_lost(variable: Local, end: Held) -> bool:
-    """Whether a variable holds what depends on a branch, or has a size of this trip alone."""
-    start = variable.get()
-    if end.value is start or isinstance(start, Undecided):
-        return False
-    if isinstance(end.value, Undecided):
-        return True
-    if not (start is UNBOUND or isinstance(start, Tracer)):
-        return False
-    dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
-    return any(map(here().bound.escapes, dims))
 
 
 def _checked(carried: Carried, end: Held) -> Carried:
@@ -408,20 +401,12 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
 
 def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     """The variables hold what the loop's last trip gave."""
-    for variable, end in rolled.lost.items():
-        if isinstance(end, Undecided):
-            variable.put(end)
-            continue
-        text = "is an array in a loop whose size differs from trip to trip."
-        remedy = f"Write it into an array that is made before the loop: last[:n] = {variable.name}."
-        misfit = Misfit(NotSupportedError, text, remedy)
-        variable.put(Undecided(variable.name, misfit, user_site()))
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
-    for c, held in zip(rolled.carried, rolled.ends, strict=True):
-        base = c.start if c.seen else held
+    for c, end in zip(rolled.carried, rolled.ends, strict=True):
+        base = c.start if c.seen else end
         made: list[Any] = []
         changed = not c.seen
-        for leaf, kept, last in zip(c.leaves, base.leaves, held.leaves, strict=True):
+        for leaf, kept, last in zip(c.leaves, base.leaves, end.leaves, strict=True):
             if leaf is None:
                 made.append(kept)
                 continue

@@ -5,8 +5,7 @@ not kept leaves everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.ir import Block
@@ -19,7 +18,7 @@ from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, discard
 from mlc.dialects.tensor.create import ConstantOp, dense_array
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.staging.exits import Exit
+from mlc.frontend.staging.exits import Exit, exit_of
 from mlc.frontend.staging.journal import Journal, journaled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
@@ -52,7 +51,7 @@ def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[
     block = Block()
     put_back = _saved(local)
     with journaled(block) as journal:
-        code = body()
+        code = exit_of(body)
     if code is None or isinstance(code.code, int):
         _keep(block, journal)
         return True, code
@@ -85,23 +84,12 @@ def _keep(block: Block, journal: Journal) -> None:
             trace.journals[-1].objects.setdefault(key, entry)
 
 
-@contextmanager
-def trying() -> Generator[None]:
-    """What others can see, such as a line that is printed, must not happen meanwhile."""
-    trace = here()
-    trace.tried += 1
-    try:
-        yield
-    finally:
-        trace.tried -= 1
-
-
 def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     """How many ops trips one after another are, by the first one; 0 where that cannot be said."""
     block = Block()
     put_back = _saved(local)
     try:
-        with trying(), journaled(block) as journal:
+        with journaled(block) as journal:
             trip()
         journal.undo()
     except FAULTS:
@@ -123,7 +111,7 @@ def kept_loop(
     block = Block()
     put_back = _saved(local)
     try:
-        with trying(), journaled(block) as journal:
+        with journaled(block) as journal:
             code = roll()
         if _is_sliced(block) or (many and _is_long(block)):
             _keep(block, journal)

@@ -75,11 +75,6 @@ class BoundSizes:
         """Whether a dim says a number that a loop computes."""
         return not self._values.keys().isdisjoint(dim.symbols())
 
-    def escapes(self, dim: Dim) -> bool:
-        """Whether a dim says a number that nobody knows where ops go now."""
-        names = (s for s in dim.symbols() if s in self._values)
-        return not all(map(self._is_visible, names))
-
     def _is_visible(self, symbol: str) -> bool:
         op = self._ops.get(symbol)
         return op is not None and any(op.parent is scope for scope in self._scopes)

@@ -1,6 +1,6 @@
 """
 A nest: loops and branches over numbers in registers, and elements of arrays read and written in
-turn. One worker runs it.
+turn. One worker runs it, or each has a share of the trips of its loop where these are independent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,14 @@ def lower_nest(s: KernelScope) -> None:
     assert loop is not None
     nest = _Nest(s, places_of(s.kernel.block))
     nest.begin(loop)
-    nest.control(loop)
-    nest.end(loop)
+    if s.workers == 1:
+        nest.control(loop)
+        nest.end(loop)
+    else:
+        assert isinstance(loop, ForOp)
+        s.barrier()  # where arrays start from, others may have written
+        nest.deal(loop)
+        s.alone(lambda: nest.end(loop))
 
 
 class _Nest:
@@ -169,18 +175,33 @@ class _Nest:
                 assert isinstance(op, IfOp)
                 self._if(op)
 
-    def _for(self, op: ForOp) -> None:
-        block = op.body.block
-        number, *arguments = block.args
+    def deal(self, op: ForOp) -> None:
+        """A share of the trips, which pass no number on."""
+        s, inits = self.s, self._of(op.inits)
+        count = self.b.max(self._count(op.count), 0)
+
+        def some(thread: Index, threads: Index) -> None:
+            low, high = s.share(count, thread, threads)
+            self.b.loop(low, high, 1, self._unless_stopped(self._trip(op)), inits)
+
+        s.parallel(count, some)
+        self._bind(op.outs, inits)
+
+    def _trip(self, op: ForOp) -> Callable[..., list[SSAValue]]:
+        number, *arguments = op.body.block.args
 
         def trip(i: Index, *parts: SSAValue) -> list[SSAValue]:
             if number.first_use is not None:
                 self.numbers[number] = self._as_number(i)
             self._bind(arguments, parts)
-            found = self.block(block)
-            self._leave(block, arguments)
+            found = self.block(op.body.block)
+            self._leave(op.body.block, arguments)
             return found
 
+        return trip
+
+    def _for(self, op: ForOp) -> None:
+        trip, block = self._trip(op), op.body.block
         inits, count = self._of(op.inits), self._count(op.count)
         holds_loops = any(isinstance(x, ForOp | WhileOp) for x in block.walk())
         if holds_loops:

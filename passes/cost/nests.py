@@ -15,6 +15,7 @@ from mlc.dialects.plan import CostAttr, KernelOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.passes.cost.sizes import estimate
 
 ONE = Dim.const(1)
 LATENCY_CYCLES = 4.0  # of a sum or a product of floats; source: the guides that `fma_ports` cites
@@ -51,6 +52,14 @@ def nest_cost(kernel: KernelOp) -> CostAttr:
 def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int]) -> float:
     """Of one run on one core; loops whose count data decides run `UNKNOWN_TRIPS` times."""
     return _cycles(kernel.block, sizes, largest_in(kernel))
+
+
+def trip_cycles(kernel: KernelOp) -> float:
+    """Of one trip of a nest's loop, with the sizes that searches assume."""
+    loop = loop_of(kernel.block)
+    assert loop is not None
+    largest = largest_in(kernel)
+    return sum(_cycles(block, None, largest) for block in loop.blocks) + TRIP_CYCLES
 
 
 Largest = Callable[[Dim], Dim]
@@ -91,7 +100,7 @@ def _trips(loop: ControlOp, largest: Largest) -> Dim:
     return Dim.const(UNKNOWN_TRIPS) if known is None else largest(known)
 
 
-def _cycles(block: Block, sizes: Mapping[str, int], largest: Largest) -> float:
+def _cycles(block: Block, sizes: Mapping[str, int] | None, largest: Largest) -> float:
     """Of the loops in a block, and of what stands beside them."""
     total = 0.0
     for op in block.ops:
@@ -100,12 +109,16 @@ def _cycles(block: Block, sizes: Mapping[str, int], largest: Largest) -> float:
         elif isinstance(op, ControlOp) and op.repeats:
             trip = sum(_cycles(inner, sizes, largest) for inner in op.blocks)
             trip = max(trip, *map(_chain, op.blocks)) + TRIP_CYCLES
-            total += max(_trips(op, largest).evaluate(sizes), 0) * trip
+            total += max(_value(_trips(op, largest), sizes), 0) * trip
         elif isinstance(op, TensorOp) and (op.FLOPS or isinstance(op, DynamicUpdateOp)):
-            elements = max(_elements(op, largest).evaluate(sizes), 1)
+            elements = max(_value(_elements(op, largest), sizes), 1)
             elements = 1 if isinstance(op, DynamicUpdateOp) else elements
             total += ISSUE_CYCLES * max(op.WEIGHT, 1.0) * elements
     return total
+
+
+def _value(dim: Dim, sizes: Mapping[str, int] | None) -> int:
+    return estimate(dim) if sizes is None else dim.evaluate(sizes)
 
 
 def _chain(block: Block) -> float:

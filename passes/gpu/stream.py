@@ -8,7 +8,7 @@ from math import prod
 from mlc.dialects.dtypes import BF16, F16, DType
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tile.layout import GROUP_ROWS
-from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
+from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Words
 from mlc.passes.gpu.block import SLACK_BYTES
 from mlc.passes.tile.fold_form import FoldForm
 from mlc.passes.tile.stream_block import StreamBlock
@@ -18,7 +18,12 @@ from mlc.passes.tile.streams import QUERIES, WIDE
 
 GROUPS = 2
 COLUMNS = 128  # of scores in a trip, and of a factor that leaves registers for so many
-NARROW = 64  # columns of factors of which four groups have room, with half as many scores each
+NARROW = 64  # columns of factors of which more groups have room
+MANY = ((3, 128, (32, 160), 1.0), (4, 64, (32, 112), 1.09))
+"""
+Groups that have room, columns of a trip, registers, and time for a row. SOURCE:
+docs/measurements.md, "Rows, attention and blocks on a GPU".
+"""
 WIDEST = 256  # columns of a factor. SOURCE: PTX ISA, wgmma
 AHEAD = 256  # columns that rings hold, where there is room
 MOST_PRODUCTS = 2  # of rows and columns, and sums: more registers than a thread has
@@ -85,12 +90,29 @@ def choose_stream(form: StreamForm, target: GpuTarget) -> Words:
     stages = min(room // (2 * columns * (depth + wide)), AHEAD // columns)
     if stages < 2:
         return ()
-    return (
+    words = (
         Tile(rows, columns, depth),
         Stages(stages),
         Roles(1, groups, *registers),
         _raster(form, rows, target),
     )
+    return (*words, Overlap("items")) if _overlaps(form, rows, columns, target) else words
+
+
+def _overlaps(form: StreamForm, rows: int, columns: int, target: GpuTarget) -> bool:
+    """
+    Whether items share their ends: where they are of different lengths, so that groups do not all
+    store at once and no ends are left over. Blocks have several, which store nothing but tiles: of
+    one that is not there these are clipped. Trips are a loop, or both halves of code have no room.
+    """
+    alone = form.diagonal and len(form.statistics) == 0
+    loops = form.size(form.column) > 2 * columns
+    return alone and _is_plain(form) and loops and _tiles(form, rows) > target.sm_count
+
+
+def _is_plain(form: StreamForm) -> bool:
+    """Whether a stream reads nothing but its factors."""
+    return len(form.stream.block.args) == len(form.factors)
 
 
 def _suits(dtypes: Sequence[DType], letters: Sequence[str], form: StreamForm | FoldForm) -> bool:
@@ -103,13 +125,17 @@ def _suits(dtypes: Sequence[DType], letters: Sequence[str], form: StreamForm | F
 
 def _groups(form: StreamForm, target: GpuTarget) -> tuple[int, int, tuple[int, int]]:
     """Groups of warps, the columns of a trip, and the registers of a thread of each role."""
-    depth, wide = form.size(form.depth), form.size(VALUE)
-    four = 2 * GROUPS * GROUP_ROWS
-    even = form.size(form.row) % four == 0 and _tiles(form, four) >= target.sm_count
-    plain = len(form.stream.block.args) == len(form.factors) and not form.diagonal
-    if max(depth, wide) <= NARROW and even and plain:
-        return 2 * GROUPS, COLUMNS // 2, (32, 112)
-    return GROUPS, COLUMNS if max(depth, wide) <= COLUMNS else COLUMNS // 2, (24, 240)
+    widest = max(form.size(form.depth), form.size(VALUE))
+    if widest <= NARROW and _is_plain(form) and not form.diagonal:
+        suited = [x for x in MANY if _tiles(form, x[0] * GROUP_ROWS) >= target.sm_count]
+        if suited:
+            return min(suited, key=lambda x: x[3] * _padded(form, x[0] * GROUP_ROWS))[:3]
+    return GROUPS, COLUMNS if widest <= COLUMNS else COLUMNS // 2, (24, 240)
+
+
+def _padded(form: StreamForm, rows: int) -> int:
+    """Rows that tiles of so many compute."""
+    return -(-form.size(form.row) // rows) * rows
 
 
 def _raster(form: StreamForm | FoldForm, rows: int, target: GpuTarget) -> Raster:

@@ -14,7 +14,14 @@ from mlc.dialects.analysis.nests import HELD, NotANestError, is_number, places_o
 from mlc.dialects.analysis.views import STORED
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import BindOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, WhileOp, YieldOp, is_inside
+from mlc.dialects.tensor.control import (
+    PARALLEL,
+    ControlOp,
+    ForOp,
+    WhileOp,
+    YieldOp,
+    is_inside,
+)
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -48,7 +55,7 @@ def _form(block: Block) -> None:
                 _without_copy(out)
         if isinstance(op, TilesOp) or not isinstance(op, ControlOp):
             continue
-        if isinstance(op, ForOp | WhileOp) and _holds_elements(op):
+        if isinstance(op, ForOp | WhileOp) and _holds_elements(op) and not _deals_inside(op):
             try:
                 NestBuilder(op).run()
                 continue
@@ -70,6 +77,12 @@ def _holds_elements(loop: ControlOp) -> bool:
                 if op.overwritten is None and not all(map(is_number, op.outs)):
                     return False
     return kernels > 0
+
+
+def _deals_inside(loop: ControlOp) -> bool:
+    """Whether loops within one may be shared by workers, and it may not."""
+    inner = (x for x in loop.walk() if x is not loop)
+    return PARALLEL not in loop.attributes and any(PARALLEL in x.attributes for x in inner)
 
 
 class NestBuilder:
@@ -187,8 +200,10 @@ class NestBuilder:
                 self.new[old] = argument
             self._fill(block, new)
             regions.append(Region(new))
+        kept = {PARALLEL: UnitAttr()} if PARALLEL in op.attributes else {}
+        types = [x.type for x in op.results]
         made = type(op).create(
-            operands=operands, result_types=[x.type for x in op.results], regions=regions
+            operands=operands, result_types=types, regions=regions, attributes=kept
         )
         made.location = op.location
         self.new.update(zip(op.results, made.results, strict=True))

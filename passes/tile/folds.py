@@ -44,7 +44,7 @@ from mlc.passes.tile.fold_form import (
 )
 from mlc.passes.tile.stream_elements import Place
 from mlc.passes.tile.stream_form import VALUE, depends
-from mlc.passes.tile.stream_program import StreamProgram, tile
+from mlc.passes.tile.stream_program import Left, StreamProgram, tile
 from mlc.passes.tile.sums import zeros
 
 Column = Callable[[Positions], Dim]
@@ -103,6 +103,8 @@ class Folds(StreamProgram):
         super().__init__(kernel, form, words, layouts, form.factors[0].dtype)
         self.form = form
         m, n = self.tile.m, self.tile.n
+        if self.overlaps:
+            raise MlcError("tiles: overlap(items): expected a stream with a largest score")
         if self.tile.k != form.products[0].depth or m % n:
             raise MlcError(
                 f"tiles: {self.tile}: expected the whole depth {form.products[0].depth}, and"
@@ -118,10 +120,8 @@ class Folds(StreamProgram):
         self.axes = Axes(letters, form.sizes)
 
     @property
-    def top(self) -> int | None:
-        if not self.form.diagonal or self.form.upward:
-            return None
-        return (self.form.size(self.form.row) - 1) // self.tile.m * self.tile.m
+    def down(self) -> bool:
+        return self.form.diagonal and not self.form.upward
 
     def _walks(self, place: Place, named: Positions) -> list[_Walk]:
         """Tiles with masks first, then those without; columns that end come last."""
@@ -161,7 +161,7 @@ class Folds(StreamProgram):
 
     # Producer -------------------------------------------------------------------------------
 
-    def produce(self, body: Block, place: Place) -> None:
+    def produce(self, body: Block, place: Place, before: Place | None) -> None:
         form = self.form
 
         def rows(named: Positions) -> Dim:
@@ -182,7 +182,7 @@ class Folds(StreamProgram):
 
     # Consumers ------------------------------------------------------------------------------
 
-    def consume(self, body: Block, place: Place) -> None:
+    def consume(self, body: Block, place: Place, left: Left | None) -> list[SSAValue]:
         rows = self.get(body, self.kept)
         given = self._numbers(body, read_once(self.form)[0], place)
         item = _Item(place, rows, given)
@@ -198,6 +198,7 @@ class Folds(StreamProgram):
         for number, (fold, total) in enumerate(zip(self.form.folds, done, strict=True)):
             result = self._result(body, fold, total, place)
             self.store(body, result, number, fold.width, fold.word, place)
+        return []
 
     def _walk(self, body: Block, item: _Item, totals: list[SSAValue]) -> list[SSAValue]:
         """All trips; what a trip sums is multiplied while the next one begins."""

@@ -53,16 +53,14 @@ class State:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a role stands: by letter, with rows from the last ones on where `top` is one."""
+    """Where a role stands, by letter."""
 
     at: Mapping[str, SSAValue]
-    top: int | None
     group: SSAValue | None
 
     def first_row(self, named: Positions, row: str) -> Dim:
         """Of the block's tile."""
-        found = named.of(self.at[row])
-        return found if self.top is None else Dim.const(self.top) - found
+        return named.of(self.at[row])
 
     def outer(self, named: Positions, c: str) -> Dim:
         """Along a letter of which a tile has one place."""
@@ -79,8 +77,14 @@ class _Region(ElementRegion):
         return self._added(kind.make(*operands))
 
     def power(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """exp(x - y) of what is not scaled yet, estimated: weights are rounded to 16 bits."""
+        """
+        exp(x - y) of what is not scaled yet, estimated: weights are rounded to 16 bits. Scores that
+        are scaled and then masked by -inf alone take one multiplication and addition. Others may
+        be as large as numbers that stand for -inf: there only differences are right.
+        """
         base = self._scale(1 / log(2))
+        if self.form.scaling is None:
+            return self.op(Exp2EstimateOp, self.op(MulOp, self.op(SubOp, x, y), base))
         left, right = (self.op(MulOp, z, base) for z in (x, y))
         return self.op(Exp2EstimateOp, self.op(SubOp, left, right))
 
@@ -134,6 +138,8 @@ class StreamElements:
         outs: Sequence[FragType],
         compute: Callable[[_Region, Sequence[SSAValue]], list[SSAValue]],
         column: tuple[Dim, Positions] | None = None,
+        *,
+        excess: bool = True,
     ) -> Sequence[SSAValue]:
         """A map over tiles of one shape: of rows, of scores, or of results."""
         form = self.form
@@ -161,7 +167,8 @@ class StreamElements:
             inputs, [ExpressionsAttr((x,)) for x in starts], named.values, outs,
             region.ends_with(values),
         )  # fmt: skip
-        made.attributes[EXCESS] = UnitAttr()
+        if excess:
+            made.attributes[EXCESS] = UnitAttr()
         block.add_op(made)
         return made.outs
 
@@ -194,8 +201,9 @@ class StreamElements:
         """
         exponents = self._exponents(block, scores, column, size, masked=masked)
         largest = self._reduced(block, "max", exponents)
+        # each product is rounded, as what weights subtract is: of equal rows the factor is 1
         top, shift, factor = self._map(
-            block, self.row, [state.top, largest], [self.row] * 3, self._rescaled
+            block, self.row, [state.top, largest], [self.row] * 3, self._rescaled, excess=False
         )
         parts = self._map(
             block, self.scores, [exponents, shift], [self.scores] * (1 + len(self.form.sums)),

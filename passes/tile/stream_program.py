@@ -29,13 +29,15 @@ from mlc.dialects.tile.memory import AllocOp, StoreOp
 from mlc.dialects.tile.pipeline import ChannelOp, ChannelType, GetOp, PutOp, RolesOp, WorkOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, view_type
-from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
+from mlc.dialects.tile.words import Overlap, Raster, Roles, Stages, Tile, Word, Words
 from mlc.passes.tile.blocks import SLOT_COLUMNS, TURNS, added
 from mlc.passes.tile.elements import Memory
 from mlc.passes.tile.stream_elements import Place
 from mlc.passes.tile.stream_form import VALUE, Factor
 
 WordT = TypeVar("WordT", bound=Word)
+Left = tuple[Place, Sequence[SSAValue]]
+"""Of an item that is not done: where it is, and what a group has of it."""
 
 
 class Form(Protocol):
@@ -68,6 +70,7 @@ class StreamProgram:
         self.stages = _word(words, Stages)
         self.roles = _word(words, Roles)
         self.raster = next((w for w in words if isinstance(w, Raster)), Raster(1))
+        self.overlaps = any(isinstance(w, Overlap) for w in words)
         if self.tile.m != GROUP_ROWS * self.roles.consumer:
             raise MlcError(
                 f"tiles: {self.tile}: {self.roles.consumer} groups have {GROUP_ROWS} rows each;"
@@ -88,17 +91,29 @@ class StreamProgram:
         channel.name_hint = hint
         return channel
 
-    def produce(self, body: Block, place: Place) -> None:
-        """What fills rings, for one item."""
+    def produce(self, body: Block, place: Place, before: Place | None) -> None:
+        """What fills rings, for one item, and for what is left of the one before."""
         raise NotImplementedError(self.NAME)
 
-    def consume(self, body: Block, place: Place) -> None:
-        """What a group computes of one item."""
+    def produce_last(self, role: Block, before: Place) -> None:
+        """What is left of the last item, where items overlap."""
+        raise NotImplementedError(self.NAME)
+
+    def begin(self, role: Block) -> list[SSAValue]:
+        """What an overlapping item has of the one before, if there is none."""
+        raise NotImplementedError(self.NAME)
+
+    def consume(self, body: Block, place: Place, left: Left | None) -> list[SSAValue]:
+        """What a group computes of one item; and what it leaves, where items overlap."""
+        raise NotImplementedError(self.NAME)
+
+    def consume_last(self, role: Block, left: Left) -> None:
+        """What is left of the last item, where items overlap."""
         raise NotImplementedError(self.NAME)
 
     @property
-    def top(self) -> int | None:
-        """Where the last rows begin, if those with most columns come first."""
+    def down(self) -> bool:
+        """Whether the last rows come first: they have most columns."""
         raise NotImplementedError(self.NAME)
 
     def program(self, name: str) -> KernelOp:
@@ -132,31 +147,50 @@ class StreamProgram:
         """One role's walk over the items: outer places, those of one raster together, and rows."""
         outer = [*reversed(self.items.outer)]
         letters = [*outer, self.items.row]
-        role, body = Block(arg_types=[INDEX]), Block(arg_types=[INDEX] * len(letters))
+        role = Block(arg_types=[INDEX])
         role.args[0].name_hint = name
-        at: dict[str, SSAValue] = dict(zip(letters, body.args, strict=True))
-        for x, c in zip(body.args, letters, strict=True):
-            x.name_hint = c
-        if name == "warp":
-            self.produce(body, Place(at, self.top, None))
+        group = None if name == "warp" else role.args[0]
+        inits = self.begin(role) if self.overlaps and group is not None else []
+        axes = len(letters)
+        body = Block(arg_types=[*[INDEX] * axes * (1 + self.overlaps), *(x.type for x in inits)])
+        for x, hint in zip(body.args, [*letters, *(f"{c}_before" for c in letters)], strict=False):
+            x.name_hint = hint
+        work = self._work(letters, body, inits)
+        place = Place(dict(zip(letters, work.positions, strict=True)), group)
+        before = Place(dict(zip(letters, work.before, strict=False)), group)
+        left: list[SSAValue] = []
+        if group is None:
+            self.produce(body, place, before if self.overlaps else None)
         else:
-            self.consume(body, Place(at, self.top, role.args[0]))
-        body.add_op(YieldOp.of())
-        steps = [*[1] * len(outer), self.tile.m]
-        extents = [ExpressionsAttr((Dim.const(self.items.size(c)),)) for c in letters]
-        role.add_op(
-            WorkOp.create(
-                properties={
-                    "extents": ArrayAttr(extents),
-                    "steps": ArrayAttr([IntegerAttr(n, i64) for n in steps]),
-                    "raster": IntegerAttr(self.raster.rows if outer else 1, i64),
-                    **({"paired": UnitAttr()} if self.raster.paired else {}),
-                },
-                regions=[Region(body)],
-            )
-        )
+            left = self.consume(body, place, (before, work.carried) if self.overlaps else None)
+        body.add_op(YieldOp.of(*left))
+        role.add_op(work)
+        last = Place(dict(zip(letters, work.last, strict=False)), group)
+        if self.overlaps and group is None:
+            self.produce_last(role, last)
+        elif self.overlaps:
+            self.consume_last(role, (last, work.left))
         role.add_op(YieldOp.of())
         return Region(role)
+
+    def _work(self, letters: Sequence[str], body: Block, inits: Sequence[SSAValue]) -> WorkOp:
+        """The walk over the items."""
+        steps = [*[1] * (len(letters) - 1), self.tile.m]
+        extents = [ExpressionsAttr((Dim.const(self.items.size(c)),)) for c in letters]
+        positions = [INDEX] * (len(letters) if self.overlaps else 0)
+        return WorkOp.create(
+            operands=inits,
+            result_types=[*positions, *(x.type for x in inits)],
+            properties={
+                "extents": ArrayAttr(extents),
+                "steps": ArrayAttr([IntegerAttr(n, i64) for n in steps]),
+                "raster": IntegerAttr(self.raster.rows if len(letters) > 1 else 1, i64),
+                **({"paired": UnitAttr()} if self.raster.paired else {}),
+                **({"down": UnitAttr()} if self.down else {}),
+                **({"after": UnitAttr()} if self.overlaps else {}),
+            },
+            regions=[Region(body)],
+        )
 
     def put(self, block: Block, channel: SSAValue) -> Sequence[SSAValue]:
         """The slots of a ring's next place, to be filled."""

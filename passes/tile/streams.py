@@ -6,6 +6,12 @@ one on; while the scores of one are multiplied, the weights of the one before ar
 roles producer(1) { work { put, copy q; for n { put, copy k; put, copy v } } }
       consumer(2) { work { s = q·k; m, e = …; for n { s = q·k; o += p·v; m, e = … }; o += p·v; … } }
 ```
+
+With `overlap(items)` the last product of an item stands behind the first one of the next:
+
+```
+work carry(p, o) { s = q·k; o += p·v; m, e = …; store o; o = 0; for n { … } }; o += p·v; store o
+```
 """
 
 from __future__ import annotations
@@ -28,7 +34,7 @@ from mlc.dialects.tile.words import Words
 from mlc.passes.tile.blocks import added, release, wait
 from mlc.passes.tile.stream_elements import Place, State, StreamElements
 from mlc.passes.tile.stream_form import VALUE, StreamForm
-from mlc.passes.tile.stream_program import StreamProgram, tile
+from mlc.passes.tile.stream_program import Left, StreamProgram, tile
 from mlc.passes.tile.sums import zeros
 
 QUERIES, WIDE = 2, 128
@@ -55,18 +61,15 @@ class Streams(StreamProgram):
         self.scores, self.sums = tile(GROUP_ROWS, n), tile(GROUP_ROWS, v)
 
     @property
-    def top(self) -> int | None:
-        """Where the last rows begin, if those with most columns come first."""
-        if not self._follows:
-            return None
-        return (self.form.size(self.form.row) - 1) // self.tile.m * self.tile.m
+    def down(self) -> bool:
+        return self._follows
 
     @property
     def _follows(self) -> bool:
         """Whether the columns that are walked end with the rows'."""
         return self.form.diagonal and self.tile.m % self.tile.n == 0
 
-    def _last(self, place: Place, named: Positions) -> Dim:
+    def _last_column(self, place: Place, named: Positions) -> Dim:
         """Where the last tile of columns begins."""
         n = self.tile.n
         if self._follows:
@@ -76,7 +79,7 @@ class Streams(StreamProgram):
     def _trips(self, body: Block, place: Place, inits: Sequence[SSAValue], step: Block) -> ForOp:
         """A loop over all tiles of columns but the last, from there down."""
         named = Positions()
-        loop = Loop(ExpressionsAttr((self._last(place, named),)), self.tile.n)
+        loop = Loop(ExpressionsAttr((self._last_column(place, named),)), self.tile.n)
         step.args[0].name_hint = "n"
         made = ForOp.of([loop], Region(step), named.values, inits)
         body.add_op(made)
@@ -84,21 +87,27 @@ class Streams(StreamProgram):
 
     def _column(self, place: Place, named: Positions, back: SSAValue | None) -> Dim:
         """Where a trip's columns begin."""
-        last = self._last(place, named)
+        last = self._last_column(place, named)
         return last if back is None else last - self.tile.n - named.of(back)
 
     # Producer -------------------------------------------------------------------------------
 
-    def produce(self, body: Block, place: Place) -> None:
+    def produce(self, body: Block, place: Place, before: Place | None) -> None:
         step = Block(arg_types=[INDEX])
-        back, before = step.args[0], self.tile.n
+        back = step.args[0]
         self._copy(body, 0, place)
         self._copy(body, 1, place)
+        if before is not None:
+            self._copy(body, 2, before, 0)
         self._copy(step, 1, place, back)
-        self._copy(step, 2, place, back, before)
+        self._copy(step, 2, place, back, self.tile.n)
         step.add_op(YieldOp.of())
         self._trips(body, place, [], step)
-        self._copy(body, 2, place, 0)
+        if before is None:
+            self._copy(body, 2, place, 0)
+
+    def produce_last(self, role: Block, before: Place) -> None:
+        self._copy(role, 2, before, 0)
 
     def _copy(
         self, block: Block, number: int, place: Place, back: SSAValue | int | None = None,
@@ -121,40 +130,73 @@ class Streams(StreamProgram):
 
     # Consumers ------------------------------------------------------------------------------
 
-    def consume(self, body: Block, place: Place) -> None:
-        form = self.form
-        elements = StreamElements(form, self.memory, place, self.scores, self.sums, self.row)
+    def begin(self, role: Block) -> list[SSAValue]:
+        zero, row = added(role, zeros(self.sums)), added(role, zeros(self.row))
+        weights = added(role, zeros(tile(GROUP_ROWS, self.tile.n, self.dtype)))
+        return State(weights, self._ready(role, zero), row, [row] * len(self.form.sums)).values
+
+    def consume(self, body: Block, place: Place, left: Left | None) -> list[SSAValue]:
+        elements = self._elements(place)
         (query,) = self.get(body, self.channels[0])
         state = self._begin(body, elements)
         scores = self._scores(body, query, self.get(body, self.channels[1])[0], place)
-        found = added(body, wait(scores, 0, self.scores))
+        products = None if left is None else self._last(body, State.of(left[1]))
+        found = added(body, wait(scores, 0 if products is None else 1, self.scores))
         body.add_op(release(self.channels[1]))
         named = Positions()
         column = self._column(place, named, None), named
         _, weights, state = elements.follow(body, found, state, column, self._ragged, masked=True)
+        total = None if products is None else self._total(body, products)
         state.weights = self._narrow(body, weights)
+        if left is not None and total is not None:
+            self._finish(body, left, total)
         step = Block(arg_types=[INDEX, *(x.type for x in state.values)])
         self._trip(step, elements, query, place)
         loop = self._trips(body, place, state.values, step)
         body.add_op(release(self.channels[0]))
-        state = State.of(loop.outs)
-        products = self._products(body, state, self.get(body, self.channels[2])[0])
-        total = added(body, wait(products, 0, self.sums))
-        body.add_op(release(self.channels[2]))
-        result, statistics = elements.finish(body, total, state)
+        if self.overlaps:
+            return list(loop.outs)
+        self.consume_last(body, (place, loop.outs))
+        return []
+
+    def consume_last(self, role: Block, left: Left) -> None:
+        self._finish(role, left, self._total(role, self._last(role, State.of(left[1]))))
+
+    def _elements(self, place: Place) -> StreamElements:
+        return StreamElements(self.form, self.memory, place, self.scores, self.sums, self.row)
+
+    def _last(self, block: Block, state: State) -> SSAValue:
+        """Starts the last product of an item."""
+        return self._products(block, state, self.get(block, self.channels[2])[0])
+
+    def _total(self, block: Block, products: SSAValue) -> SSAValue:
+        """The last product, once it is there."""
+        total = added(block, wait(products, 0, self.sums))
+        block.add_op(release(self.channels[2]))
+        return total
+
+    def _finish(self, block: Block, left: Left, total: SSAValue) -> None:
+        """Stores what an item gives."""
+        form, (place, state) = self.form, left
+        result, statistics = self._elements(place).finish(block, total, State.of(state))
         values = form.stream.values
-        self.store(body, result, values.index(form.value), form.size(VALUE), form.result, place)
+        self.store(block, result, values.index(form.value), form.size(VALUE), form.result, place)
         word = form.word.replace(form.column, "")
         for value, found in zip(form.statistics, statistics, strict=True):
-            self.store_rows(body, found, values.index(value), word, place)
+            self.store_rows(block, found, values.index(value), word, place)
 
     def _begin(self, body: Block, elements: StreamElements) -> State:
         """Before the first trip."""
         zero = added(body, zeros(self.sums))
-        token = added(body, ReadyOp.create(operands=[zero], result_types=[TokenType(self.sums)]))
+        token = self._ready(body, zero)
         top = elements.constant(body, float("-inf"))
         sums = [elements.constant(body, 0.0) for _ in self.form.sums]
         return State(zero, token, top, sums)
+
+    def _ready(self, block: Block, total: SSAValue) -> SSAValue:
+        """Sums of products that are there."""
+        made = ReadyOp.create(operands=[total], result_types=[TokenType(self.sums)])
+        return added(block, made)
 
     @property
     def _ragged(self) -> int | None:
@@ -175,9 +217,7 @@ class Streams(StreamProgram):
         factor, weights, state = elements.follow(step, found, state, column, None, masked=masked)
         total = added(step, wait(products, 0, self.sums))
         step.add_op(release(self.channels[2]))
-        total = elements.scaled(step, total, factor)
-        ready = ReadyOp.create(operands=[total], result_types=[TokenType(self.sums)])
-        state.total = added(step, ready)
+        state.total = self._ready(step, elements.scaled(step, total, factor))
         state.weights = self._narrow(step, weights)
         step.add_op(YieldOp.of(*state.values))
 

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mlc.dialects.dtypes import DTYPES, DType
 from mlc.lazy_dataclass import dataclass
@@ -64,6 +64,8 @@ class View:
 
     `origin` is the caller's object, `owner` keeps the memory alive.
     """
+
+    __mlc_leaf__: ClassVar[bool] = True  # no container of arrays
 
     pointer: int
     row: DType

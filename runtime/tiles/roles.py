@@ -22,6 +22,7 @@ from mlc.dialects.tile.pipeline import (
     RolesOp,
     WaitOp,
 )
+from mlc.dialects.tile.region import yielded
 from mlc.dialects.tile.work import WorkOp
 from mlc.runtime.tiles.memory import TileError, spot
 from mlc.runtime.tiles.places import bound_of
@@ -99,7 +100,7 @@ class Block(Worker):
             case FenceOp() | DrainOp():
                 yield None  # copies are done at once
             case WorkOp():
-                yield from self.work(op)
+                found = yield from self.work(op)
             case RolesOp():
                 yield from self.roles(op)
             case _:
@@ -124,16 +125,26 @@ class Block(Worker):
         atoms = self.atoms(())
         extents = [bound_of(extent, atoms) for extent in op.extents]
         counts = [range(0, n, step.value.data) for n, step in zip(extents, op.steps, strict=True)]
+        if op.down is not None:
+            counts[-1] = counts[-1][::-1]
         first, rest, raster = counts[0], counts[1:], op.raster.value.data
         items: list[tuple[int, ...]] = []
         for start in range(0, len(first), raster):
             rows = first[start : start + raster]
             items += [(row, *at) for at in itertools.product(*rest) for row in rows]
+        beyond = [
+            -(-n // step.value.data) * step.value.data
+            for n, step in zip(extents, op.steps, strict=True)
+        ]
+        before, carried = tuple(beyond), [self.values[x] for x in op.inits]
         for item in items[self.number :: self.team.size]:
             yield None
-            self.values.update(zip(op.body.block.args, item, strict=True))
+            self.values.update(zip(op.positions, item, strict=True))
+            self.values.update(zip(op.before, before, strict=False))
+            self.values.update(zip(op.carried, carried, strict=True))
             yield from self.block(op.body.block)
-        return []
+            before, carried = item, [self.values[x] for x in yielded(op.body.block)]
+        return [*(before if op.before else ()), *carried]
 
     def roles(self, op: RolesOp) -> Steps:
         """All roles, until all have ended."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.context import Context
 from xdsl.ir import Block
 
 import mlc
@@ -19,11 +20,21 @@ from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.tiles.gpu.control import from_both_ends, items_of_pairs, one_of_pair
+from mlc.passes.tile.plan_to_tiles import PlanToTilesPass
 from mlc.runtime.interpret import interpret
 from mlc.runtime.ptx import emit_ptx
 from mlc.text import parse_text
 from tests.plans import planned
-from tests.stream_programs import PROGRAMS, Attention, causal, full, same, scores, softmax
+from tests.stream_programs import (
+    PROGRAMS,
+    Attention,
+    causal,
+    full,
+    heads_last,
+    same,
+    scores,
+    softmax,
+)
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
@@ -89,7 +100,7 @@ def test_other_machines_have_no_such_program(target: str) -> None:
 def test_no_columns_behind_the_diagonal_are_walked() -> None:
     """The producer's loop ends at the rows; the tile of the diagonal alone has a mask."""
     text = levels(same(causal, 2, 4, 1024, 64)).text("tiles")
-    assert "mlc_tile.for %n in 896 - %c step 128" in text
+    assert "mlc_tile.for %n in %c step 128" in text
     loop = text[text.rindex("mlc_tile.for") :]
     assert "mlc.select" in text[: text.rindex("mlc_tile.for")]
     assert 'mlc.compare "le"' not in loop
@@ -111,7 +122,7 @@ def test_blocks_take_tiles_of_both_ends_where_there_are_many() -> None:
     many, few = same(causal, 4, 20, 512, 64), same(causal, 2, 512, 64)
     assert "raster(1, paired)" in levels(many).text("plan")
     assert "raster(2)]" in levels(few).text("plan")
-    assert "raster 1 paired {" in levels(many).text("tiles")
+    assert "raster 1 paired down after(" in levels(many).text("tiles")
     assert "raster(1)]" in levels(same(full, 4, 20, 512, 64)).text("plan")
 
 
@@ -133,6 +144,45 @@ def test_pairs_are_dealt_once(counts: tuple[int, ...], blocks: int) -> None:
     assert sorted(dealt) == [divmod(item, last) for item in range(total)]
 
 
+OVERLAPPING = [
+    same(full, 1, 2, 200, 64),
+    same(causal, 2, 1, 256, 64),
+    same(causal, 1, 2, 140, 256),
+    Attention(full, ((2, 100, 64), (2, 150, 64), (2, 150, 128))),
+    same(heads_last, 2, 130, 3, 64),
+]
+
+
+@pytest.mark.parametrize("workers", [1, 3, 20])
+@pytest.mark.parametrize("program", OVERLAPPING, ids=str)
+def test_items_overlap(program: Attention, workers: int) -> None:
+    """Blocks with many items, with one, and with none."""
+    text = re.sub(r"(raster\([^)]*\))\]", r"\1, overlap(items)]", levels(program).text("plan"))
+    module = parse_text(text, "plan")
+    PlanToTilesPass().apply(Context(), module)
+    module.verify()
+    assert "after(" in str(module)
+    arrays = program.arrays()
+    (result,) = interpret(module, arrays, workers=workers, seed=1)
+    expected = program.expected(arrays)
+    np.testing.assert_allclose(result.astype(np.float32), expected, rtol=0.02, atol=0.02)
+
+
+def test_items_of_different_lengths_overlap() -> None:
+    def words(program: Attention) -> bool:
+        return "overlap(items)" in levels(program).text("plan")
+
+    assert words(same(causal, 4, 20, 512, 64))
+    assert not words(same(full, 4, 20, 512, 64))
+    assert not words(same(causal, 2, 512, 64))  # too few items
+    assert not words(same(causal, 4, 40, 256, 64))  # too short ones
+
+
+@pytest.mark.parametrize(("rows", "groups"), [(1024, 4), (1000, 4), (4096, 3)])
+def test_narrow_factors_have_more_groups(rows: int, groups: int) -> None:
+    assert f"consumer {groups}" in levels(same(full, 8, 20, rows, 64)).text("plan")
+
+
 def test_a_plan_with_a_stream_is_read_again() -> None:
     text = levels(same(full, 2, 256, 64)).text("plan")
     assert str(parse_text(text, "plan")) == text.rstrip("\n")
@@ -141,8 +191,11 @@ def test_a_plan_with_a_stream_is_read_again() -> None:
 @needs_ptxas
 @pytest.mark.parametrize("depth", [64, 128, 256])
 @pytest.mark.parametrize("f", [full, causal])
-def test_the_assembler_keeps_tiles_in_registers(f: Any, depth: int, tmp_path: Path) -> None:
-    (unit,) = levels(same(f, 2, 4, 1024, depth)).units()
+@pytest.mark.parametrize("shape", [(2, 4, 1024), (4, 50, 1024), (4, 50, 1536)], ids=str)
+def test_the_assembler_keeps_tiles_in_registers(
+    f: Any, depth: int, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    (unit,) = levels(same(f, *shape, depth)).units()
     path = tmp_path / "kernel.ptx"
     path.write_text(emit_ptx(unit.text, H200))
     command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]

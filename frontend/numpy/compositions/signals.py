@@ -17,6 +17,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.registry import composed
 from mlc.frontend.numpy.shaping import normal_axes
 from mlc.frontend.numpy.values import result, strong
+from mlc.frontend.trace.autocast import rounding
 from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -50,7 +51,8 @@ def _slid(x: Tracer, w: Tracer, mode: str, function: str) -> Tracer:
         x = mnp.pad(x, (before, after))
     count = x.dims[0] - w.dims[0] + 1
     declared = tensor_type(x.row.ir, (count,))
-    found = here().emit(ConvOp, x.value, w.value, letters="(u+i),i->u", declared=declared)
+    letters, rounds = "(u+i),i->u", rounding(ConvOp, x.row)
+    found = here().emit(ConvOp, x.value, w.value, letters=letters, declared=declared, **rounds)
     return result(found).astype(row)
 
 

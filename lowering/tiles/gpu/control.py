@@ -249,21 +249,34 @@ def _work(k: BlockScope, op: WorkOp) -> None:
     counts = items_of(k.s, op)
     total, number, blocks = b.product(counts), b.block_number(), b.grid_size()
 
-    def body(item: Index, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    axes = len(op.before)
+
+    def body(item: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         if op.paired is not None:
             item = one_of_pair(b, item, number, blocks)
         found = _tile_of(b, item, counts, op.raster.value.data)
         if op.paired is not None:
             found[-1] = from_both_ends(b, found[-1], counts[-1])
-        for x, place, step in zip(block.args, found, op.steps, strict=True):
+        if op.down is not None:
+            found[-1] = b.sub(b.sub(counts[-1], 1), found[-1])
+        for x, place, step in zip(op.positions, found, op.steps, strict=True):
             k.s.indices[x] = b.mul(place, step.value.data)
+        k.s.indices.update(zip(op.before, carried[:axes], strict=True))
+        _resume(k, op.carried, carried[axes:])
         lower_block(k, block)
-        return []
+        here = [b.index(k.s.indices[x]) for x in op.positions[:axes]]
+        return [*here, *_whole(k, yielded(block))]
 
     bounds = (number, total, blocks)
     if op.paired is not None:
         bounds = (0, items_of_pairs(b, total, number, blocks), 1)
-    _loop(k, bounds, block, [], body)
+    if _kept(block):
+        raise MlcError(f"tiles to GPU: {op.name}: a product of registers goes on after its item")
+    pairs = zip(counts, op.steps, strict=True)
+    beyond = [b.index(b.mul(n, step.value.data)) for n, step in pairs][:axes]
+    left = _loop(k, bounds, block, [*beyond, *_whole(k, op.inits)], body)
+    k.s.indices.update(zip(op.last, left[:axes], strict=True))
+    _resume(k, op.left, left[axes:])
 
 
 def items_of_pairs(b: GpuBuilder, total: Index, number: Index, blocks: Index) -> Index:

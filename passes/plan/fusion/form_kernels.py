@@ -19,6 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.views import is_buffer, is_view, through_reshapes
+from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import BufferAttr, KernelOp, Template
 from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
@@ -26,7 +27,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tiles import TileOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import kernel_cost
@@ -34,6 +35,7 @@ from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass, take_choices,
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.fusion.planner import BUDGET_MS
 from mlc.passes.plan.memory.in_place.ownership import Ownership
+from mlc.passes.remarks import place
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,11 @@ class _Build:
 
     def control(self, op: ControlOp) -> None:
         """Rewrites the regions; operands become buffers."""
+        if isinstance(op, TilesOp) and op.combine is not None:
+            raise PlanError(
+                f"{place(op)}: mlc-form-kernels: mlc.tiles with a region that combines states;"
+                " expected none behind mlc-split-folds: run it first"
+            )
         for block in op.blocks:
             for value in self.grouping.inner[block].outer:
                 self.buffer(value)

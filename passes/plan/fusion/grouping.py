@@ -423,7 +423,7 @@ class _Facts:
 
 def _is_identity(op: Operation, k: int) -> bool:
     """Whether an operand is a fold's start, and what its chunks of trips start from anyway."""
-    if not isinstance(op, TilesOp) or not op.spreads:
+    if not isinstance(op, TilesOp) or not op.spreads or op.parts is not None:
         return False
     value, fold = op.operands[k], op.folds[k - (len(op.operands) - len(op.starts))]
     (identity,) = MONOIDS[fold].identity(dtype_of(tensor_of(value).element_type))

@@ -30,6 +30,7 @@ from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.choose_fusion import ABOVE
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
+from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report.report import Intermediate, Plan, plan_of
@@ -155,7 +156,7 @@ def _may_inline(module: ModuleOp, limit: float) -> bool:
 
 def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:
     """The plan of a module whose tile loops are formed."""
-    for each in kernel_passes(fusion):
+    for each in (SplitFoldsPass(), *kernel_passes(fusion)):
         each.apply(Context(), module)
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     symbols = [name for function in functions for name in symbols_of(function)]

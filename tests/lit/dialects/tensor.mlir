@@ -54,9 +54,11 @@ func.func @moved(%x: tensor<4xf32>, %i: tensor<7xi64>) {
 
 // CHECK-LABEL: func.func @combined(
 // CHECK-NEXT:    mlc.contract "mk,kn->mn" %{{.*}}, %{{.*}} : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+// CHECK-NEXT:    mlc.contract "mk,kn->mn" %{{.*}}, %{{.*}} rounds "bf16" : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
 // CHECK-NEXT:    mlc.reduce "argmax" "mn->m" %{{.*}} : tensor<3x5xf32> -> tensor<3xi64>
 func.func @combined(%x: tensor<3x4xf32>, %y: tensor<4x5xf32>) {
   %0 = mlc.contract "mk,kn->mn" %x, %y : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+  %rounded = mlc.contract "mk,kn->mn" %x, %y rounds "bf16" : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
   %1 = mlc.reduce "argmax" "mn->m" %0 : tensor<3x5xf32> -> tensor<3xi64>
   func.return
 }
@@ -87,4 +89,18 @@ func.func @indices(%x: tensor<?xf32, #mlc.dims<"N">>, %i: tensor<i64>) -> tensor
   %1 = mlc.dynamic_slice %x[%0] {fits} : tensor<?xf32, #mlc.dims<"N">>, tensor<i64> -> tensor<1xf32>
   %2 = mlc.dynamic_update %x, %1[%i] : tensor<?xf32, #mlc.dims<"N">>, tensor<1xf32>, tensor<i64> -> tensor<?xf32, #mlc.dims<"N">>
   func.return %2 : tensor<?xf32, #mlc.dims<"N">>
+}
+
+// A number that becomes a size: types after it say its symbol.
+// CHECK-LABEL: func.func @picked(
+// CHECK:         mlc.bind "k" = %[[COUNT:.*]] to <"N">
+// CHECK-NEXT:    mlc.positions %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"k">>
+// CHECK-NEXT:    mlc.some %[[COUNT]] of "max" : tensor<i64>
+func.func @picked(%m: tensor<?xi1, #mlc.dims<"N">>) -> tensor<?xi64, #mlc.dims<"k">> {
+  %0 = mlc.convert %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"N">>
+  %n = mlc.reduce "sum" "a->" %0 : tensor<?xi64, #mlc.dims<"N">> -> tensor<i64>
+  mlc.bind "k" = %n to <"N">
+  %p = mlc.positions %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"k">>
+  %s = mlc.some %n of "max" : tensor<i64>
+  func.return %p : tensor<?xi64, #mlc.dims<"k">>
 }

@@ -130,3 +130,28 @@ mlc_tile.kernel @reduced(%x: !mlc_tile.view<64x64xf32>) -> () {
   // CHECK: mlc_tile.reduce: gives #mlc_tile.layout<lane {{.*}}>; expected #mlc_tile.layout<register {{\[\[}}0], [8]], lane {{\[\[}}0], [0], [1], [2], [4]]>
   %1 = mlc_tile.reduce "max" %0 along 1 : !mlc_tile.frag<16xf32, #mlc_tile.layout<lane [[1], [2], [4], [8]]>>
 }
+
+// -----
+
+mlc_tile.kernel @left(%y: !mlc_tile.view<"M"xf32>) -> () {
+  %x = mlc_tile.load %y : !mlc_tile.frag<4xf32>
+  // CHECK: mlc_tile.work: the region yields (); expected (!mlc_tile.frag<4xf32>)
+  %last, %left = mlc_tile.work %i in "M" step 4 raster 1 after(%before) carry(%c = %x) -> (!mlc_tile.frag<4xf32>) {
+  }
+}
+
+// -----
+
+mlc_tile.kernel @one_position(%y: !mlc_tile.view<"M"xf32>) -> () {
+  // CHECK: mlc_tile.work: the region takes a position of index for each axis, after an item those of the item before
+  %last:2 = mlc_tile.work %i in "M" step 4, %j in "M" step 4 raster 1 after(%before) {
+  }
+}
+
+// -----
+
+mlc_tile.kernel @together(%y: !mlc_tile.view<"M"xf32>) -> () {
+  // CHECK: mlc_tile.work: the last positions come first in roles alone
+  mlc_tile.work %i in "M" step 4 raster 1 down threads 128 lanes 4 {
+  }
+}

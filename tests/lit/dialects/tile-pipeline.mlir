@@ -66,3 +66,24 @@ mlc_tile.kernel @ordered(%x: !mlc_tile.view<64x256xf32>) -> () {
     mlc_tile.fence
   }
 }
+
+// What items leave each other, and the last of which comes first.
+// CHECK-LABEL: mlc_tile.kernel @after
+// CHECK:      %last, %left = mlc_tile.work %i in "M" step 4 raster 1 paired down after(%before) carry(%c = %x) -> (!mlc_tile.frag<4xf32>) {
+// CHECK-NEXT:   mlc_tile.store %c, %y[%before]
+// CHECK-NEXT:   mlc_tile.yield %c : !mlc_tile.frag<4xf32>
+// CHECK-NEXT: }
+// CHECK-NEXT: mlc_tile.store %left, %y[%last]
+// CHECK:      mlc_tile.work %i_1 in "M" step 4 raster 1 after(%before_1) {
+mlc_tile.kernel @after(%y: !mlc_tile.view<"M"xf32>) -> () {
+  mlc_tile.roles consumer(1, regs 232) %group {
+    %x = mlc_tile.load %y : !mlc_tile.frag<4xf32>
+    %last, %left = mlc_tile.work %i in "M" step 4 raster 1 paired down after(%before) carry(%c = %x) -> (!mlc_tile.frag<4xf32>) {
+      mlc_tile.store %c, %y[%before]
+      mlc_tile.yield %c : !mlc_tile.frag<4xf32>
+    }
+    mlc_tile.store %left, %y[%last]
+    %end = mlc_tile.work %i in "M" step 4 raster 1 after(%before) {
+    }
+  }
+}
