@@ -17,17 +17,20 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
 from mlc.frontend.staging.scopes import (
+    WORDS,
     at,
     bound_in,
     bound_names,
     exits,
     own_nodes,
-    slices_by_names,
+    read_elsewhere,
+    reads,
 )
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
@@ -73,6 +76,7 @@ class _Scope:
     elsewhere: set[str] = field(default_factory=set[str])  # names that it declares global
     shared: set[str] = field(default_factory=set[str])  # names that functions of bodies bind
     lent: set[str] = field(default_factory=set[str])  # names that functions inside it bind
+    read: Counter[str] = field(default_factory=Counter[str])  # how often each name is
     suspends: bool = False  # a generator: its statements stay
 
 
@@ -101,6 +105,7 @@ class _Stager(ast.NodeTransformer):
 
     def _body(self, node: ast.FunctionDef, names: Sequence[str]) -> list[ast.stmt]:
         scope, own = self.scope, list(own_nodes(node.body))
+        scope.read = reads(node.body)
         scope.suspends = any(isinstance(x, _SUSPENDING) for x in own)
         declared = [x for x in own if isinstance(x, ast.Global | ast.Nonlocal)]
         for declaration in declared:
@@ -272,13 +277,14 @@ class _Stager(ast.NodeTransformer):
                 parts += [function("else", node.orelse), after(), names, leaving]
                 call = self._runtime("loop", test, *parts)
             case ast.For():
+                sliced = read_elsewhere(node.body, self.scope.read)
                 target = ast.Assign([node.target], ast.Name(_ITEM, ast.Load()))
                 body = [at(target, node.target), *node.body]
                 names = self._names([*body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
-                parts.append(ast.Constant(slices_by_names(node.body)))
+                parts.append(sliced)
                 call = self._runtime("each", node.iter, *parts)
             case _:
                 raise AssertionError(type(node))
@@ -395,7 +401,7 @@ class _Stager(ast.NodeTransformer):
             return self._runtime(name, node, node.left, node.comparators[0])
         if plain or not movable:
             return node
-        words = ast.Tuple([ast.Constant(_WORDS[type(op)]) for op in node.ops], ast.Load())
+        words = ast.Tuple([ast.Constant(WORDS[type(op)]) for op in node.ops], ast.Load())
         first, *later = node.comparators
         return self._runtime("compared", node, words, node.left, first, *map(_thunk, later))
 
@@ -411,20 +417,6 @@ class _Stager(ast.NodeTransformer):
     def _runtime(self, method: str, like: ast.AST, *arguments: ast.expr) -> ast.expr:
         function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
         return at(ast.Call(function, list(arguments), []), like)
-
-
-_WORDS: dict[type[ast.cmpop], str] = {
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Is: "is_",
-    ast.IsNot: "is_not",
-    ast.In: "in",
-    ast.NotIn: "not in",
-}
 
 
 def _is_control(node: ast.AST) -> bool:
