@@ -18,7 +18,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -28,6 +27,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.lanes import element_of, like
 
 

@@ -11,7 +11,6 @@ import ast
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
@@ -20,6 +19,8 @@ from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from mlc.lazy_dataclass import dataclass
 
 MOST = 2**63  # sizes are i64 at run time
 _MOST_TERMS = 4096  # of a product of two sums that somebody wrote
@@ -266,6 +267,28 @@ def product(dims: Iterable[Dim]) -> Dim:
     return total
 
 
+def highest(dim: Dim, most: Mapping[str, Dim]) -> Dim:
+    """The largest value where each of these symbols lies between 0 and what is given for it."""
+    total = Dim.const(0)
+    for monomial, coefficient in dim.terms:
+        one = Dim(((monomial, 1),))
+        if coefficient > 0:
+            total = total + _highest_product(one, most) * coefficient
+        elif most.keys().isdisjoint(one.symbols()):
+            total = total + one * coefficient
+    return total
+
+
+def _highest_product(one: Dim, most: Mapping[str, Dim]) -> Dim:
+    product_ = Dim.const(1)
+    for atom in one.terms[0][0]:
+        if isinstance(atom, str):
+            product_ = product_ * (most.get(atom) or Dim.symbol(atom))
+        else:
+            product_ = product_ * (highest(atom.numerator, most) // atom.divisor)
+    return product_
+
+
 def constant_product(sizes: Iterable[int]) -> int:
     """The number of elements of a static shape."""
     return math.prod(sizes)
@@ -292,7 +315,7 @@ class DimsAttr(Data[tuple[Dim, ...]]):
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_list(self.data, lambda dim: printer.print_string(_spell(dim)))
+            printer.print_list(self.data, lambda dim: printer.print_string(spell_dim(dim)))
 
 
 def parse_dim(parser: AttrParser) -> Dim:
@@ -309,7 +332,8 @@ def parse_dim(parser: AttrParser) -> Dim:
         parser.raise_error(str(error))
 
 
-def _spell(dim: Dim) -> str:
+def spell_dim(dim: Dim) -> str:
+    """A dim as `parse_dim` reads it."""
     return str(dim) if dim.constant is not None else f'"{dim}"'
 
 

@@ -15,7 +15,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VarConstraint,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     param_def,
     prop_def,
@@ -28,6 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import dtype_of, named_dtype
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.target.intrinsics import INTRINSICS, Intrinsic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import ml_dtypes
@@ -20,6 +19,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.lazy_dataclass import dataclass
 
 Kind = Literal["bool", "int", "uint", "float", "complex", "storage"]
 """int and uint: signed and unsigned integers. storage: is only converted, never computed with."""

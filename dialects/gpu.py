@@ -28,7 +28,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -42,6 +41,7 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.gpu_async import ASYNC, TensorMapType
 from mlc.dialects.gpu_clusters import CLUSTERS
 from mlc.dialects.gpu_copies import COPIES

@@ -29,7 +29,6 @@ from xdsl.irdl import (
     IRDLOperation,
     eq,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -39,6 +38,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.definition import irdl_op_definition
 
 GROUP_THREADS = 128
 """Threads that start a product together. SOURCE: PTX ISA, wgmma"""

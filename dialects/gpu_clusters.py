@@ -7,14 +7,11 @@ from typing import cast
 
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, MemRefType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    traits_def,
-)
+from xdsl.irdl import IRDLOperation, operand_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.definition import irdl_op_definition
 
 CLUSTER_ATTRIBUTE = "mlc_gpu.cluster"
 """Of a kernel: blocks, adjacent along x, that are started together; without it one."""

@@ -11,7 +11,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     eq,
-    irdl_op_definition,
     operand_def,
     prop_def,
     traits_def,
@@ -20,6 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import dtype_of
 
 INDEX = IndexType()

@@ -6,17 +6,10 @@ from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    VarConstraint,
-    base,
-    irdl_op_definition,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import IRDLOperation, VarConstraint, base, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.lanes import SameLanes
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
@@ -21,6 +20,8 @@ from xdsl.irdl import (
     VerificationContext,
 )
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.lazy_dataclass import dataclass
 
 MOST_LANES = 4096  # of a value; many registers' worth
 

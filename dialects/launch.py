@@ -9,8 +9,9 @@ results' addresses, the constants' addresses; `LaunchPlan.known` gives some othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from mlc.lazy_dataclass import dataclass
 
 Register = int
 ERROR_WORD: Final = 0

@@ -26,7 +26,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     lazy_traits_def,
     operand_def,
     prop_def,
@@ -44,6 +43,8 @@ from xdsl.traits import (
     SingleBlockImplicitTerminator,
 )
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.dialects.definition import irdl_op_definition
 
 INDEX = IndexType()
 

@@ -7,7 +7,6 @@ machine's instructions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
@@ -25,7 +24,6 @@ from xdsl.ir import Attribute, Block, Data, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -39,8 +37,10 @@ from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.analysis.nests import NotANestError, places_of
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, parse_dim
 from mlc.dialects.tensor.control import YieldOp
+from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tile.nest_words import (
     NEST_WORDS,
     Flat,
@@ -64,6 +64,7 @@ from mlc.dialects.tile.words import (
     shared_by,
     spell,
 )
+from mlc.lazy_dataclass import dataclass
 
 Template = Literal[
     "cell",
@@ -381,6 +382,11 @@ class KernelOp(IRDLOperation):
     def is_nest(self) -> bool:
         """Whether its body is a loop over numbers and single elements."""
         return self.template.data == "nest"
+
+    @property
+    def moved(self) -> Dim:
+        """Bytes of what it reads and writes."""
+        return sum((bytes_of(x.type) for x in (*self.inputs, *self.outs)), Dim.const(0))
 
     @property
     def overwritten(self) -> int | None:

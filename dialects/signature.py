@@ -8,11 +8,11 @@ checked; the native shim and the slow Python entry both follow it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from mlc.dialects.dims import Dim
+from mlc.lazy_dataclass import dataclass
 
 ArgKind = Literal["array", "float", "int", "bool"]
 Layout = Literal["c", "general"]

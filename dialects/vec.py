@@ -31,7 +31,6 @@ from xdsl.irdl import (
     VarConstraint,
     base,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -44,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from mlc.dialects.complex_ops import PairOp, PartAttr, PartOp
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dot import DOT_OPS, TileType
 from mlc.dialects.lane_moves import CompressOp, SplitOp
 from mlc.dialects.lanes import SameLanes, element_of, lanes_of, like, vector_type

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -12,6 +10,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.program import Take, kept
 from mlc.dialects.target.attribute import target_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops import lower_to_loops
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -20,6 +20,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.launch import LaunchPlan
 from mlc.dialects.signature import ArgSpec, EntrySignature, ResultSpec
 from mlc.error_sites import Site
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.jit import LoadError
 
 FORMAT = b"mlc-artifact-1\n"

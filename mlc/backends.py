@@ -6,7 +6,7 @@ and what may be left when each level ends. `mlc.pipeline` walks them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.context import Context
@@ -16,8 +16,9 @@ from mlc import registry
 from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
+from mlc.lazy_dataclass import dataclass
 from mlc.loading import load_cpu
-from mlc.runtime.support import support
+from mlc.runtime.support import loaded_meanwhile, reserved_names
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
@@ -73,6 +74,7 @@ class Backend:
     build: Callable[[Callable[[Take | None], ModuleOp], Request, Any], Built]  # plan to code
     load: Callable[[Artifact, Any, Callable[..., object], int | None], Loaded]
     reserved: Callable[[], Container[str]]  # names that no function may have
+    meanwhile: Callable[[], AbstractContextManager[object]]  # made ready while a plan is made
     files: Mapping[str, Callable[[str, Any], bytes]]  # of LLVM IR, by kind; the usual one first
 
     def stage(self, name: Level) -> Stage:
@@ -121,6 +123,7 @@ def device():
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
     Step("mlc-autocast", "the products of derivatives are there, and nobody else looks at factors"),
+    Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
 VIEWS = (
@@ -160,7 +163,7 @@ KERNELS = (
 )
 TENSOR_LEAVES = ("builtin.", "func.", "mlc.")
 PLAN_LEAVES = (
-    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield",
+    "builtin.", "func.", "mlc.kernel", "mlc.for", "mlc.while", "mlc.if", "mlc.yield", "mlc.bind",
     "mlc.constant", "mlc.reshape", "mlc.size", "mlc.tiles",
     "mlc.tile",  # GPUs refuse tile loops in the next stage
 )  # fmt: skip
@@ -235,7 +238,8 @@ BACKENDS = (
         assembly=lambda text, target: llvm().emit_assembly(text, target),
         build=lambda lower, request, target: native().build_cpu(lower, request, target),
         load=load_cpu,
-        reserved=lambda: support().symbols,
+        reserved=reserved_names,
+        meanwhile=loaded_meanwhile,
         files={
             "obj": lambda text, target: llvm().compile_object(text, target),
             "ll": _as_it_is,
@@ -297,6 +301,7 @@ BACKENDS = (
         build=lambda lower, request, target: device().build_gpu(lower, request, target),
         load=lambda artifact, target, slow, n: device().load_gpu(artifact, target, slow, n),
         reserved=frozenset,
+        meanwhile=nullcontext,
         files={
             "ptx": lambda llvm, target: device().emit_ptx(llvm, target).encode(),
             "ll": _as_it_is,

@@ -13,6 +13,18 @@ from contextlib import contextmanager
 _lock = threading.Lock()
 _inside = 0  # blocks, of all threads
 _was_on = False
+_imported: set[str] = set()
+
+
+def imported(name: str) -> None:
+    """
+    The first time, what there is now is old, as it would be after a search through all of it: most
+    of it came with this module. What searches must leave alone (`gc.freeze`) is left alone.
+    """
+    if name not in _imported and not gc.get_freeze_count():
+        _imported.add(name)
+        gc.freeze()
+        gc.unfreeze()  # to the oldest generation
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from xdsl.ir import Attribute
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.library import FAULTS
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
@@ -16,12 +15,13 @@ from xdsl.dialects.builtin import (
 from mlc import knobs
 from mlc.artifact import FORMAT, Artifact
 from mlc.backends import Level, backend_of
-from mlc.collector import collector_off
+from mlc.collector import collector_off, imported
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.fingerprint import fingerprint
+from mlc.lazy_dataclass import dataclass
 from mlc.options import Options
 from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.jit import LoadError
@@ -243,11 +243,13 @@ def compile_module(
         times = {"load": end - loading, "total": end - start}
         unread = partial(levels, module if source is None else source)
         return Executable(unread, options, *loaded, from_cache=True, times_s=times)
-    from mlc.building import build
-    from mlc.pipeline import Report
+    with backend.meanwhile():
+        from mlc.building import build
+        from mlc.pipeline import Report
 
-    program, report = levels(source), Report()
-    artifact = build(module, program, report, fresh=packed is not None)
+        imported("mlc.building")
+        program, report = levels(source), Report()
+        artifact = build(module, program, report, fresh=packed is not None)
     object_cache().put(key, artifact.pack())
     loading = time.perf_counter()
     entry = backend.load(artifact, options.target, slow, options.threads)

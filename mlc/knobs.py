@@ -25,9 +25,11 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, Literal, TypedDict, TypeVar, Unpack
+
+from mlc.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from mlc.dialects import par
 from mlc.dialects.analysis.trips import sizes_at
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lowering.loops.scratch import reserved_bytes
 from mlc.lowering.plan_to_loops import lower_plan
@@ -62,6 +63,7 @@ def memory_of_plan(
     What a call of a planned module allocates, and what lies where while each kernel runs. `plan`:
     the module's own, where it is known.
     """
+    sizes = with_limits(module, sizes)
     scratch_of = backend_of(target_of(module)).scratch
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     needed = {op: reserved_bytes(scratch_of(op), sizes_at(op, sizes), threads) for op in kernels}

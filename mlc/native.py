@@ -11,16 +11,18 @@ from xdsl.ir import Operation
 
 from mlc.artifact import Built, Code, CodeUnit, Request
 from mlc.dialects.analysis.trips import trips_of
-from mlc.dialects.dims import Dim, product
+from mlc.dialects.dims import Dim, highest, product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import Take, is_entry
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.tensor.bind import at_most
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of
 from mlc.lowering.emit import emit_kernel, emit_main
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim
-from mlc.passes.cost.model import predicted_ns
+from mlc.passes.cost.prediction import most_of_call
+from mlc.passes.cost.work import clock
 from mlc.runtime.objects import Objects, object_of
 
 UNKNOWN_TRIPS = 1000  # assumed of a loop whose count is data: long enough to let go of the GIL
@@ -62,7 +64,7 @@ def build_cpu(lower: Callable[[Take], ModuleOp], request: Request, target: CpuTa
             if function.sym_name.data not in units:
                 take(function)
         start = time.perf_counter()
-        work_ns = predicted_ns(_runs(request.planned), target)
+        work_ns = most_of_call(_runs(request.planned), clock(target)) // 1000
         shim = emit_shim(request.signature, request.name, work_ns=work_ns)
         emitted = time.perf_counter()
         last = object_of(shim, target, opt_level=SHIM_OPT_LEVEL, fresh=request.fresh)
@@ -102,6 +104,6 @@ def _trips(loop: ForOp | WhileOp | TilesOp) -> Dim:
     if isinstance(loop, TilesOp):
         largest = bounds_of(loop)
         loops = zip(loop.extents, loop.steps, strict=True)
-        return product((n.substitute(largest) + step - 1) // step for n, step in loops)
+        return product((highest(n, largest) + step - 1) // step for n, step in loops)
     known = trips_of(loop)
-    return Dim.const(UNKNOWN_TRIPS) if known is None else known
+    return Dim.const(UNKNOWN_TRIPS) if known is None else at_most(loop, known)

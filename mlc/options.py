@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlc import knobs
 from mlc.dialects.numerics import Numerics
 from mlc.dialects.target import Target
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.threads import get_threads
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -23,6 +23,7 @@ from mlc.dialects.plan import Schedule, ScheduleAttr
 from mlc.dialects.program import Take
 from mlc.dialects.target.attribute import ATTRIBUTE, TargetAttr
 from mlc.dialects.tile.words import words_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.plan_to_loops import lower_plan
 from mlc.memory import memory_of_plan
 from mlc.options import Options

@@ -12,7 +12,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from xdsl.context import Context
@@ -25,6 +24,7 @@ from mlc.dialects.analysis.trips import outermost_tiles, running_kernels
 from mlc.dialects.errors import MlcError
 from mlc.dialects.target.attribute import cpu_of, target_of
 from mlc.error_sites import raiser, sites_of
+from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels, emit_units
 from mlc.lowering.entry_shim import OPT_LEVEL as SHIM_OPT_LEVEL
 from mlc.lowering.entry_shim import emit_shim

@@ -10,7 +10,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -32,6 +32,7 @@ from mlc.frontend.call.compile import Compiled, settings_of
 from mlc.frontend.call.compile import compile as compile_function
 from mlc.frontend.call.lowered import Lowered, options_of
 from mlc.knobs import KnobError
+from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.opt import read_text
 from mlc.options import Options

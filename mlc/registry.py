@@ -15,6 +15,7 @@ PASSES = {
     "mlc-differentiate": "mlc.passes.tensor.differentiate:DifferentiatePass",
     "mlc-autocast": "mlc.passes.tensor.autocast:AutocastPass",
     "mlc-inline-rules": "mlc.passes.tensor.inline_rules:InlineRulesPass",
+    "mlc-mask-reductions": "mlc.passes.tensor.mask_reductions:MaskReductionsPass",
     "mlc-expand-partition": "mlc.passes.tensor.expand_partition:ExpandPartitionPass",
     "mlc-roll-loops": "mlc.passes.tensor.roll_loops:RollLoopsPass",
     "mlc-canonicalize": "mlc.passes.tensor.canonicalize:CanonicalizePass",

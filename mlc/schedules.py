@@ -8,7 +8,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from mlc.dialects.tile.words import Grain, Words, spell
 from mlc.executable import compile_module
 from mlc.frontend.call.compile import compile as mlc_compile
 from mlc.frontend.call.spec import TensorSpec
+from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.passes.plan.tiling.schedule import with_words as give_words
 from mlc.passes.report.explain.markup import amount, seconds

@@ -9,7 +9,6 @@ import struct
 import traceback
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
@@ -37,6 +36,7 @@ from mlc import registry
 from mlc.dialects.analysis import dominance
 from mlc.dialects.errors import MlcError
 from mlc.dialects.lexer import LinearParser
+from mlc.lazy_dataclass import dataclass
 from mlc.passes import wellformed
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +21,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
+from mlc.lazy_dataclass import dataclass
 from mlc.levels import Levels
 from mlc.options import Options
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass

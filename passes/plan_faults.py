@@ -17,7 +17,7 @@ from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.flat_rows import flat_rows, flat_vectors, joins_rows, streams_rows
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
-from mlc.dialects.dims import Dim, DimsAttr, Shape, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, Shape, highest, product, shape_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
 from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
@@ -356,7 +356,7 @@ def _slot_faults(
         return
     if (place == "private") != (is_spread(op) or _is_state(op, value)):
         yield f"{buffer}: private slots are for what stands in a tile loop that threads share"
-    wanted = bytes_of(value.type).substitute(bounds_of(op))
+    wanted = highest(bytes_of(value.type), bounds_of(op))
     for number in numbers:
         if not _holds(slots[number], wanted):
             held = ", ".join(map(str, slots[number]))

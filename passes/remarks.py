@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
+
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import DONATED, SYMBOLS, symbols_of
 from mlc.dialects.target.attribute import target_of
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_fault
 from mlc.dialects.tensor.rule import RuleOp
@@ -121,6 +122,8 @@ def _body_faults(function: FuncOp) -> Iterator[Fault]:
                 message = _tile_fault(op)
             if message:
                 yield op, message
+            if isinstance(op, BindOp):
+                symbols |= {op.symbol.data}
             inner = symbols | set(op.symbols) if isinstance(op, TilesOp) else symbols
             inside = op if isinstance(op, KernelOp) else around
             pending += [(b, inner, inside) for region in op.regions for b in region.blocks]

@@ -14,11 +14,11 @@ import os
 import re
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from mlc import knobs
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import private_folder
 from mlc.runtime.fork import RenewedLock
 from mlc.runtime.private_folder import UnsafeError

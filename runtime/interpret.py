@@ -23,6 +23,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import CompilerBug, DTypeError, ShapeError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
@@ -181,6 +182,8 @@ class _Frame:
                 carried = self.run(op.body.block, carried)
             case TilesOp():
                 carried = self.tiles(op, carried)
+            case BindOp():
+                self.symbols = {**self.symbols, op.symbol.data: int(self.values[op.x])}
             case _:
                 raise CompilerBug(f"the interpreter does not know '{op.name}'")
         return carried

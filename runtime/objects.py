@@ -10,14 +10,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
 from mlc.dialects.target.cpu import CpuTarget
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import cache
 from mlc.runtime.jit import is_object
 from mlc.runtime.llvm import DEFAULT_OPT_LEVEL, compile_object
@@ -113,6 +115,19 @@ class Objects:
             for text, known in self._found
             for done in [self._made[text].result()]
         ]
+
+
+@contextmanager
+def meanwhile(work: Callable[[], object]) -> Generator[None, None, None]:
+    """A thread does the work while the caller does something else, until the block ends."""
+    with ThreadPoolExecutor(1, "mlc-llvm") as thread:
+        _turns.begin()
+        try:
+            done = thread.submit(copy_context().run, work)  # knobs are of a context
+            yield
+            done.result()
+        finally:
+            _turns.end()
 
 
 class _Turns:

@@ -18,12 +18,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from mlc import knobs
 from mlc.dialects.target.cpu import CpuTarget
+from mlc.dialects.target.loop_costs import loop_costs_for
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import jit, private_folder, threads, tile_permission
 from mlc.runtime.llvm import compile_object, host_cpu, host_triple
 from mlc.runtime.private_folder import UnsafeError
@@ -113,6 +115,7 @@ def _estimated_target() -> CpuTarget:
         memory_read_bytes_per_s=15e9,
         memory_read_all_cores_bytes_per_s=15e9 * max(1.0, min(cores, 8) * 0.75),
         extensions=extensions(features),
+        loops=loop_costs_for(name, 7 if vector_bits == 512 else 0),
         source="LLVM host detection and sysfs; rates estimated from the clock "
         "(2 loads a cycle from level 1, 2/3 of one from level 2, 16 bytes from level 3)",
     )

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 
 from mlc.dialects import abi
 from mlc.runtime import jit, layout, library
+from mlc.runtime.fork import RenewedLock
 from mlc.runtime.layout import PYTHON
-from mlc.runtime.objects import object_of
+from mlc.runtime.objects import meanwhile, object_of
 from mlc.runtime.probe import host_target
+from mlc.runtime.threads import allowed_cpus
 
 _EXPORTS = (
     "mlc_context_new",
@@ -151,9 +154,35 @@ class Support:
             self._integer(symbol).value = targets.get(name, 0)
 
 
-@lru_cache(maxsize=1)
+_one_at_a_time = RenewedLock()
+
+
 def support() -> Support:
     """The support code of this process."""
+    with _one_at_a_time():
+        return _loaded()
+
+
+def is_loaded() -> bool:
+    """Whether this process has used it."""
+    return _loaded.cache_info().currsize > 0
+
+
+@contextmanager
+def loaded_meanwhile() -> Generator[None, None, None]:
+    """Another thread loads the support code, and LLVM, while the caller prepares what needs it."""
+    with nullcontext() if is_loaded() or allowed_cpus() == 1 else meanwhile(support):
+        yield
+
+
+def reserved_names() -> frozenset[str]:
+    """The symbols that there may be."""
+    own = (*_EXPORTS, *_OPENMP, *_LIBC, *_LIBM, *(f"{name}f" for name in _LIBM))
+    return frozenset((*own, *layout.python_symbols(), abi.LIBRARY_SYMBOL))
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> Support:
     target = host_target()
     image = object_of(support_text(target.arch), target).image
     libc = _c_library()
@@ -227,7 +256,7 @@ def clear_pool() -> int:
     from mlc.runtime import entry
 
     found = _clear_gpu_pool()
-    if support.cache_info().currsize == 0:
+    if not is_loaded():
         return found
     entry.release_idle_arenas()
     return found + int(support().pool_clear())

@@ -17,12 +17,12 @@ import sys
 import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, takewhile
 from pathlib import Path
 
 from mlc import knobs
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.layout import function_address
 
 _REQUIRED = ("GOMP_parallel", "omp_get_thread_num", "omp_get_num_threads")
@@ -61,9 +61,9 @@ def set_threads(count: int | None) -> None:
     """The thread count of compiled functions without `threads=`; None: the default."""
     global _explicit_count
     _explicit_count = None if count is None else checked_count(count)
-    from mlc.runtime.support import support
+    from mlc.runtime.support import is_loaded
 
-    if support.cache_info().currsize:  # else the first load publishes the count
+    if is_loaded():  # else the first load publishes the count
         bind_for(None)
 
 

@@ -7,7 +7,7 @@ element.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -21,6 +21,7 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 RESULTS = -1  # stands for the results among the numbers of arguments

@@ -6,7 +6,6 @@ graph, found by asking each op for one element (D22: legality).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -19,6 +18,7 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lazy_dataclass import dataclass
 
 NARROW = 16  # columns of a factor up to which a contraction reads its other factor once
 MADE_UP = 64  # ops of a value that each tile computes anew

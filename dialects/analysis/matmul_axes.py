@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.window import ConvOp
+from mlc.lazy_dataclass import dataclass
 
 SMALL_CONTRACTION = 16**3
 """Multiplications from which packing pays; measured: docs/measurements.md."""

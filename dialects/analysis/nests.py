@@ -10,7 +10,7 @@ version may be read as long as it is the last one written: so no place is ever c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
@@ -20,6 +20,7 @@ from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.lazy_dataclass import dataclass
 
 ONE = Dim.const(1)
 

@@ -9,7 +9,6 @@ linear, and so outwards, until only sizes are left.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, SSAValue
 
@@ -23,6 +22,7 @@ from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 LARGE = 2**40

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import nest_of, whole_of
-from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, highest, product, shape_of
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.bind import at_most
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
@@ -36,7 +37,7 @@ def loads_of(kernel: KernelOp | CallOp) -> Dim:
     shape = shape_of(kernel.outs[0].type)
     if isinstance(whole, ScatterOp):
         shape = (*shape, *shape_of(whole.update.type))
-    return product(nest.sizes if nest is not None else shape) // grain
+    return at_most(kernel, product(nest.sizes if nest is not None else shape)) // grain
 
 
 def _grain(kernel: KernelOp) -> int:
@@ -68,10 +69,10 @@ def loads_of_tiles(op: TilesOp) -> Dim:
             continue
         bounds, nest = bounds_of(kernel), nest_of(kernel)
         points = product(nest.sizes if nest else shape_of(kernel.outs[0].type))
-        work = points.substitute(bounds)
+        work = highest(points, bounds)
         for loop in enclosing_tiles(kernel):
             for extent, step in zip(loop.extents, loop.steps, strict=True):
-                work = work * ((extent.substitute(bounds) + (step - 1)) // step)
+                work = work * ((highest(extent, bounds) + (step - 1)) // step)
         words = kernel.schedule.data.cuts if kernel.schedule is not None else ()
         if grain := (grain_of(words) or 1) if words else _grain(kernel):
             total = total + work // grain

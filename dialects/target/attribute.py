@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Data
@@ -15,6 +16,7 @@ from mlc.dialects.target import Target
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.gpu import GpuTarget
 from mlc.dialects.target.known import named_target
+from mlc.dialects.target.loop_costs import LOOP_COSTS, LoopCosts
 
 _KINDS: dict[str, type[Target]] = {"cpu": CpuTarget, "gpu": GpuTarget}
 ATTRIBUTE = "mlc.target"
@@ -23,10 +25,12 @@ ATTRIBUTE = "mlc.target"
 @irdl_attr_definition
 class TargetAttr(Data[Target]):
     """
-    A machine by name, or by all its figures where it is not in the table of known ones.
+    A machine by name, or by all its figures where it is not in the table of known ones; what its
+    loops take by the name of a row, and the figures in which it differs.
 
     ```mlir
     module attributes {mlc.target = #mlc.target<"avx512">} {}
+    module attributes {mlc.target = #mlc.target<cpu, …, loops = "zen3" {fold_cycles = 4.0}>} {}
     ```
     """
 
@@ -44,12 +48,10 @@ class TargetAttr(Data[Target]):
             kind = parser.parse_identifier()
             if kind not in _KINDS:
                 parser.raise_error(f"target kind {kind!r}; expected cpu or gpu")
-            found: dict[str, str | float | bool] = {}
+            found: dict[str, str | float | bool | LoopCosts] = {}
             while parser.parse_optional_punctuation(",") is not None:
-                field = parser.parse_identifier()
-                parser.parse_punctuation("=")
-                text = parser.parse_optional_str_literal()
-                found[field] = parser.parse_number() if text is None else text
+                field, value = _parsed_figure(parser)
+                found[field] = _parsed_row(parser, str(value)) if field == "loops" else value
             types = {field.name: field.type for field in fields(_KINDS[kind])}
             for field, value in found.items():
                 if types.get(field) == "bool":
@@ -70,12 +72,58 @@ class TargetAttr(Data[Target]):
                 if field.default is not MISSING and value == field.default:
                     continue
                 printer.print_string(f", {field.name} = ")
-                if isinstance(value, str):
-                    printer.print_string_literal(value)
+                if isinstance(value, LoopCosts):
+                    _print_row(printer, value)
                 else:
-                    printer.print_string(
-                        str(int(value)) if isinstance(value, bool) else repr(value)
-                    )
+                    _print_figure(printer, value)
+
+
+def _parsed_figure(parser: AttrParser) -> tuple[str, str | float]:
+    field = parser.parse_identifier()
+    parser.parse_punctuation("=")
+    text = parser.parse_optional_str_literal()
+    return field, parser.parse_number() if text is None else text
+
+
+def _print_figure(printer: Printer, value: object) -> None:
+    if isinstance(value, str):
+        printer.print_string_literal(value)
+    else:
+        printer.print_string(str(int(value)) if isinstance(value, bool) else repr(value))
+
+
+def _parsed_row(parser: AttrParser, name: str) -> LoopCosts:
+    """A row by its name, and the figures in which it differs."""
+    if name not in LOOP_COSTS:
+        known = ", ".join(LOOP_COSTS)
+        parser.raise_error(f"no row of what loops take is called {name!r}; expected one of {known}")
+
+    def figures() -> Iterator[tuple[str, str | float]]:
+        if parser.parse_optional_punctuation("{") is not None:
+            yield from parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, lambda: _parsed_figure(parser)
+            )
+            parser.parse_punctuation("}")
+
+    row, found = LOOP_COSTS[name], dict(figures())
+    known = [x.name for x in fields(LoopCosts) if x.name not in ("name", "source")]
+    for field, value in found.items():
+        if field not in (*known, "source") or isinstance(value, str) != (field == "source"):
+            parser.raise_error(
+                f'what loops take: found {field} = {value!r}; expected source = "…", and numbers '
+                f"for some of {', '.join(known)}"
+            )
+    return replace(row, **found)
+
+
+def _print_row(printer: Printer, row: LoopCosts) -> None:
+    printer.print_string_literal(row.name)
+    if differences := dict(row.differences()):
+        printer.print_string(" {")
+        for number, (field, value) in enumerate(differences.items()):
+            printer.print_string(f"{', ' if number else ''}{field} = ")
+            _print_figure(printer, value)
+        printer.print_string("}")
 
 
 def _known_name(target: Target) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from mlc.dialects.target.facts import MathUnit, Roof
+from mlc.dialects.target.loop_costs import ZEN3, LoopCosts
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,9 @@ class CpuTarget:
     write_factor: float = 1.4
     """Writing to reading: a line is fetched first. Measured: docs/measurements.md, Cost model."""
 
+    loops: LoopCosts = ZEN3
+    """What loops take beside that: a row of its own. Source: as that says."""
+
     source: str
     """Where the figures come from."""
 
@@ -187,13 +191,17 @@ class CpuTarget:
         """Of levels 1 to 3; what none holds is in memory."""
         return self.l1d_bytes, self.l2_bytes, self.l3_bytes
 
-    def read_rates(self, threads: int = 1) -> tuple[float, float, float, float]:
-        """Bytes per second from levels 1 to 3 and from memory, for threads that share the work."""
+    def read_rates(self, threads: int = 1) -> tuple[float, float, float, float, float]:
+        """
+        Bytes per second from levels 1 to 3, from a level 3 of which half is in use, and from
+        memory, for threads that share the work.
+        """
         memory = min(self.memory_read_bytes_per_s * threads, self.memory_read_all_cores_bytes_per_s)
         memory = max(memory, self.memory_read_bytes_per_s)
         near = self.l1_read_bytes_per_s, self.l2_read_bytes_per_s, self.l3_read_bytes_per_s
-        first, second, third = (rate * threads or memory for rate in near)
-        return first, second, third, memory
+        half = self.l3_half_read_bytes_per_s or self.l3_read_bytes_per_s
+        first, second, third, half = (rate * threads or memory for rate in (*near, half))
+        return first, second, third, half, memory
 
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """Seconds of one kernel more, and of a barrier in it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from mlc.lazy_dataclass import dataclass
 
 
 class MathUnit(Enum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from mlc.dialects.target.facts import MathUnit, Roof
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +148,10 @@ class GpuTarget:
     def __hash__(self) -> int:
         return hash((self.name, self.hbm_bytes_per_s))  # searches look machines up often
 
-    def read_rates(self, threads: int = 1) -> tuple[float, float, float, float]:
+    def read_rates(self, threads: int = 1) -> tuple[float, float, float, float, float]:
         """As of a CPU, for all blocks of a grid."""
         rate = self.hbm_bytes_per_s
-        return rate, rate, rate, rate
+        return rate, rate, rate, rate, rate
 
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """As of a CPU; barriers inside a block are part of what it computes."""

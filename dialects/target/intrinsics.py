@@ -14,7 +14,7 @@ Intel Optimization Reference Manual (Ice Lake, Sapphire Rapids), AMD Software Op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.fused import flushing_sum, fused, fused_flushing, normal, odd_flushing_sum
+from mlc.lazy_dataclass import dataclass
 
 Array = NDArray[Any]
 Semantics = Callable[[Array, Array, Array], Array]

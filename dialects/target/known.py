@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.dialects.target.gpu import GpuTarget
+from mlc.dialects.target.loop_costs import MASKS
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 X86 = "x86_64-unknown-linux-gnu"
@@ -67,6 +68,7 @@ AVX512 = CpuTarget(
     l3_read_bytes_per_s=26e9,
     memory_read_bytes_per_s=13e9,
     memory_read_all_cores_bytes_per_s=100e9,
+    loops=MASKS,
     source="Intel 64 and IA-32 Optimization Reference Manual (Ice Lake server), Xeon 8358; "
     "level-3 and memory rates: rounded from published STREAM results",
 )

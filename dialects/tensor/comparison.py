@@ -9,8 +9,9 @@ import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, TensorType, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import VarConstraint, base, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import VarConstraint, base, operand_def, prop_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import I64, KINDS, NUMBERS, REALS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

@@ -22,13 +22,13 @@ from xdsl.irdl import (
     VarConstraint,
     base,
     eq,
-    irdl_op_definition,
     prop_def,
     result_def,
     traits_def,
 )
 from xdsl.traits import ConstantLike, Pure
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, tensor_type
 from mlc.dialects.dtypes import I64, NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

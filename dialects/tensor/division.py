@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition
 
 from mlc.dialects import functions
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import F32, I64, REALS, DType
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import full

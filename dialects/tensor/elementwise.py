@@ -12,8 +12,9 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import VarConstraint, base, irdl_op_definition, operand_def, result_def
+from xdsl.irdl import VarConstraint, base, operand_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

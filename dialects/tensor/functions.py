@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.dialects import math
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition
 
 from mlc.dialects import functions
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.element import ElementBuilder

@@ -8,7 +8,6 @@ ones. Its results lie side by side along the last axis of the op's one result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, ClassVar, cast
@@ -16,8 +15,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, result_def, var_operand_def
+from xdsl.irdl import prop_def, result_def, var_operand_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import C64, C128, F32, F64, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
@@ -34,6 +34,7 @@ from mlc.dialects.tensor.op import (
     text_property,
 )
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp, broadcast_to
+from mlc.lazy_dataclass import dataclass
 
 FAULTS = (
     "Singular matrix",

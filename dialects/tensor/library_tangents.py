@@ -14,7 +14,6 @@ values have no derivative of their vectors: inf.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +40,7 @@ from mlc.dialects.tensor.shape import (
     broadcast_to,
 )
 from mlc.dialects.tensor.tangents import either
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.dialects.tensor.library import LibraryOp

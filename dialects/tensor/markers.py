@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import KINDS
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Elementwise, Unary

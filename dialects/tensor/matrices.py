@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i64
@@ -23,6 +22,7 @@ from mlc.dialects.tensor.shape import (
     SliceOp,
     TransposeOp,
 )
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.dialects.tensor.library import LibraryOp

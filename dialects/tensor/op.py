@@ -7,7 +7,6 @@ naming op and fact.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, dims_fault, produ
 from mlc.dialects.dtypes import KINDS, DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.element import ElementBuilder, Point
+from mlc.lazy_dataclass import dataclass
 
 Tensor = TensorType[Attribute]
 Array = NDArray[Any]
@@ -205,6 +205,11 @@ class TensorOp(IRDLOperation):
         """Ops with `CHECKS`: a value of an operand for which no run-time error is reported, in its
         shape; None where the operand's value causes none."""
         return None
+
+    @property
+    def site(self) -> str:
+        """Which run-time error it reports."""
+        return self.SITE
 
     @property
     def may_fail(self) -> bool:

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import operand_def, prop_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import numpy_dtype
 from mlc.dialects.errors import ShapeError

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import TensorType, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     ParsePropInAttrDict,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -23,6 +22,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError

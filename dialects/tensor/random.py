@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -11,14 +10,16 @@ from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import eq, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import eq, operand_def, prop_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import U32, U64, dtype_of
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import Array, Tensor, int_property
+from mlc.lazy_dataclass import dataclass
 
 W = TypeVar("W")
 Four = tuple[W, W, W, W]

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from mlc.dialects.dims import DimsAttr
 from mlc.dialects.plan import PLAN_ATTRIBUTES, PLAN_OPS
 from mlc.dialects.target.attribute import TargetAttr
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.bitwise import BITWISE
 from mlc.dialects.tensor.comparison import COMPARISON
 from mlc.dialects.tensor.complex_parts import PARTS
@@ -23,6 +24,7 @@ from mlc.dialects.tensor.markers import MARKERS
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import PLACING
+from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.rounding import ROUNDING
@@ -30,6 +32,7 @@ from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ConcatOp, JoinOp, ReshapeOp, SliceOp, TransposeOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, SortOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
 from mlc.dialects.tensor.tiles import TILES
@@ -71,6 +74,8 @@ OPS: tuple[type[TensorOp], ...] = (
     ArgsortOp,
     *PARTITION,
     SearchsortedOp,
+    PositionsOp,
+    SomeOp,
 )
 
 
@@ -86,7 +91,7 @@ class _Constants(ConstantMaterializationInterface):
 
 
 TENSOR_ATTRIBUTES = (DimsAttr, TargetAttr)
-CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, RuleOp, YieldOp)
+CONTROL_OPS: tuple[type[Operation], ...] = (*CONTROL, BindOp, RuleOp, YieldOp)
 MLC = Dialect(
     "mlc",
     [*OPS, *CONTROL_OPS, *TILES, StreamOp, Exp2EstimateOp, *PLAN_OPS],

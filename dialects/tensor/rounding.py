@@ -9,8 +9,9 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import operand_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, I16, I32, I64, REALS, DType, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, Extremum, MaxOp, MinOp, SelectOp

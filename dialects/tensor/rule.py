@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     eq,
-    irdl_op_definition,
     prop_def,
     region_def,
     traits_def,
@@ -21,6 +20,7 @@ from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tensor.control import ControlOp, YieldOp, check_arguments, yield_of
 
 KINDS = {"vjp": 2, "jvp": 1, "checkpoint": 0}

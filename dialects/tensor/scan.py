@@ -10,8 +10,9 @@ import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import eq, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import eq, operand_def, prop_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import NUMBERS, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, var_operand_def
+from xdsl.irdl import operand_def, prop_def, result_def, var_operand_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

@@ -11,19 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    region_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import region_def, result_def, traits_def, var_operand_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import functions
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Shape
 from mlc.dialects.tensor.control import YieldOp, yield_of
 from mlc.dialects.tensor.functions import FloatFunction

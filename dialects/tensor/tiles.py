@@ -13,21 +13,16 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.irdl import (
-    irdl_op_definition,
-    prop_def,
-    region_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
+from xdsl.irdl import prop_def, region_def, traits_def, var_operand_def, var_result_def
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.tensor.bind import limits_at, symbols_in
 from mlc.dialects.tensor.control import (
     INDEX,
     ControlOp,
@@ -390,10 +385,13 @@ def tile_size(symbol: str, step: int) -> Dim:
 
 
 def bounds_of(op: Operation) -> dict[str, Dim]:
-    """The largest value of each symbol of the tile loops around an op."""
+    """The largest value of each symbol of an op that tile loops around it give, or `mlc.bind`."""
     found: dict[str, Dim] = {}
     for loop in enclosing_tiles(op):
         found.update({name: Dim.const(n) for name, n in loop.sizes.items()})
+    named = {name for inner in op.walk() for name in symbols_in(inner)}
+    if named := named - found.keys():
+        found.update(limits_at(op, named))
     return found
 
 

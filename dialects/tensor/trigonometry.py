@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.ir import SSAValue
-from xdsl.irdl import irdl_op_definition
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import F32
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Elementwise

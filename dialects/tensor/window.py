@@ -14,8 +14,9 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import operand_def, prop_def, result_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError

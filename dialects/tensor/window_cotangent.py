@@ -8,7 +8,6 @@ are taken apart into quotients and remainders by the stride, and no zero is mult
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
@@ -21,6 +20,7 @@ from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
 from mlc.dialects.tensor.window_letters import Axis
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.dialects.tensor.window import Windowed

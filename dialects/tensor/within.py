@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.irdl import prop_def
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, as_tensor
 from mlc.dialects.dtypes import I64, dtype_of
 from mlc.dialects.errors import DTypeError

@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -25,6 +24,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.monoid import MONOIDS

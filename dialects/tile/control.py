@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -18,7 +17,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -35,6 +33,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tile.expression import (
@@ -59,6 +58,7 @@ from mlc.dialects.tile.region import (
     print_pair,
     print_types,
 )
+from mlc.lazy_dataclass import dataclass
 
 INDEX = IndexType()
 SCOPES = ("team", "worker")

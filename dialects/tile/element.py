@@ -13,7 +13,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     EqAttrConstraint,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -28,6 +27,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import tensor_type
 from mlc.dialects.tensor.control import CONDITION
 from mlc.dialects.tensor.control import INDEX as POSITION

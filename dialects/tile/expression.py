@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from xdsl.ir import Data, SSAValue
@@ -20,6 +19,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim, FloorDiv
+from mlc.lazy_dataclass import dataclass
 
 WORKERS = "workers"
 """The name under which conditions speak of how many workers run the kernel."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.irdl import IRDLOperation, eq, irdl_op_definition, prop_def, traits_def
+from xdsl.irdl import IRDLOperation, eq, prop_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tile.pipeline import RolesOp
 
 

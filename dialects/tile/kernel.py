@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -37,6 +36,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim, DimsAttr, Shape, as_tensor, parse_dim, product, shape_of
 from mlc.dialects.plan import BufferAttr
 from mlc.dialects.tile.expression import (

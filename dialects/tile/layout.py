@@ -9,12 +9,13 @@ SOURCE: "Linear layouts: robust code generation of efficient tensor computation 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+from mlc.lazy_dataclass import dataclass
 
 LEVELS = ("register", "lane", "warp", "group")
 Vector = tuple[int, ...]

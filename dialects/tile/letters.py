@@ -6,13 +6,13 @@ written. Letters in parentheses are one axis, the first of them moving slowest.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.tile.expression import letter, letters_in
+from mlc.lazy_dataclass import dataclass
 
 _TOKEN = re.compile(r"\s*([A-Za-z]|[()]|,|->)")
 Word = tuple[str, ...]

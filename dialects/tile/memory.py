@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -21,6 +20,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import Dim
 from mlc.dialects.tile.access import Number, parse_access, parse_number, print_access, print_number
 from mlc.dialects.tile.control import SCOPES

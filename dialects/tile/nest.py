@@ -9,7 +9,6 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -26,6 +25,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import tensor_type
 from mlc.dialects.plan import ScheduleAttr
 from mlc.dialects.tensor.control import YieldOp, yield_of

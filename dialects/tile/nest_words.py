@@ -5,11 +5,10 @@ sorts. Whatever lowers the nest reads them. Axes are numbers of the kernel's ite
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.tile.word import Word, bare, named
+from mlc.lazy_dataclass import dataclass
 
 
 def _check_power(word: Word, name: str, value: int) -> None:
@@ -17,7 +16,7 @@ def _check_power(word: Word, name: str, value: int) -> None:
         raise VerifyException(f"schedule: {word}: {name} = {value}; expected a power of two")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Vector(Word):
     """Vectors of so many lanes, along an axis of the nest where there is one."""
 
@@ -30,7 +29,7 @@ class Vector(Word):
         _check_power(self, "lanes", self.lanes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unroll(Word):
     """So many vectors in one trip of the innermost loop."""
 
@@ -38,7 +37,7 @@ class Unroll(Word):
     vectors: int = bare(most=64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn(Word):
     """Reads that lie along `axis` are turned in tiles of so many places of it and of the last."""
 
@@ -48,7 +47,7 @@ class Turn(Word):
     columns: int = named(most=1024)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Nontemporal(Word):
     """Where a kernel reads and writes more bytes, its results are stored past the caches."""
 
@@ -56,7 +55,7 @@ class Nontemporal(Word):
     above: int = bare(least=0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Flat(Word):
     """So many vectors of whole rows, of which lanes hold several."""
 
@@ -64,7 +63,7 @@ class Flat(Word):
     vectors: int = bare(most=64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows(Word):
     """Rows that are walked at once: into states of columns in memory, or joined lane by lane."""
 
@@ -72,7 +71,7 @@ class Rows(Word):
     number: int = bare(most=16)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Share(Word):
     """On a GPU: of the first reduced axes so many places for each block, whose states are added."""
 
@@ -80,7 +79,7 @@ class Share(Word):
     rows: int = bare()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Threads(Word):
     """On a GPU: threads of a block, or that share one reduced row."""
 
@@ -92,7 +91,7 @@ class Threads(Word):
         _check_power(self, "threads", self.number)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stage(Word):
     """
     On a GPU, of a product that threads multiply: rows and columns of it that a block has, and

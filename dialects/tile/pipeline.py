@@ -11,7 +11,6 @@ from xdsl.irdl import (
     IRDLOperation,
     eq,
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     opt_result_def,
@@ -33,6 +32,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tile.compute import INDEX, DotOp, Product
 from mlc.dialects.tile.memory import LoadOp
 from mlc.dialects.tile.region import YieldOp, check_yield, parse_body, print_body

@@ -5,10 +5,12 @@ fields.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, field, fields
 from typing import Any, ClassVar
 
 from xdsl.utils.exceptions import VerifyException
+
+from mlc.lazy_dataclass import dataclass
 
 LARGEST = 2**31 - 1
 PACKED = ("f32", "bf16", "f16", "i8", "u8", "i16", "i32")
@@ -41,7 +43,7 @@ def _field(metadata: dict[str, Any], default: int | None) -> Any:
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Word:
     """
     One word. Its fields, in order, are its arguments: an identifier for ``str``, a number for

@@ -12,7 +12,7 @@ register(m 12, n 32), via(fma), prefetch(b, 2)``. Of a product C = A·B the axes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from functools import partial
 from math import prod
 from typing import Any, TypeVar, cast
@@ -43,9 +43,10 @@ from mlc.dialects.tile.word import (
     named,
     one_of,
 )
+from mlc.lazy_dataclass import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block(Word):
     """
     A loop over `axis` in steps; with `team` workers share its trips, in contiguous parts, or
@@ -64,7 +65,7 @@ class Block(Word):
             raise VerifyException(f"schedule: {self}: trips that nobody shares; expected team too")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Strip(Word):
     """
     Of a convolution: workers share batches and blocks of `rows` rows of positions, in contiguous
@@ -80,7 +81,7 @@ class Strip(Word):
     dynamic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Split(Word):
     """
     `axis`, which is summed, in so many parts, each with sums of its own that are added as a fixed
@@ -92,7 +93,7 @@ class Split(Word):
     parts: int = bare(least=2, most=1024)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pack(Word):
     """
     A copy of the factor's block into panels of so many rows (of `a`) or columns (of `b`), summed
@@ -111,7 +112,7 @@ class Pack(Word):
     team: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Register(Word):
     """The tile of sums that stays in registers: rows and columns of the result."""
 
@@ -120,7 +121,7 @@ class Register(Word):
     n: int = named()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Via(Word):
     """The row of dialects/target/intrinsics.py whose instruction multiplies."""
 
@@ -128,7 +129,7 @@ class Via(Word):
     row: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prefetch(Word):
     """A factor's cache lines are asked for so many steps of the summed axis ahead."""
 
@@ -137,7 +138,7 @@ class Prefetch(Word):
     steps: int = bare(most=64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Edge(Word):
     """
     What stands for the elements past the end of `axis`: the last ones again, nothing under a mask,
@@ -149,7 +150,7 @@ class Edge(Word):
     how: str = one_of("clamp", "mask", "pack")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sums(Word):
     """
     Where sums wait between blocks of `k`: in the result, or in scratch of their own dtype. `init`:
@@ -161,7 +162,7 @@ class Sums(Word):
     init: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Epilogue(Word):
     """What follows the product: on the registers, or as a loop over the tile's rows in scratch."""
 
@@ -169,7 +170,7 @@ class Epilogue(Word):
     how: str = one_of("registers", "loop")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case(Word):
     """
     The words behind it, up to the next one, are the whole schedule where `axes` have fewer places
@@ -181,7 +182,7 @@ class Case(Word):
     below: int = named(most=LARGEST)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grain(Word):
     """The least elements of the iteration space that a worker takes."""
 
@@ -189,7 +190,7 @@ class Grain(Word):
     elements: int = bare(least=0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tile(Word):
     """On a GPU: what a block of threads computes of the result, and summed elements of a step."""
 
@@ -199,7 +200,7 @@ class Tile(Word):
     k: int = named()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stages(Word):
     """Steps of factors that a block's ring holds."""
 
@@ -207,7 +208,7 @@ class Stages(Word):
     depth: int = bare(least=2, most=64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Roles(Word):
     """Warps that copy, groups of warps that multiply, and registers of a thread of each."""
 
@@ -218,7 +219,7 @@ class Roles(Word):
     sums: int = named(most=256, default=232)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Raster(Word):
     """
     Rows of tiles that blocks take together before they go on to others. `paired`: a block takes two
@@ -231,7 +232,7 @@ class Raster(Word):
     paired: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Overlap(Word):
     """
     What a stream does at the same time. `items`: the last product of an item is multiplied with the
@@ -242,7 +243,7 @@ class Overlap(Word):
     what: str = one_of("items")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hold(Word):
     """
     On a GPU: so many whole rows a block of threads, each of which holds vectors of so many lanes of

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     opt_prop_def,
     prop_def,
     region_def,
@@ -25,6 +24,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.tile.compute import INDEX
 from mlc.dialects.tile.expression import (
     ExpressionsAttr,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from mlc.frontend.block.spans import Line
 from mlc.frontend.errors import LeakError, located
+from mlc.lazy_dataclass import dataclass
 
 
 class Factored(BaseException):

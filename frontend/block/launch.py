@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast, overload
 
 import numpy as np
@@ -17,6 +17,7 @@ from mlc.frontend.call.compile import compile as compiled_function
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.trace.definitions import keep_text
 from mlc.frontend.trace.kinds import class_of, is_array
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.call.lowered import Lowered

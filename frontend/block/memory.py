@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -25,6 +24,7 @@ from mlc.frontend.block.value import (
 )
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ value is elsewhere. What is computed of masked values is computed of that part a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import mlc.frontend.numpy as mnp
 from mlc.frontend.block.spans import Region, Span, cut, whole_region
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 Outside = Tracer | bool | int | float | None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import mlc.frontend.numpy as mnp
@@ -15,6 +14,7 @@ from mlc.frontend.block.spans import Region, Span, cut
 from mlc.frontend.block.value import Block
 from mlc.frontend.errors import located
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

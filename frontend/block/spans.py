@@ -8,8 +8,9 @@ The positions of a value are those of the grid's axes, then those of the block's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

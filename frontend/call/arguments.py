@@ -7,7 +7,6 @@ import inspect
 import operator
 from array import ArrayType
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from mlc.frontend.numpy.registry import implementation_of
 from mlc.frontend.trace.captures import bare_function, is_users
 from mlc.frontend.trace.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.interop import as_array
 
 Kind = Literal["array", "float", "int", "spec", "static", "opaque"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
-from mlc.collector import collector_off
+from mlc.collector import collector_off, imported
 from mlc.frontend.trace.definitions import keep_text
 from mlc.knobs import FUSIONS, Fusion, byte_count
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
 
@@ -65,6 +66,7 @@ class Compiled(Generic[P, R]):
             with self._lock(), float_flags_kept(), collector_off():
                 from mlc.frontend.call.dispatcher import Dispatcher  # imports the compiler
 
+                imported("mlc.frontend")
                 if self._lazy is None:
                     self._lazy = Dispatcher(self, self._function, self._settings)
         return self._lazy

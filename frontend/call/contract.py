@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from mlc.dialects.errors import MlcError
 from mlc.frontend.call.donation import donated_leaves
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.trace.containers import flatten, unflatten
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.report.explain.markup import seconds
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ dtype and shape, in order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mlc.frontend.errors import NotSupportedError
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, leaf_count
 from mlc.frontend.trace.kinds import is_array
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.call.arguments import Call, Leaf

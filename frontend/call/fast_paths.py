@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.frontend.call.arguments import Call, Leaf
+from mlc.frontend.call.counted import counted
 from mlc.frontend.call.program import MISS, Program, ResultLeaf
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, rebuilt
@@ -171,6 +172,9 @@ class _Writer:
         if program.direct_result:
             return ["return r"]
         lines: list[str] = []
+        if program.counted:
+            cut, axes = self.constants.name(counted), self.constants.name(program.counted)
+            lines.append(f"r = {cut}(r, {axes})")
         for number, k in enumerate(program.written):
             if k in program.in_place.values():
                 continue

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlc.dialects.dims import Shape
 from mlc.frontend.call.arguments import Call, Leaf
+from mlc.frontend.call.counted import counted
 from mlc.frontend.call.donation import check_apart
 from mlc.frontend.call.program import MISS, Program
 from mlc.frontend.call.specialisation import match_sizes
@@ -114,6 +115,8 @@ class Ready:
                 return outcome
             return tuple(map(maker, outcome)) if is_tuple(outcome) else maker(outcome)
         values: list[Any] = list(outcome) if program.signature.as_tuple else [outcome]
+        if program.counted:
+            values = counted(values, program.counted)
         for number, k in enumerate(program.written, len(values) - len(program.written)):
             _write_back(call.leaves[k], values[number])
         del values[len(values) - len(program.written) :]

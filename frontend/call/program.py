@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
 
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, UnknownLoc
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape
@@ -18,6 +18,7 @@ from mlc.dialects.dtypes import F64, I64
 from mlc.dialects.program import entry_function
 from mlc.dialects.signature import ArgKind, ArgSpec, EntrySignature, ResultSpec
 from mlc.frontend.call.arguments import Call, Parameters, addressable, row_of
+from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
@@ -33,6 +34,7 @@ from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 MISS = object()
 """What an entry gives, and a route, when the program does not serve the arguments."""
@@ -66,6 +68,7 @@ class Program:
     written_at: Mapping[int, Site]  # where it does so, by argument leaf
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
     unused: tuple[str, ...]  # donated arguments whose place no result takes
+    counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
     trace_s: float
 
     @property
@@ -177,10 +180,10 @@ def _traced(
         if call.leaves[k].layout == "c"
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
+    counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places)
-    if (site := definition_of(function)) is not None:
-        entry_function(module).location = site.location
-    returns_tuple = None if not written and _is_plain(structure, results) else True
+    entry_function(module).location = _location(function)
+    returns_tuple = None if not (written or counted) and _is_plain(structure, results) else True
     signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
     return Program(
         name=trace.name,
@@ -201,8 +204,15 @@ def _traced(
         },
         in_place=in_place,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
+        counted=counted,
         trace_s=0.0,
     )
+
+
+def _location(function: Callable[..., Any]) -> LocationAttr:
+    """Where the function is defined."""
+    site = definition_of(function)
+    return UnknownLoc() if site is None else site.location
 
 
 def _check_shapes(call: Call, leaves: Sequence[Any], given: Mapping[int, Shape]) -> None:
@@ -235,8 +245,8 @@ def _entry_signature(
             )
         ),
         results=tuple(
-            ResultSpec(*_spec_parts(Tracer(trace, value)), alias_of.get(k))
-            for k, value in enumerate(results)
+            ResultSpec(dtype, room(trace, dims), alias_of.get(k))
+            for k, (dtype, dims) in enumerate(_spec_parts(Tracer(trace, x)) for x in results)
         ),
         symbols=tuple(trace.symbols),
         returns_tuple=returns_tuple,

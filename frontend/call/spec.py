@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.dtypes import DTYPES, DType, named_dtype, numpy_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, init=False)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mlc.dialects.dims import Dim, Shape
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.call.arguments import Call, Leaf, known_sizes
+from mlc.lazy_dataclass import dataclass
 
 Axis = tuple[int, int]
 """(argument leaf, axis)."""

@@ -9,7 +9,6 @@ per axis; a padding may also be a pair (before, after) per axis, "valid" or "sam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -31,6 +30,7 @@ from mlc.frontend.trace.autocast import rounding
 from mlc.frontend.trace.kinds import is_series
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 Operand = Any
 Layout = Literal["channels_first", "channels_last"]

@@ -33,7 +33,8 @@ from mlc.frontend.numpy.values import (
 from mlc.frontend.trace.containers import flatten, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_series
 from mlc.frontend.trace.known import known_dim
-from mlc.frontend.trace.symbolic import SymbolicDim, as_dim
+from mlc.frontend.trace.program_sizes import natural
+from mlc.frontend.trace.symbolic import SymbolicDim, as_dim, is_bound
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 
@@ -165,7 +166,10 @@ def _symbolic_arange(bounds: Sequence[Any], dtype: Any) -> Tracer:
         raise located(DTypeError, message)
     stride = step.constant or 1
     span = last - first if stride > 0 else first - last
-    here().assume(span, f"arange counts from {first} to {last}")
+    if is_bound(span):
+        span = natural(span)
+    else:
+        here().assume(span, f"arange counts from {first} to {last}")
     count = (span + (abs(stride) - 1)) // abs(stride)
     return _line(first, stride, dtype_row(np.int64 if dtype is None else dtype, "arange"), (count,))
 

@@ -15,7 +15,7 @@ from mlc.dialects.tensor.complex_parts import ImagOp, MagnitudeOp, RealOp
 from mlc.dialects.tensor.functions import HypotOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.rounding import AbsOp
-from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.errors import located
 from mlc.frontend.numpy.complexes import inverse, magnitude
 from mlc.frontend.numpy.registry import public, refuse_bool, refuse_complex
 from mlc.frontend.numpy.values import (
@@ -443,14 +443,14 @@ def logical_not(x: Operand) -> Tracer:
 
 
 @public(np.where)
-def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tracer:
-    """x where the condition holds, else y."""
+def where(condition: Operand, x: Operand = None, y: Operand = None) -> Any:
+    """x where the condition holds, else y; without them, the positions where it holds."""
+    if x is None and y is None:
+        from mlc.frontend.numpy.positions import nonzero
+
+        return nonzero(condition)
     if x is None or y is None:
-        message = (
-            "where(condition) alone gives a result whose size depends on the data; not"
-            " supported yet."
-        )
-        raise located(NotSupportedError, message, remedy="Use np.where(condition, a, b).")
+        raise ValueError("either both or neither of x and y should be given")
     held = truth(condition)
     dtype = common_dtype("where", (x, y))
     if_true, if_false = (lift(v) if not isinstance(v, bool | int | float) else v for v in (x, y))

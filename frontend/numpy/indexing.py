@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import BOOL, I64
+from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.index import GatherOp
@@ -19,6 +18,7 @@ from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
+from mlc.frontend.numpy.counted import has_masks, without_masks
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
 from mlc.frontend.numpy.values import (
@@ -34,10 +34,12 @@ from mlc.frontend.numpy.values import (
     strong,
 )
 from mlc.frontend.trace.kinds import is_series, is_slice, is_tuple
+from mlc.frontend.trace.program_sizes import natural
 from mlc.frontend.trace.source import name_of
-from mlc.frontend.trace.symbolic import as_dim, bounds
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.symbolic import as_dim, bounds, is_bound
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
 
@@ -102,20 +104,13 @@ def _entry(part: Any, size: Dim, axis: int) -> Entry:
     position = as_dim(part)
     if position is not None:
         return _single(position, size, axis)
-    if isinstance(part, bool | np.bool_) or (
-        isinstance(part, float) and not isinstance(part, np.generic)
-    ):
+    if isinstance(part, float) and not isinstance(part, np.generic):
         message = (
             f"an index is {part!r}; expected an integer, a slice, None, ... or an array of"
             " integers."
         )
         raise located(OutOfBoundsError, message)
     index = index_array(part)
-    if index.row is BOOL:
-        message = "a boolean mask gives a result whose size depends on the data; not supported yet."
-        raise located(
-            NotSupportedError, message, remedy="Use np.where(mask, x, 0), which keeps the size."
-        )
     if not is_integer(index.row):
         message = f"an index array is {index.row.numpy}; expected integers."
         raise located(IndexDTypeError, message, remedy="Convert it with .astype(np.int64).")
@@ -139,13 +134,15 @@ class IndexDTypeError(DTypeError, IndexError):
     """Arrays used as indices must be of integer type."""
 
 
-def _single(position: Dim, size: Dim, axis: int) -> Run:
+def _single(position: Dim, size: Dim, axis: int) -> Run | Picked:
     negative = position.constant is not None and position.constant < 0
     offset = position + size if negative else position
     if offset.constant is not None and size.constant is not None:
         if not 0 <= offset.constant < size.constant:
             message = f"index {position} is out of bounds for axis {axis} with size {size}"
             raise located(OutOfBoundsError, message)
+    elif is_bound(position - size):
+        return Picked(lift_size(position))  # checked where it is read
     elif negative:
         here().assume(offset, f"index {position} on axis {axis}")
     else:
@@ -162,6 +159,13 @@ def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
         raise located(NotSupportedError, "a slice needs a constant step.")
     if stride == 0:
         raise located(ShapeError, "slice step cannot be zero")
+    ends = tuple(
+        Dim.const(v.__index__()) if isinstance(v, Tracer) else as_dim(v)
+        for v in (part.start, part.stop)
+    )
+    if stride > 0 and any(is_bound(dim) for dim in (*ends, size) if dim is not None):
+        first, count = _clipped(ends[0], ends[1], size)
+        return Run(first, stride, (count + (stride - 1)) // stride)
     if stride > 0:
         first = _bound(part.start, size, ZERO)
         count = _bound(part.stop, size, size) - first
@@ -178,6 +182,21 @@ def _run(part: slice[Any, Any, Any], size: Dim) -> Run:
     if low is None or low < 0:
         here().assume(count, f"the slice {spell_slice(part)} has {count} elements")
     return Run(first, stride, count)
+
+
+def _clipped(start: Dim | None, stop: Dim | None, size: Dim) -> tuple[Dim, Dim]:
+    """First element and count of a slice, of sizes that the program computes."""
+
+    def end(given: Dim) -> Dim:
+        if given.constant is not None and given.constant < 0:
+            return natural(given + size)
+        low, _ = bounds(size - given)
+        return given if low is not None and low >= 0 else size - natural(size - given)
+
+    first, last = ZERO if start is None else start, size if stop is None else end(stop)
+    if first.constant is not None and first.constant < 0:
+        first = end(first)
+    return first, natural(last - first)
 
 
 def _bound(value: object, size: Dim, default: Dim, upper: Dim | None = None) -> Dim:
@@ -228,6 +247,8 @@ def sliced(x: SSAValue, runs: list[Run]) -> SSAValue:
 
 def getitem(x: Tracer, key: object) -> Tracer:
     """x[key]. Slices and integers give views, index arrays copies; single elements are numbers."""
+    if has_masks(key):
+        return getitem(*without_masks(x, key))
     entries = parse_key(x, key)
     placed = placed_part(x, entries)
     if placed is None and any(isinstance(e, Picked) for e in entries):

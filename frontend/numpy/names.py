@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from mlc.lazy_dataclass import dataclass
+
 Status = Literal["done", "composed", "while tracing", "refused"]
 
 REFUSED: dict[str, str] = {
-    "how large the result is depends on the data": (
-        "extract trim_zeros intersect1d setdiff1d setxor1d unique_all unique_counts unique_inverse"
-    ),
     "it makes text of values that exist only when the program runs": (
         "array2string array_repr array_str base_repr binary_repr format_float_positional"
         " format_float_scientific array_to_text tobytes dump dumps tofile"
@@ -67,11 +65,6 @@ NOTES = {
     "tolist": "of constants only",
     "flat": "a view instead of an iterator",
     "strides": "of C order",
-    "where": "with three arguments; the positions of a mask of constants",
-    "nonzero": "of constants",
-    "flatnonzero": "of constants",
-    "argwhere": "of constants",
-    "unique": "how many there are is told by size=",
     "repeat": "a traced number of times needs total_repeat_length=",
     "bincount": "how many bins is told by minlength=",
     "eigvals": "the result is complex",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mlc.dialects.dims import product
+from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import BOOL, F64, DType, numpy_dtype
 from mlc.dialects.errors import MlcError, ShapeError
 from mlc.dialects.tensor import elementwise as ops
@@ -53,7 +53,7 @@ from mlc.frontend.numpy.values import (
 )
 from mlc.frontend.trace.kinds import is_number
 from mlc.frontend.trace.source import name_of
-from mlc.frontend.trace.symbolic import as_size
+from mlc.frontend.trace.symbolic import as_size, is_bound
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 
@@ -131,6 +131,12 @@ def _first(initial: Any, row: DType) -> Tracer:
     return result(fitting(lift(initial), row))
 
 
+def _assume_elements(size: Dim, because: str) -> None:
+    """Of a size that the program computes the reduction itself reports that there are none."""
+    if not is_bound(size):
+        here().assume(size - 1, because)
+
+
 def _extreme(
     function: str, a: Operand, axis: Any, keepdims: bool, initial: Any, where: Any
 ) -> Tracer:
@@ -151,7 +157,7 @@ def _extreme(
         )
         raise located(ShapeError, message)
     for k in axes:
-        here().assume(x.dims[k] - 1, f"{function} needs an element on axis {k}")
+        _assume_elements(x.dims[k], f"{function} needs an element on axis {k}")
     return _reduced(x.value, function, axes, keepdims)
 
 
@@ -226,7 +232,7 @@ def _position(function: str, a: Operand, axis: Any, keepdims: bool) -> Tracer:
     place = normal_axis(axis, x.ndim, function)
     if x.dims[place].constant == 0:
         raise located(ShapeError, f"attempt to get {function} of an empty sequence")
-    here().assume(x.dims[place] - 1, f"{function} needs an element")
+    _assume_elements(x.dims[place], f"{function} needs an element")
     return _reduced(x.value, function, (place,), keepdims)
 
 

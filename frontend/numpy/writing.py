@@ -13,6 +13,7 @@ from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
+from mlc.frontend.numpy.counted import has_masks, without_masks
 from mlc.frontend.numpy.indexing import (
     ZERO,
     Entry,
@@ -47,9 +48,10 @@ def setitem(x: Tracer, key: object, new: Any) -> None:
     """x[key] = new."""
     if not x.dims and not (key is Ellipsis or key == ()):
         raise located(OutOfBoundsError, "a 0-d array cannot be indexed.")
-    masked = _mask_of(x, key)
-    if masked is not None:
-        _write_masked(x, *masked, new)
+    if (masked := _mask_of(x, key)) is not None and _write_masked(x, *masked, new):
+        return
+    if has_masks(key):
+        setitem(*without_masks(x, key), new)
         return
     entries = parse_key(x, key)
     placed = placed_part(x, entries)
@@ -151,8 +153,8 @@ def _mask_of(x: Tracer, key: object) -> tuple[Tracer, int] | None:
     return mask, masks[0]
 
 
-def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> None:
-    """x[..., mask] = new, where every element that is written gets the same number or row."""
+def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> bool:
+    """x[..., mask] = new, if every element that is written gets the same number or row."""
     from mlc.frontend.numpy.elementwise import where
 
     rest = x.dims[axis + mask.ndim :]
@@ -166,15 +168,11 @@ def _write_masked(x: Tracer, mask: Tracer, axis: int, new: Any) -> None:
     while shape and shape[0] == ONE and len(shape) > len(rest):
         shape = shape[1:]
     if len(shape) > len(rest) or (axis and shape):
-        message = (
-            "x[mask] = values writes as many values as the mask has; only one number, or one row"
-            " for all, is supported."
-        )
-        remedy = "Use x = np.where(mask, values, x) with values of x's shape."
-        raise located(NotSupportedError, message, remedy=remedy)
+        return False
     mask = reshape(mask, (*mask.shape, *(1 for _ in rest)))
     value = result(_fitted(new, rest, x, "the assignment"))
     x.write(where(mask, value, result(x.value)).value)
+    return True
 
 
 def write_all(x: Tracer, new: Any, function: str, casting: str = "same_kind") -> Tracer:
@@ -211,6 +209,9 @@ def write_at(x: Tracer, key: object, new: Any, mode: str = "set") -> None:
 
     Other modes combine the new elements with those that are there, one after the other.
     """
+    if has_masks(key):
+        write_at(*without_masks(x, key), new, mode)
+        return
     entries = parse_key(x, key)
     if not any(isinstance(e, Picked) for e in entries):
         runs = [e for e in entries if isinstance(e, Run)]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.joins import UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 FALL, BREAKS, CONTINUES, RETURNS, ENDS = range(5)
 """ENDS: a loop's test is false."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from mlc.dialects.errors import DTypeError, ShapeError
@@ -11,6 +10,7 @@ from mlc.frontend.errors import located
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 Place = int | Tracer
 

@@ -8,7 +8,7 @@ containers are joined leaf by leaf. A variable that cannot be joined says so whe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -33,6 +33,7 @@ from mlc.frontend.trace.source import Site, site_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 
 class _Unbound:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import CellType
 from typing import Any
@@ -37,6 +37,7 @@ from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 MOST_PEELED = 3
 """Types that have not settled after so many trips are a mistake."""

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlc.frontend.staging.scopes import at, bound_in, bound_names, exits, own_nodes
 from mlc.frontend.trace.definitions import Definition, parameters
+from mlc.lazy_dataclass import dataclass
 
 RUNTIME = "__mlc__"
 RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from types import CellType
 from typing import Any
@@ -39,6 +39,7 @@ from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variab
 from mlc.frontend.trace.containers import leaf_names, unflatten
 from mlc.frontend.trace.trace import Value, here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 MAX_ROUNDS = 8
 """Each round finds something that is carried, or a type: chains of more are mistakes."""

@@ -41,16 +41,26 @@ def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[
     how; then everything is as before.
     """
     block = Block()
-    before = [variable.get() for variable in local]
+    put_back = _saved(local)
     with journaled(block) as journal:
         code = body()
     if code is None or isinstance(code.code, int):
         _keep(block, journal)
         return True, code
-    for variable, value in zip(local, before, strict=True):
-        variable.put(value)
+    put_back()
     journal.undo()
     return False, None
+
+
+def _saved(local: Sequence[Local]) -> Callable[[], None]:
+    """What gives the variables the values again that they have now."""
+    before = [variable.get() for variable in local]
+
+    def put_back() -> None:
+        for variable, value in zip(local, before, strict=True):
+            variable.put(value)
+
+    return put_back
 
 
 def _keep(block: Block, journal: Journal) -> None:
@@ -80,7 +90,7 @@ def trying() -> Generator[None]:
 def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     """How many ops trips one after another are, by the first one; 0 where that cannot be said."""
     block = Block()
-    before = [variable.get() for variable in local]
+    put_back = _saved(local)
     try:
         with trying(), journaled(block) as journal:
             trip()
@@ -88,8 +98,7 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     except FAULTS:
         return 0  # as its trips say themselves
     finally:
-        for variable, value in zip(local, before, strict=True):
-            variable.put(value)
+        put_back()
     found = count * _unrolled(block)
     discard(block)
     return found
@@ -104,20 +113,19 @@ def kept_loop(
     """
     block = Block()
     most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
-    before = [variable.get() for variable in local]
+    put_back = _saved(local)
     try:
         with trying(), journaled(block) as journal:
             code = roll()
         if ops > most or _is_scalar(block):
             _keep(block, journal)
-            before = [variable.get() for variable in local]
+            put_back = _saved(local)
             return True, code
         journal.undo()
     except FAULTS:
         pass
     finally:
-        for variable, value in zip(local, before, strict=True):
-            variable.put(value)
+        put_back()
     discard(block)
     return False, None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from types import CellType
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from mlc.frontend.staging.journal import (
 )
 from mlc.frontend.trace.trace import Value
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 Body = Callable[..., Any]
 

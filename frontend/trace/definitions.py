@@ -11,10 +11,12 @@ import __future__
 import ast
 import linecache
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from types import CodeType
 from typing import cast
+
+from mlc.lazy_dataclass import dataclass
 
 Definition = ast.FunctionDef | ast.Lambda
 Lines = tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from types import CellType
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from mlc.frontend.trace.containers import children_of
 from mlc.frontend.trace.kinds import class_of, is_array, is_dict
+from mlc.lazy_dataclass import dataclass
 
 Step = tuple[Literal["attr", "item", "array"], Any]
 

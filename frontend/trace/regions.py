@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import Block, Region, SSAValue
@@ -17,6 +17,7 @@ from mlc.frontend.numpy.values import common_dtype, convert, is_operand, lift
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 
 MAX_ROUNDS = 4
 """bool -> int64 -> float32 -> float64 is the longest way a carried dtype can go."""

@@ -8,10 +8,11 @@ import opcode
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, cast
+
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import FileLineColLoc

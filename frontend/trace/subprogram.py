@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -18,6 +17,9 @@ from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
 from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
+from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.tensor.mask_reductions import with_masks
 from mlc.runtime.fork import RenewedLock
 
 
@@ -56,6 +58,10 @@ def subprogram(
     outcome = run_body(block, run, (container,))
     with here().inside(block):
         found = Carry.of(function, outcome, "result")
+        if here().counted:
+            ends = with_masks(block, found.values)
+            pairs = zip(ends, found.arrays, strict=True)
+            found = found.with_arrays([Tracer(here(), value, weak=x.weak) for value, x in pairs])
     return Subprogram(function, block, found)
 
 

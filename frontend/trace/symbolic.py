@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from mlc.dialects.dims import Dim
-from mlc.frontend.errors import SpecialiseSignal
+from mlc.dialects.dims import Dim, highest
+from mlc.frontend.errors import NotSupportedError, SpecialiseSignal, located
 from mlc.frontend.trace.source import shown_path, user_site
-
-if TYPE_CHECKING:
-    pass
+from mlc.frontend.trace.trace import current, here, lift_size
 
 
 class SymbolicDim:
@@ -93,7 +91,6 @@ class SymbolicDim:
 
     def _number(self, method: str, other: object) -> object:
         """The operation on the size as a traced number."""
-        from mlc.frontend.trace.trace import lift_size
         from mlc.frontend.trace.tracer import Tracer
 
         if not isinstance(other, Tracer | SymbolicDim | int | float):
@@ -101,43 +98,51 @@ class SymbolicDim:
         right = lift_size(other) if isinstance(other, SymbolicDim) else other
         return getattr(lift_size(self), method)(right)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         size = as_dim(other)
         if size is None:
             return False
         return self._decide("==", size, (self.dim - size))
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __ne__(self, other: object) -> Any:
+        size = as_dim(other)
+        if size is None:
+            return True
+        return self._decide("!=", size, (self.dim - size))
 
-    def __lt__(self, other: object) -> bool:
+    def __lt__(self, other: object) -> Any:
         return self._compare("<", other)
 
-    def __le__(self, other: object) -> bool:
+    def __le__(self, other: object) -> Any:
         return self._compare("<=", other)
 
-    def __gt__(self, other: object) -> bool:
+    def __gt__(self, other: object) -> Any:
         return self._compare(">", other)
 
-    def __ge__(self, other: object) -> bool:
+    def __ge__(self, other: object) -> Any:
         return self._compare(">=", other)
 
-    def _compare(self, symbol: str, other: object) -> bool:
+    def _compare(self, symbol: str, other: object) -> Any:
         size = as_dim(other)
         if size is None:
             return NotImplemented
         return self._decide(symbol, size, self.dim - size)
 
-    def _decide(self, symbol: str, other: Dim, difference: Dim) -> bool:
-        """The comparison where every size >= 0 settles it; else the compiler specialises."""
+    def _decide(self, symbol: str, other: Dim, difference: Dim) -> Any:
+        """
+        The comparison where every size >= 0 settles it; else the compiler specialises. Of a size
+        that the program computes it is a traced bool.
+        """
         low, high = bounds(difference)
         outcome = _OUTCOMES[symbol](low, high)
+        if outcome is None and is_bound(difference):
+            return getattr(lift_size(self), _METHODS[symbol])(lift_size(other))
         if outcome is None:
             self._specialise(f"{self.dim} {symbol} {other}", difference)
         return outcome
 
     def __bool__(self) -> bool:
-        return self != 0
+        return bool(self != 0)
 
     def __index__(self) -> int:  # noqa: PLE0305 - it raises
         self._specialise(f"{self.dim} as a Python integer", self.dim)
@@ -148,6 +153,10 @@ class SymbolicDim:
         self._specialise(f"{self.dim} as a Python float", self.dim)
 
     def _specialise(self, what: str, dim: Dim) -> NoReturn:
+        if is_bound(dim):
+            message = f"{what} is needed, and is known only when the program runs."
+            remedy = "Use it in arithmetic, in comparisons, or as the number of a loop's trips."
+            raise located(NotSupportedError, message, remedy=remedy)
         site = user_site()
         where = "" if site is None else f" at {shown_path(site.filename)}:{site.line}"
         raise SpecialiseSignal(frozenset(), dim.symbols(), f"{what} is needed{where}")
@@ -184,7 +193,23 @@ def as_dim(value: object) -> Dim | None:
 
 
 def bounds(dim: Dim) -> tuple[int | None, int | None]:
-    """The least and the greatest value when every symbol is >= 0; None where there is no bound."""
+    """
+    The least and the greatest value when every symbol is >= 0, and those that the program computes
+    at most their limits; None where there is no bound.
+    """
+    if is_bound(dim):
+        most = here().limits
+        return _ends(-highest(-dim, most))[0], _ends(highest(dim, most))[1]
+    return _ends(dim)
+
+
+def is_bound(dim: Dim) -> bool:
+    """Whether the program computes the size itself."""
+    trace = current()
+    return trace is not None and not trace.limits.keys().isdisjoint(dim.symbols())
+
+
+def _ends(dim: Dim) -> tuple[int | None, int | None]:
     constant = sum(coefficient for monomial, coefficient in dim.terms if not monomial)
     rest = [coefficient for monomial, coefficient in dim.terms if monomial]
     low = constant if all(c > 0 for c in rest) else None
@@ -193,7 +218,7 @@ def bounds(dim: Dim) -> tuple[int | None, int | None]:
 
 
 def _equal(low: int | None, high: int | None) -> bool | None:
-    if low is not None and high is not None:
+    if low is not None and low == high:
         return low == 0
     if (low is not None and low > 0) or (high is not None and high < 0):
         return False
@@ -229,5 +254,24 @@ def _greater(low: int | None, high: int | None) -> bool | None:
     return _not(_below(low, high, 1))
 
 
-_OUTCOMES = {"==": _equal, "<": _less, "<=": _less_equal, ">=": _greater_equal, ">": _greater}
+def _unequal(low: int | None, high: int | None) -> bool | None:
+    return _not(_equal(low, high))
+
+
+_METHODS = {
+    "==": "__eq__",
+    "!=": "__ne__",
+    "<": "__lt__",
+    "<=": "__le__",
+    ">=": "__ge__",
+    ">": "__gt__",
+}
+_OUTCOMES = {
+    "==": _equal,
+    "!=": _unequal,
+    "<": _less,
+    "<=": _less_equal,
+    ">=": _greater_equal,
+    ">": _greater,
+}
 """Comparisons of a difference with 0, given its bounds."""

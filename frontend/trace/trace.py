@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.frontend.staging.journal import Journal
@@ -58,6 +59,9 @@ class Trace:
         self.argument_names: list[str] = []
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
+        self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.counted: list[Any] = []  # masks whose true elements have a symbol
+        self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden: list[HiddenInput] = []
         self.hidden_arrays: list[Array] = []
         self.guards: dict[Hashable, Guard] = {}
@@ -71,9 +75,10 @@ class Trace:
         self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
-        self.b = OpBuilder(self._insert)
+        self.b = OpBuilder(self.insert)
 
-    def _insert(self, op: Operation) -> None:
+    def insert(self, op: Operation) -> None:
+        """Adds an op here, at the user's line."""
         site = user_site()
         if site is not None:
             op.location = site.location
@@ -137,6 +142,11 @@ class Trace:
 
     def assume(self, dim: Dim, because: str) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
+        if not self.limits.keys().isdisjoint(dim.symbols()):
+            from mlc.frontend.errors import NotSupportedError
+
+            message = f"{because}: whether there are enough is known only when the program runs."
+            raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
             self.assumptions.append(Assumption(dim, because))
 
@@ -172,6 +182,7 @@ class Trace:
     def release(self) -> None:
         """Lets go of the traced values, when the program is finished."""
         self.arrays.clear()
+        self.counted.clear()
         self.inputs.clear()
         self.keep.clear()
         self.staging = None

@@ -9,7 +9,6 @@ of these names in JAX.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 from xdsl.ir import Block, SSAValue
@@ -41,6 +40,7 @@ from mlc.frontend.transforms.derivative_arguments import (
     main_part,
     places_of,
 )
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.active import Varied
 from mlc.passes.tensor.derivative.emit import Emitter, read_inside
 from mlc.passes.tensor.derivative.forward import push_forward

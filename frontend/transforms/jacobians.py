@@ -8,7 +8,6 @@ A column of the Jacobian is one push forward, a row one pull back; `mlc.vmap` do
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlc.dialects.dims import Dim, product
@@ -30,6 +29,7 @@ from mlc.frontend.transforms.derivative_arguments import (
 )
 from mlc.frontend.transforms.derivatives import linearize, vjp
 from mlc.frontend.transforms.vmap import vmap
+from mlc.lazy_dataclass import dataclass
 
 
 def jacfwd(f: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Transformed:

@@ -8,7 +8,6 @@ program of all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.ir import Attribute
@@ -32,6 +31,7 @@ from mlc.frontend.trace.subprogram import (
 from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
 
 Axis = int | None

@@ -8,7 +8,7 @@ The rules that write single ops live beside this file, one file per dialect fami
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar, cast
 
 from xdsl.dialects.arith import FastMathFlagsAttr
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.emit.types import (
     EmitError,
     complex_part,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith, vector
@@ -15,6 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects import gpu
 from mlc.dialects.complex_ops import PairOp, PartOp
 from mlc.dialects.lanes import lanes_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, item_bytes
 

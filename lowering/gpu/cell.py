@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import SSAValue
@@ -13,6 +12,7 @@ from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.op import tensor_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import MAX_GRID_Y, GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import SSAValue
@@ -14,6 +13,7 @@ from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
 from mlc.dialects.tile.nest_words import Threads, Vector
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import MAX_GRID_Y, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import Work

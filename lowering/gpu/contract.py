@@ -5,13 +5,12 @@ The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tile.nest_words import Stage
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.phase import device_builder

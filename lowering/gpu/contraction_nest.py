@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
@@ -11,6 +9,7 @@ from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.reduce import Product
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.loops.element import ORIGIN, Lanes, Position

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith, func, memref, scf
@@ -26,6 +25,7 @@ from mlc.dialects import gpu, launch, par
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.gpu_async import TensorMapOp
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, Register, Step
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.emit.function import as_memref, dynamic_dims
 from mlc.lowering.emit.types import EmitError
 

@@ -11,7 +11,6 @@ IPDPS 2009; where a block's part of two runs begins: Green, McColl and Bader, "G
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import BOOL, I32, DType
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import Phase, Repeated, device_builder
 from mlc.lowering.loops.arithmetic import INDEX, NO_OVERFLOW, Index

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Protocol
 
 from xdsl.dialects import func
@@ -11,6 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, UnitAtt
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import DType
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, memory_type

@@ -7,7 +7,6 @@ so the order depends on sizes alone and results are the same bits every time (D1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import SSAValue
@@ -16,6 +15,7 @@ from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import device_builder

@@ -10,7 +10,6 @@ and their applications", CMU-CS-90-190, 1990; the warp's part is Hillis and Stee
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import Block, SSAValue
@@ -20,6 +19,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.monoid import State
 from mlc.dialects.tensor.scan import ScanOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import Phase, Work, device_builder, line_of, shared_line
 from mlc.lowering.loops.arithmetic import Index

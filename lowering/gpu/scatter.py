@@ -7,7 +7,6 @@ So the result has the same bits as one thread's, whatever meets (D1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith, scf
@@ -20,6 +19,7 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.monoid import Monoid
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
 from mlc.dialects.tile.nest_words import Vector
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import PiecePhase, walk, walk_grid
 from mlc.lowering.gpu.merge import Order, sorting_phases

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.ir import SSAValue
@@ -12,6 +11,7 @@ from mlc.dialects.dtypes import I64
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting
 from mlc.dialects.tile.nest_words import Vector
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.merge import Order, TilePhase, sorting_phases

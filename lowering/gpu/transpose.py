@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import vector
@@ -17,6 +16,7 @@ from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.loops.arithmetic import Index

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlc.dialects.dims import shape_of
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tile.nest_words import Vector
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import Grid
 from mlc.lowering.gpu.cell import walk, walk_grid
 from mlc.lowering.gpu.phase import device_builder

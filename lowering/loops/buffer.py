@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
@@ -12,6 +11,7 @@ from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.tensor.element import Ix
 from mlc.dialects.tensor.op import tensor_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -23,10 +22,12 @@ from mlc.dialects.analysis.shares import WAIT, WAKING, loads_of, loads_of_tiles
 from mlc.dialects.analysis.trips import times_run
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile.kernel import CallOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder
 
@@ -242,6 +243,9 @@ class ControlLowering(ABC):
                 self._if(op)
             case TilesOp():
                 self._tiles(op)
+            case BindOp():
+                # a value, also of a constant: types have no number for it
+                self.b.symbols[op.symbol.data] = self.b.index(self._count(op.x))
             case _:
                 raise PlanError(f"plan to loops: no lowering for {op.name}")
 

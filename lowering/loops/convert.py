@@ -8,7 +8,6 @@ as ml_dtypes does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith, math
@@ -16,6 +15,7 @@ from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import BF16, BOOL, F8E4M3FN, F8E5M2, F16, F32, F64, I32, DType
+from mlc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from mlc.lowering.loops.element import Lanes

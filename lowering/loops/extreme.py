@@ -1,9 +1,9 @@
 """
 The position of an extreme element along the vector's axis: its value first, then where it is.
 
-The value takes one comparison per vector. The search for it compares again, stops at the first
-vector that holds it, and reads what the first walk brought into the cache; only the vectors where
-it stops need positions.
+The value takes one comparison per vector. The search for it compares again, in that block of the
+row alone that holds it, stops at the first vector that does, and reads what the first walk brought
+into the cache; only the vectors where it stops need positions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.monoid import State
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Position
-from mlc.lowering.loops.builder import NO_FAST_MATH
+from mlc.lowering.loops.builder import NO_FAST_MATH, LoopBuilder
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.kernel import vector_loop
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mlc.lowering.loops.reduce import ReductionNest
 
 VECTORS = 4  # that are compared between two branches
+BLOCK = 64  # vectors of a row of which only one block is searched
 CHEAP = 4.0  # weight of an element that may be computed twice: a comparison or two, not an exp
 _ANY = CombiningKindAttr(CombiningKindFlag.OR)
 _LEAST = CombiningKindAttr(CombiningKindFlag.MINSI)
@@ -50,15 +51,31 @@ def values_of(nest: ReductionNest) -> ReductionNest:
     values = copy.copy(nest)
     values.monoid = nest.monoid.extreme
     values.states = values.monoid.state(nest.dtype)
-    values.unroll = VECTORS
     values.counted = -1
     return values
 
 
 def extreme_state(nest: ReductionNest, fixed: Fixed, low: Index, high: Index) -> State:
     """(value, position) of the extreme element in [low, high)."""
-    (value,) = values_of(nest).reduce_range(fixed, [nest.vector], low, high)
-    return value, first_position(nest, fixed, low, high, value)
+    b, single = nest.b, nest.s.lanes(1)
+    values, width = values_of(nest), BLOCK * nest.lanes
+    extent = b.sub(high, low)
+
+    def end_of(start: Index) -> Index:
+        end = b.add(start, width)
+        whole = isinstance(extent, int) and extent % width == 0
+        return end if whole else b.min(end, high)
+
+    def extreme_of_block(start: Index, *best: SSAValue) -> Sequence[SSAValue]:
+        (value,) = values.reduce_range(fixed, [nest.vector], start, end_of(start))
+        return nest.combine(single, best, (value, single.position(Position(start))))
+
+    if isinstance(extent, int) and extent <= width:
+        (value,) = values.reduce_range(fixed, [nest.vector], low, high)
+        return value, first_position(nest, fixed, low, high, value)
+    value, start = b.loop(low, high, width, extreme_of_block, nest.identity(1, 1))
+    start = as_index(b, start)
+    return value, first_position(nest, fixed, start, end_of(start), value)
 
 
 def first_position(
@@ -112,6 +129,11 @@ def _search(nest: ReductionNest, fixed: Fixed, low: Index, high: Index, is_it: T
     end = b.min(b.add(start, width), high)
     (first,) = vector_loop(nest.s, start, end, body, lanes=lanes, unroll=1, inits=none)
     return _over_lanes(nest, _LEAST, first, I64.ir)
+
+
+def as_index(b: LoopBuilder, value: SSAValue) -> Index:
+    """An i64 as an index."""
+    return b.value(arith.IndexCastOp.create(operands=[value], result_types=[INDEX]))
 
 
 def _over_lanes(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -24,6 +23,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.tensor.op import tensor_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import LoopBuilder, buffer_type, memory_type
 from mlc.lowering.loops.element import Buffer, buffer_of

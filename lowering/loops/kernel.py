@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from xdsl.ir import Operation, SSAValue
@@ -13,8 +13,8 @@ from mlc.dialects import par, vec
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.plan import KernelOp, Schedule
-from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder
@@ -225,10 +225,7 @@ def _passes_caches(s: KernelScope) -> SSAValue | bool:
     whole = all(isinstance(stride, int) and stride % lanes == 0 for stride in rows)
     if above is None or not whole or any(x.strides[-1] != 1 for x in s.outputs):
         return False
-    moved: Index = 0
-    for x in (*s.kernel.inputs, *s.kernel.outs):
-        moved = b.add(moved, b.dim(bytes_of(x.type)))
-    found = b.compare("gt", moved, above)
+    found = b.compare("gt", b.dim(s.kernel.moved), above)
     for buffer in s.outputs:
         if found is not False:
             at_vectors = b.begins_at(buffer.memref, lanes * buffer.dtype.bytes)

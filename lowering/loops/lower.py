@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from mlc.dialects import par
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.analysis.nests import ops_in
 from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
-from mlc.dialects.dims import Dim, DimsAttr, as_tensor, product, shape_of
+from mlc.dialects.dims import Dim, DimsAttr, as_tensor, highest, product, shape_of
 from mlc.dialects.dtypes import BOOL, dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
@@ -40,6 +40,7 @@ from mlc.dialects.tensor.create import ConstantOp, SizeOp, dense_array
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
+from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
@@ -55,6 +56,7 @@ from mlc.lowering.loops.in_lanes import lower_reduction
 from mlc.lowering.loops.kernel import KernelScope, lower_cell, lower_concat
 from mlc.lowering.loops.nest import lower_nest
 from mlc.lowering.loops.opaque.library import lower_library
+from mlc.lowering.loops.opaque.positions import lower_positions
 from mlc.lowering.loops.opaque.scan import lower_scan
 from mlc.lowering.loops.opaque.scatter import lower_scatter
 from mlc.lowering.loops.opaque.selection import lower_selection
@@ -72,11 +74,11 @@ def lower_to_loops(module: ModuleOp, take: Take = kept) -> ModuleOp:
     return EntryLowering(module, entry_function(module), take).lower()
 
 
-@dataclass
 class _Sites:
     """The places that may fail at run time, numbered from 1."""
 
-    known: list[Attribute] = field(default_factory=list[Attribute])
+    def __init__(self) -> None:
+        self.known: list[Attribute] = []
 
     def number(self, op: Operation, kind: str) -> int:
         entry = {"kind": StringAttr(kind), "op": StringAttr(op.name), "location": op.location}
@@ -355,8 +357,9 @@ class EntryLowering(TilesLowering):
         for buffer in self._scratch(op) if isinstance(op, KernelOp) else self._called(op).scratch:
             if buffer.on_stack:
                 continue
-            largest = replace(buffer, count=buffer.count.substitute(most))
-            total = self.b.add(total, self._bytes(largest))
+            total = self.b.add(
+                total, self._bytes(replace(buffer, count=highest(buffer.count, most)))
+            )
         return total
 
     def _cells(self, op: KernelOp) -> list[SSAValue]:
@@ -380,7 +383,7 @@ class EntryLowering(TilesLowering):
     def _lowered(self, op: KernelOp) -> tuple[Kernel, ...]:
         strides = self._strides(op)
         numbers: dict[Operation, int] = {
-            o: self.sites.number(o, o.SITE)
+            o: self.sites.number(o, o.site)
             for o in ops_in(op.block)
             if isinstance(o, TensorOp) and o.CHECKS
         }
@@ -399,7 +402,7 @@ class EntryLowering(TilesLowering):
 
         name = op.callee.string_value()
         if name not in self.kernels:
-            kernel = lower_called(op, [*self.symbols, *bounds_of(op)], self.module)
+            kernel = lower_called(op, list(self.b.symbols), self.module)
             self.kernels[name] = (kernel,)
             self.take(kernel.function)
         return self.kernels[name][0]
@@ -422,15 +425,9 @@ class EntryLowering(TilesLowering):
         self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
         """The functions that do a kernel's work in turn, all with the same arguments."""
+        symbols, scratch, dealt = list(self.b.symbols), self._scratch(op), is_dealt(op)
         kernel = lower_kernel(
-            op,
-            name,
-            [*self.symbols, *bounds_of(op)],
-            strides,
-            sites,
-            scratch=self._scratch(op),
-            write=write_kernel,
-            dealt=is_dealt(op),
+            op, name, symbols, strides, sites, scratch=scratch, write=write_kernel, dealt=dealt
         )
         return (kernel,)
 
@@ -490,6 +487,7 @@ _WHOLE: Mapping[type[OpaqueOp], Callable[[KernelScope], None]] = {
     PartitionOp: lower_selection,
     ArgpartitionOp: lower_selection,
     LibraryOp: lower_library,
+    PositionsOp: lower_positions,
 }
 """Kernels written as a whole, by their op."""
 

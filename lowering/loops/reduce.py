@@ -6,7 +6,6 @@ The order of combination depends on the sizes alone, never on the number of thre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith
@@ -18,12 +17,19 @@ from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.monoid import Monoid, State
 from mlc.dialects.tensor.order import BLOCK_ELEMENTS, BLOCKS
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.lowering.loops.arithmetic import INDEX, Index
+from mlc.lazy_dataclass import dataclass
+from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
-from mlc.lowering.loops.builder import LoopBuilder, memory_type
+from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.loops.columns import StreamedColumns
 from mlc.lowering.loops.element import Lanes
-from mlc.lowering.loops.extreme import extreme_state, first_position, repays_search, values_of
+from mlc.lowering.loops.extreme import (
+    as_index,
+    extreme_state,
+    first_position,
+    repays_search,
+    values_of,
+)
 from mlc.lowering.loops.flat import FlatColumns
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 from mlc.lowering.loops.rows_at_once import RowsAtOnce
@@ -458,8 +464,3 @@ class ReductionNest:
             e = self.s.lanes(self.lanes, mask)
             at = [{**fixed, self.vector: column}[g] for g in self.kept]
             self.finish(e, at, tuple(result[u * state : (u + 1) * state]))
-
-
-def as_index(b: LoopBuilder, value: SSAValue) -> Index:
-    """An i64 as an index."""
-    return b.value(arith.IndexCastOp.create(operands=[value], result_types=[INDEX]))

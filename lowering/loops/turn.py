@@ -8,7 +8,7 @@ kept in level 1, from where the loops read it like any other input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from xdsl.ir import SSAValue
@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.analysis.access import Access
 from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
 from mlc.dialects.lanes import vector_type
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Buffer, Position, TurnedTile
 from mlc.lowering.loops.builder import LoopBuilder, memory_type

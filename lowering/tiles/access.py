@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 
 from xdsl.dialects import arith
@@ -18,6 +18,7 @@ from mlc.dialects.tile.element import ElementsOp, MapOp, PositionOp, ReadOp
 from mlc.dialects.tile.expression import Condition, letters_in
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.tiles.crossing import Piece, pieces_of

@@ -6,7 +6,6 @@ Vectors that cross from one row to the next: their lanes go along `n` and lie at
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
@@ -14,6 +13,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.tile.expression import Condition
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.tiles.scope import Atoms, TileScope
 

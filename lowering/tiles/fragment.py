@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -15,6 +14,7 @@ from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.element import MapOp, ReadOp
 from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.region import YieldOp
+from mlc.lazy_dataclass import dataclass
 
 RowOf = Callable[[tuple[int, ...]], Sequence[SSAValue]]
 """Place on all axes but the last -> the vectors of that row."""

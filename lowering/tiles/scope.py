@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
@@ -16,6 +16,7 @@ from mlc.dialects.tile.control import ForOp
 from mlc.dialects.tile.element import ElementsOp, ReadOp
 from mlc.dialects.tile.expression import ConditionsAttr
 from mlc.dialects.tile.types import FragType
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import Buffer, Position
 from mlc.lowering.loops.builder import LoopBuilder

@@ -6,7 +6,6 @@ tiles where nothing else touches them; to other code through memory of the worke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -20,6 +19,7 @@ from mlc.dialects.tile.compute import DotOp
 from mlc.dialects.tile.element import ElementsOp
 from mlc.dialects.tile.expression import Positions
 from mlc.dialects.tile.types import FragType, frag_of, view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder

@@ -8,7 +8,6 @@ its start, its whole vectors and what it loses at a ragged end; a vector costs i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2, prod
 
@@ -20,46 +19,30 @@ from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.loop_costs import LoopCosts
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
 from mlc.dialects.tile.words import Words
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.nests import nest_cycles
-from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, op_cycles
-from mlc.passes.cost.work import cycle_s
+from mlc.passes.cost.ops import op_cycles
+from mlc.passes.cost.streams import line_s
+from mlc.passes.cost.work import ATTO, cycle_s
 from mlc.passes.tile.products import WordsOf
-from mlc.passes.tile.strips import cycles_of_strips
+from mlc.passes.tile.strips import work_of_strips
 from mlc.passes.tile.windows import in_strips
 
-# Measured: docs/measurements.md, Cost model.
-ROW_CYCLES = 6.0  # starting the loop that carries the vector
-MASKED_STORE_CYCLES = (18.0, 2.0)  # a vector stored in part, without and with mask registers
-MASKED_LOAD_CYCLES = 3.0
-STEP_CYCLES = 0.4  # of a vector, beside its ops: addresses and the loop's end
-FUNCTION_CYCLES = 8.0  # from which an op is a long chain of operations
-FUNCTION_CHAIN = 1.1  # several of them in one kernel, to each in its own
-REST_CYCLES = 6.0  # a vector of them behind the last whole trip of a reduction's loop
-FOLD_CYCLES = 5.0  # a state of several vectors to one element, beside the next row's loads
-EXTREME_STEP_CYCLES = 5.0  # and its position
-LOOP_CYCLES = 25.0  # a loop of few trips
-COLUMN_VECTOR_CYCLES = (1.2, 3.2)  # down few rows, whose columns overlap, and down many
+FUNCTION_CYCLES = 8.0
+"""From which an op is a long chain of operations."""
 COLUMN_DEPTH = 256
-COLUMN_STEP_CYCLES = 2.0  # one step down the columns: an addition waits for the one before
-STATE_CYCLES = 2.0  # a state that waits in level 1: loaded and stored
-STRIDED_CYCLES = 1.2  # an element that is loaded alone
-TURNED_CYCLES = 0.5  # one that is turned in a tile
+"""Rows from which a reduction down the columns has many."""
+LINES_AHEAD = 3
+"""Lines down the columns that are asked for at once."""
 CONFLICT_BYTES = 1024
-CONFLICT_CYCLES = 6.0  # as above, where strides by such a power of two share few sets of level 1
-GATHERED_CYCLES = 1.5  # an element at a computed position, checked
-SORT_CYCLES = 0.8  # an element, for each doubling of the row
-ARGSORT_CYCLES = 6.4
-SCAN_CYCLES = 1.0
-SCATTER_CYCLES = 2.2  # an update
-SCATTER_INDEX_CYCLES = 6.0  # of each index but one
-GATHERED_ROW_CYCLES = 20.0  # a row at a computed position
-TILE_EPILOGUE = 3.5  # an op on a tile's sums, to one on a long row
+"""Strides by such a power of two share few sets of level 1."""
 
 
 def kernel_cycles(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -90,54 +73,75 @@ class _Rows:
     sizes: Mapping[str, int]
     target: CpuTarget
 
+    @property
+    def loops(self) -> LoopCosts:
+        """What loops take on the machine."""
+        return self.target.loops
+
     def cycles(self) -> float:
         """Of the whole nest."""
-        row, lanes = self._row()
-        rows = prod(self.extents) // row
-        vectors = ceil(row / lanes)
-        per_vector = self._vector(lanes)
-        ragged = row % lanes != 0
-        partial = MASKED_STORE_CYCLES[self.target.num_mask_registers > 0]
         if self.nest.reduction is None:
-            start = ROW_CYCLES if rows > 1 and vectors > 1 else 1.0
-            if any(not p.known for access in self.nest.accesses for p in access.point[:-1]):
-                start += GATHERED_ROW_CYCLES * (row > 1)
-            end = ragged * partial * len(self.kernel.outs)
-            return rows * (start + vectors * (STEP_CYCLES + per_vector) + end)
+            return self._pointwise()
         if self.schedule.vector_axis >= self.nest.rank:
-            vector = max(REDUCE_STEP_CYCLES, per_vector)
-            states = self._states()
-            if states > 1:
-                vector += EXTREME_STEP_CYCLES
-            results = prod(self.extents[: self.nest.rank])
-            end = FOLD_CYCLES * (1 if states == 1 else 8) + ragged * MASKED_LOAD_CYCLES
-            epilogue = results * self._per_result(1)
-            if vector >= FUNCTION_CYCLES:  # these wait for one another
-                rest = ceil(row % (lanes * self.schedule.unroll) / lanes)
-                end += rest * REST_CYCLES
-            return rows * (1.0 + vectors * vector) + results * end + epilogue
+            return self._along()
+        if self.schedule.flat or self.schedule.rows:
+            return self._several_rows()
+        return self._down()
+
+    def _pointwise(self) -> float:
+        loops, (row, lanes) = self.loops, self._row()
+        rows, vectors = prod(self.extents) // row, ceil(row / lanes)
+        start = loops.row_start_cycles if rows > 1 and vectors > 1 else 1.0
+        if any(not p.known for access in self.nest.accesses for p in access.point[:-1]):
+            start += loops.gathered_row_cycles * (row > 1)
+        end = (row % lanes != 0) * loops.masked_store_cycles * len(self.kernel.outs)
+        return rows * (start + vectors * (loops.vector_step_cycles + self._vector(lanes)) + end)
+
+    def _along(self) -> float:
+        """A reduction along rows: lanes hold parts of one result."""
+        loops, (row, lanes), states = self.loops, self._row(), self._states()
+        rows, vectors = prod(self.extents) // row, ceil(row / lanes)
+        vector = self._step(lanes) + loops.extreme_step_cycles * (states > 1)
+        end = loops.fold_cycles * (1 if states == 1 else 8)
+        end += (row % lanes != 0) * loops.masked_load_cycles
+        if vector >= FUNCTION_CYCLES:  # these wait for one another
+            rest = ceil(row % (lanes * self.schedule.unroll) / lanes)
+            end += rest * loops.function_rest_cycles
+        return rows * (1.0 + vectors * vector) + self._results * (end + self._per_result(1))
+
+    def _several_rows(self) -> float:
+        """A reduction down columns, several rows at once: in registers, or states in level 1."""
+        loops, (_, lanes) = self.loops, self._row()
+        points, vector = prod(self.extents), self._step(lanes)
         if self.schedule.flat:
-            vector = max(REDUCE_STEP_CYCLES, per_vector)
-            end = prod(self.extents[: self.nest.rank]) * (FOLD_CYCLES + self._per_result(1))
-            return ceil(prod(self.extents) / lanes) * vector + end
-        if self.schedule.rows:
-            vector = max(REDUCE_STEP_CYCLES, per_vector) + STATE_CYCLES / self.schedule.rows
-            end = prod(self.extents[: self.nest.rank]) / lanes * self._per_result(lanes)
-            return prod(self.extents) / lanes * vector + end
-        step = COLUMN_STEP_CYCLES + ragged * MASKED_LOAD_CYCLES
-        results = prod(self.extents[: self.nest.rank])
-        reduced = prod(self.extents) // results
-        epilogue = results / lanes * self._per_result(lanes)
-        loops = prod(self.extents[self.nest.rank : -1])
-        stored = (
-            results // row * (ragged * partial + ROW_CYCLES + LOOP_CYCLES * (loops > 1) * loops)
-        )
-        alone = reduced >= COLUMN_DEPTH and not isinstance(self.nest.reduction, Product)
-        deep = COLUMN_VECTOR_CYCLES[alone]
-        if alone:
-            deep += line_cycles(reduced * self.target.cache_line_bytes, self.target) / 3
-        vector = max(deep, per_vector)
-        return results // row * reduced * (step + vectors * vector) + epilogue + stored
+            end = self._results * (loops.fold_cycles + self._per_result(1))
+            return ceil(points / lanes) * vector + end
+        vector += loops.state_cycles / self.schedule.rows
+        return points / lanes * vector + self._results / lanes * self._per_result(lanes)
+
+    def _down(self) -> float:
+        """A reduction down columns: lanes hold results side by side."""
+        loops, (row, lanes), results = self.loops, self._row(), self._results
+        ragged, reduced = row % lanes != 0, prod(self.extents) // results
+        short = prod(self.extents[self.nest.rank : -1])
+        start = loops.row_start_cycles + ragged * loops.masked_store_cycles
+        start += loops.short_loop_cycles * short * (short > 1)
+        deep = loops.few_rows_vector_cycles
+        if reduced >= COLUMN_DEPTH and not isinstance(self.nest.reduction, Product):
+            line = line_s(reduced * self.target.cache_line_bytes, self.target)
+            deep = loops.many_rows_vector_cycles + line / cycle_s(self.target) / LINES_AHEAD
+        vector = max(deep, self._vector(lanes))
+        step = loops.down_step_cycles + ragged * loops.masked_load_cycles
+        rows = results // row * (start + reduced * (step + ceil(row / lanes) * vector))
+        return rows + results / lanes * self._per_result(lanes)
+
+    def _step(self, lanes: int) -> float:
+        """A vector that is combined into a state."""
+        return max(self.loops.reduce_step_cycles, self._vector(lanes))
+
+    @property
+    def _results(self) -> int:
+        return prod(self.extents[: self.nest.rank])
 
     def _states(self) -> int:
         reduction = self.nest.reduction
@@ -145,7 +149,7 @@ class _Rows:
         return len(reduction.combiner().state(reduction.summand()))
 
     def _row(self) -> tuple[int, int]:
-        """Elements of a row and of a vector."""
+        """Elements of the row that carries the vector, and of a vector."""
         axis = self.schedule.vector_axis
         group = next((g for g in self._groups() if axis in g), ())
         row = prod(self.extents[a] for a in group)
@@ -162,7 +166,7 @@ class _Rows:
                 found = self._share(op) * op_cycles(op, lanes, self.target)
                 cycles += found
                 functions += found >= FUNCTION_CYCLES
-        cycles *= FUNCTION_CHAIN if functions > 1 else 1.0
+        cycles *= self.loops.function_chain_factor if functions > 1 else 1.0
         for access in self.nest.accesses:
             if not access.per_result:
                 cycles += self._access(access, lanes)
@@ -207,7 +211,7 @@ class _Rows:
         if lanes == 1:
             return 0.5
         if access.point and not access.point[-1].known:
-            return GATHERED_CYCLES * lanes
+            return self.loops.gathered_cycles * lanes
         stride, unit = 0, 1
         shape = [dim.evaluate(self.sizes) for dim in access.shape]
         for position, extent in zip(reversed(access.point), reversed(shape), strict=True):
@@ -216,19 +220,19 @@ class _Rows:
         if stride in (0, 1):
             return 0.0
         if access.argument in self._turned:
-            return TURNED_CYCLES * lanes
+            return self.loops.turned_cycles * lanes
         argument = self.kernel.inputs[access.argument]
         bytes_apart = abs(stride) * dtype_of(tensor_of(argument).element_type).bytes
         conflicts = bytes_apart % CONFLICT_BYTES == 0
-        return (CONFLICT_CYCLES if conflicts else STRIDED_CYCLES) * lanes
+        return (self.loops.conflict_cycles if conflicts else self.loops.strided_cycles) * lanes
 
 
 def _by_words(kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget) -> float:
     """A contraction by the words that cut it, as whoever chose them has it: tiles and copies."""
     if in_strips(words):
-        return cycles_of_strips(kernel, words, sizes, target)
-    found = WordsOf(kernel, target).predicted(words, sizes)
-    return (found.core_s + found.pack_s) / cycle_s(target)
+        found = work_of_strips(kernel, words, sizes, target)
+        return (found.core + found.wait) / ATTO / cycle_s(target)
+    return WordsOf(kernel, target).predicted(words, sizes).work.core / ATTO / cycle_s(target)
 
 
 def _around(kernel: KernelOp, op: Product, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -237,17 +241,10 @@ def _around(kernel: KernelOp, op: Product, sizes: Mapping[str, int], target: Cpu
     for inner in kernel.block.ops:
         if isinstance(inner, TensorOp) and inner is not op:
             count = product(inner.iteration()).evaluate(sizes)
-            cycles += count / lanes * op_cycles(inner, lanes, target) * TILE_EPILOGUE
+            cycles += (
+                count / lanes * op_cycles(inner, lanes, target) * target.loops.tile_epilogue_factor
+            )
     return cycles
-
-
-def line_cycles(distance: int, target: CpuTarget) -> float:
-    """Of a cache line that no stream brings: it lies as far back as `distance` says."""
-    if distance <= target.l1d_bytes // 2:
-        return 0.0
-    if distance <= target.l2_bytes // 2:
-        return 3.0
-    return 15.0 if distance <= target.l3_bytes // 2 else 60.0
 
 
 def _whole_kernel(kernel: KernelOp, sizes: Mapping[str, int], target: CpuTarget) -> float:
@@ -267,10 +264,16 @@ def whole_cycles(op: OpaqueOp, sizes: Mapping[str, int], target: CpuTarget) -> f
     elements = prod(extents)
     if isinstance(op, SortOp | ArgsortOp):
         steps = log2(max(extents[-1] if extents else 1, 2))
-        return elements * steps * (SORT_CYCLES if isinstance(op, SortOp) else ARGSORT_CYCLES)
+        return (
+            elements
+            * steps
+            * (target.loops.sort_cycles if isinstance(op, SortOp) else target.loops.argsort_cycles)
+        )
     if isinstance(op, ScanOp):
-        return elements * SCAN_CYCLES
+        return elements * target.loops.scan_cycles
     if isinstance(op, ScatterOp):
         updates = prod(dim.evaluate(sizes) for dim in shape_of(op.operands[-1].type))
-        return updates * (SCATTER_CYCLES + SCATTER_INDEX_CYCLES * (len(op.indices) - 1))
+        return updates * (
+            target.loops.scatter_cycles + target.loops.scatter_index_cycles * (len(op.indices) - 1)
+        )
     return elements * op.WEIGHT * 0.5 / target.lanes(32) if op.FLOPS else elements * 0.1

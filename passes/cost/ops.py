@@ -36,16 +36,6 @@ WITHOUT_TABLES = {
 }  # fmt: skip
 """f32 and f64, 256 bits. Measured: docs/measurements.md, Cost model."""
 
-IOTA_CYCLES = 1.0
-"""A position as a number, per element. Measured: docs/measurements.md, Cost model."""
-
-
-REDUCE_STEP_CYCLES = 1.0
-"""A vector combined into a state. Measured: docs/measurements.md, Cost model."""
-
-TILE_EFFICIENCY = 0.77
-"""Of the peak, in a register tile's loop. Measured: docs/measurements.md, Cost model."""
-
 
 def op_cycles(op: TensorOp, lanes: int, target: CpuTarget) -> float:
     """Cycles of `lanes` results of an op that is computed element by element, operands at hand."""
@@ -54,7 +44,7 @@ def op_cycles(op: TensorOp, lanes: int, target: CpuTarget) -> float:
 
 def _cycles(kind: type[TensorOp], dtype: DType, lanes: int, target: CpuTarget) -> float:
     if issubclass(kind, IotaOp):
-        return IOTA_CYCLES * lanes
+        return target.loops.iota_cycles * lanes
     if not kind.FLOPS or issubclass(kind, Reduction | ConstantOp):
         return 0.0
     native = max(1.0, lanes * dtype.bytes * 8 / target.vector_bits)
@@ -62,6 +52,21 @@ def _cycles(kind: type[TensorOp], dtype: DType, lanes: int, target: CpuTarget) -
     if found is None or target.has_lane_tables:
         return native * kind.WEIGHT * ADD_CYCLES
     return native * found[dtype.bytes > 4]
+
+
+def at_peak(flops: float, target: Target) -> int:
+    """Attoseconds of so many operations at the peak of a core, or of a grid."""
+    return round(ATTO * flops / target.f32_flops_per_s)
+
+
+def work_of_weight(weight: float, points: int, target: CpuTarget) -> Work:
+    """
+    Of points of a loop nest by their weight alone, on one core: up to three operations take as long
+    as their operands from level 2, more run from registers.
+    """
+    loops = target.loops
+    flops = loops.light_op_factor * min(weight, 3.0) + loops.op_factor * max(weight - 3.0, 0.0)
+    return Work(core=points * int(ATTO * flops / target.f32_flops_per_s))
 
 
 @lru_cache(maxsize=4096)
@@ -82,18 +87,18 @@ def point_cost(kind: type[TensorOp], dtype: DType, target: Target) -> int:
 def _by_cycles(kind: type[TensorOp], dtype: DType, target: CpuTarget) -> int:
     if issubclass(kind, Product):
         peak = target.f32_flops_per_s * 4 / max(dtype.bytes, 4)
-        return round(ATTO * kind.FLOPS / (peak * TILE_EFFICIENCY))
+        return round(ATTO * kind.FLOPS / (peak * target.loops.tile_peak_share))
     lanes = target.lanes(8 * dtype.bytes)
     cycles = _cycles(kind, dtype, lanes, target)
     if issubclass(kind, Reduction):
-        cycles += REDUCE_STEP_CYCLES
+        cycles += target.loops.reduce_step_cycles
     return of_cycles(cycles / lanes, target)
 
 
 def _by_weight(kind: type[TensorOp], dtype: DType, target: GpuTarget) -> int:
     if issubclass(kind, ContractOp) and dtype in (BF16, F16) and target.multiplies_in_groups:
         return round(ATTO * kind.FLOPS / target.tensor_f16_flops_per_s)
-    return round(ATTO * kind.WEIGHT * max(kind.FLOPS, 1) / target.f32_flops_per_s)
+    return at_peak(kind.WEIGHT * max(kind.FLOPS, 1), target)
 
 
 POINTS: Mapping[type[Target], Callable[[type[TensorOp], DType, Any], int]] = {

@@ -1,27 +1,36 @@
 """
-What each kernel of a plan should take: its traffic, its cycles, and the formula of cost.py; of a
-tile program: the work that its text says.
+What each kernel of a plan should take: its traffic and its cycles as work, and the seconds of that;
+of a tile program: the work that its text says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from mlc.dialects.analysis.trips import sizes_at
+from mlc.dialects.dims import Dim, highest
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.tiles import bounds_of
 from mlc.dialects.tile.kernel import CallOp, called
 from mlc.dialects.tile.kernel import KernelOp as TileKernelOp
 from mlc.dialects.tile.words import Tile
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.model import SHARED_S, Traffic, kernel_s, weighted_flops
+from mlc.passes.cost.model import kernel_cost, weighted_flops
+from mlc.passes.cost.ops import at_peak, point_cost
+from mlc.passes.cost.streams import Traffic, work_of_traffic
 from mlc.passes.cost.traffic import traffic_of
 from mlc.passes.cost.walk import work_of
-from mlc.passes.cost.work import ATTO, LEVELS, Work, moved, seconds
+from mlc.passes.cost.work import ATTO, FAR, LEVELS, Clock, Work, moved, of_cycles, seconds
+
+PICO = ATTO // 10**12
+Predicted = tuple[Work, int]
+"""What is done, and by how many threads."""
 
 
 def predicted_seconds(
@@ -31,9 +40,19 @@ def predicted_seconds(
     Seconds of one run of every kernel that runs, in a call of a plan-level module that follows
     another one, for these values of the symbols.
     """
-    formula = FORMULAS[type(target)]
     return {
-        op: formula(op, traffic, sizes_at(op, sizes), target, threads)
+        op: seconds(work, target, workers) / ATTO
+        for op, (work, workers) in predicted_work(module, target, sizes, threads).items()
+    }
+
+
+def predicted_work(
+    module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1
+) -> dict[KernelOp, Predicted]:
+    """As `predicted_seconds`, what is done in them."""
+    work = WORKS[type(target)]
+    return {
+        op: work(op, traffic, sizes_at(op, sizes), target, threads)
         for op, traffic in traffic_of(module, sizes).items()
     }
 
@@ -45,32 +64,49 @@ def call_cost(
     The work of a tile program, read off its text, and its seconds on as many threads as it has work
     for; None where there is none, or programs of such machines are not read.
     """
-    program, cost = called(op), COSTS.get(type(target))
-    return None if program is None or cost is None else cost(program, sizes, target, threads)
-
-
-def _walked(
-    program: TileKernelOp, sizes: Mapping[str, int], target: CpuTarget, threads: int
-) -> tuple[Work, float]:
-    work = work_of(program, sizes, target)
+    program, walk = called(op), WALKS.get(type(target))
+    if program is None or walk is None:
+        return None
+    work = walk(program, sizes, target)
     workers = max(1, min(threads, program.loads.evaluate(sizes)))
     return work, seconds(work, target, workers) / ATTO
 
 
+def most_of_call(kernels: Iterable[tuple[KernelOp, Dim]], clock: Clock) -> Dim:
+    """
+    Picoseconds of one call at most, as a polynomial whose values code computes in 64 bits, for
+    (kernel, times it runs): nothing that is read hides behind what is computed, and all of it comes
+    from level 3; ops are as slow as the slowest of their kernel.
+    """
+    byte, written_byte, start = (
+        -(-x // PICO) for x in (clock.byte[FAR], clock.written[FAR], clock.start)
+    )
+    total = Dim.const(0)
+    for kernel, times in kernels:
+        cost = kernel.cost if kernel.cost is not None else kernel_cost(kernel)
+        largest = bounds_of(kernel)  # of what tile loops around it name
+        flops, read, written = (highest(dim, largest) for dim in cost.data)
+        ops = [op for op in kernel.block.ops if isinstance(op, TensorOp) and op.FLOPS]
+        each = (point_cost(type(op), op.dtype, clock.target) // op.FLOPS for op in ops)
+        flop = -(-max(each, default=at_peak(1, clock.target)) // PICO)
+        total = total + times * (read * byte + written * written_byte + flops * flop + start)
+    return total
+
+
 def _called(
     op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: CpuTarget, threads: int
-) -> float:
-    parallel = op.schedule is not None and op.schedule.data.shared > 0
-    cycles = kernel_cycles(op, sizes, target)
-    alone = kernel_s(traffic, cycles, target)
-    if parallel and threads > 1 and alone > SHARED_S:
-        return kernel_s(traffic, cycles, target, threads)
-    return alone
+) -> Predicted:
+    shared = op.schedule is not None and op.schedule.data.shared > 0
+    core = of_cycles(kernel_cycles(op, sizes, target), target)
+    alone = work_of_traffic(traffic, core, target)
+    if shared and threads > 1 and seconds(alone, target) > target.loops.shared_s * ATTO:
+        return work_of_traffic(traffic, core, target, threads), threads
+    return alone, 1
 
 
 def _launched(
     op: KernelOp, traffic: Traffic, sizes: Mapping[str, int], target: GpuTarget, _: int
-) -> float:
+) -> Predicted:
     flops = weighted_flops(op, sizes)
     words = op.schedule.data.cuts if op.schedule is not None else ()
     if any(isinstance(word, Tile) for word in words):
@@ -81,16 +117,15 @@ def _launched(
         moved(sum(x.bytes for x in streams), LEVELS - 1)
         for streams in (traffic.reads, traffic.writes)
     )
-    core = round(ATTO * flops / target.f32_flops_per_s)
-    return seconds(Work(core, read, written, starts=1), target) / ATTO
+    return Work(at_peak(flops, target), read, written, starts=1), 1
 
 
-FORMULAS: Mapping[
-    type[Target], Callable[[KernelOp, Traffic, Mapping[str, int], Any, int], float]
+WORKS: Mapping[
+    type[Target], Callable[[KernelOp, Traffic, Mapping[str, int], Any, int], Predicted]
 ] = {CpuTarget: _called, GpuTarget: _launched}
-"""For each kind of machine: kernel, traffic, sizes, target, threads -> seconds."""
+"""For each kind of machine: kernel, traffic, sizes, target, threads -> work, and who does it."""
 
-COSTS: Mapping[
-    type[Target], Callable[[TileKernelOp, Mapping[str, int], Any, int], tuple[Work, float]]
-] = {CpuTarget: _walked}
-"""For each kind of machine whose programs are read: program, sizes, target, threads -> cost."""
+WALKS: Mapping[type[Target], Callable[[TileKernelOp, Mapping[str, int], Any], Work]] = {
+    CpuTarget: work_of
+}
+"""For each kind of machine whose programs are read: program, sizes, target -> work."""

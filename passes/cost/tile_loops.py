@@ -13,7 +13,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.tiles import TilesOp, is_position
-from mlc.passes.cost.model import Counts, bytes_read, work_of
+from mlc.passes.cost.model import Counts, bytes_read, counts_of
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp, Template
@@ -50,7 +50,7 @@ def work_of_loop(loop: TilesOp, sizes: Mapping[str, int]) -> Counts:
     asked: dict[SSAValue, int] = {}
     for op in phases_of(loop):
         trips = trips_at(op, sizes)
-        flops += sum(work_of(op, here).flops * count for here, count in trips)
+        flops += sum(counts_of(op, here).flops * count for here, count in trips)
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             if k == op.overwritten:
                 continue

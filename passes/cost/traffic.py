@@ -10,7 +10,6 @@ SOURCE: Mattson, Gecsei, Slutz, Traiger, IBM Systems Journal 9(2), 1970.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -30,10 +29,11 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
-from mlc.passes.cost.model import Stream, Traffic, bytes_read, written_by
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.model import bytes_read, written_by
+from mlc.passes.cost.streams import Stream, Traffic
 
 LINE_BYTES = 64
-WAITING_TOGETHER = 6  # of lines that one vector of elements asks for; measured
 ONE = Dim.const(1)
 
 
@@ -44,6 +44,7 @@ class _Touch:
     moved: int
     writes: bool
     lines: int = 0
+    elements: int = 0
 
 
 def traffic_of(module: ModuleOp, sizes: Mapping[str, int]) -> dict[KernelOp, Traffic]:
@@ -99,9 +100,11 @@ class _Touching:
             if k != op.overwritten:
                 moved = bytes_read(argument).evaluate(sizes)
                 size = max(bytes_of(x.type).evaluate(sizes), self._whole(x, sizes))
-                lines = moved // LINE_BYTES if k in strided else _gathered(argument, sizes)
+                lines, elements = _gathered(argument, sizes)
+                if k in strided:
+                    lines, elements = moved // LINE_BYTES, 0
                 where = _buffer(x, self.places)
-                found.append(_Touch(where, size, moved, writes=False, lines=lines))
+                found.append(_Touch(where, size, moved, False, lines, elements))
         for k, (x, out) in enumerate(zip(written_by(op), op.outs, strict=True)):
             size, moved = (bytes_of(v.type).evaluate(sizes) for v in (out, x))
             where: Hashable = self.places.group(out)
@@ -171,9 +174,9 @@ def _across(op: KernelOp, product: Product) -> frozenset[int]:
     return frozenset(k for k, x in enumerate(op.block.args) if x is argument)
 
 
-def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> int:
-    """The lines that gathers ask for; those of single elements wait together."""
-    lines = 0
+def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """The lines that gathers ask for, and the single elements, each in a line of its own."""
+    lines = elements = 0
     for use in argument.uses:
         op = use.operation
         if isinstance(op, GatherOp) and use.index == 0:
@@ -186,8 +189,9 @@ def _gathered(argument: SSAValue, sizes: Mapping[str, int]) -> int:
                 row *= dim.evaluate(sizes)
             item = dtype_of(tensor_of(argument).element_type).bytes
             rows = count // max(item * row, 1)
-            lines += rows * -(-row * item // LINE_BYTES) if row > 1 else rows // WAITING_TOGETHER
-    return lines
+            lines += rows * -(-row * item // LINE_BYTES) if row > 1 else 0
+            elements += rows if row == 1 else 0
+    return lines, elements
 
 
 def _buffer(value: SSAValue, places: Aliases) -> Hashable:
@@ -236,5 +240,5 @@ class _History:
             # of a part, another one was touched before
             apart = t.size if t.moved < t.size else 0
             distance = max(before.get(t.buffer, passed), apart) + footprint
-            streams[t.writes].append(Stream(t.moved, distance, t.lines))
+            streams[t.writes].append(Stream(t.moved, distance, t.lines, t.elements))
         return Traffic(tuple(streams[False]), tuple(streams[True]), before.get(op, passed))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil, log2, prod
 from typing import cast
 
@@ -38,9 +38,9 @@ from mlc.dialects.tile.kernel import CaseOp, KernelOp
 from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
-from mlc.passes.cost.ops import REDUCE_STEP_CYCLES, work_of_op
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.work import Work, level_of, moved, of_cycles
-from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES
 from mlc.passes.tile.steps import step_cycles
 
 RELATIONS: Mapping[str, Callable[[int, int], bool]] = {
@@ -103,7 +103,7 @@ class _Walk:
                 tile = frag_of(op.outs[0])
                 return self.computed(op.body.block, prod(tile.shape))
             case ConvertOp() | ReduceOp() | ScanOp():
-                return self.vectors(frag_of(op.operands[0]), REDUCE_STEP_CYCLES)
+                return self.vectors(frag_of(op.operands[0]), self.target.loops.reduce_step_cycles)
             case NestOp():
                 return self.nest(op)
             case ElementsOp():
@@ -193,7 +193,7 @@ class _Walk:
         step = step_cycles(
             row, rows, columns, self.target, apart=apart, shifted=op.zero is not None
         )
-        return ceil(depth / row.shape[2]) * step + TILE_CYCLES
+        return ceil(depth / row.shape[2]) * step + self.target.loops.tile_start_cycles
 
     def vectors(self, tile: FragType, cycles: float) -> Work:
         """So many cycles of each vector."""
@@ -257,7 +257,11 @@ class _Walk:
         source, target = op.words.operands[0], op.words.result
         lanes = self.target.lanes(8 * view_of(op.target).dtype.bytes)
         turned = not source or not target or source[-1][-1:] != target[-1][-1:]
-        cycles = count / lanes * (PACK_CYCLES + (log2(max(2, lanes)) if turned else 0.0))
+        cycles = (
+            count
+            / lanes
+            * (self.target.loops.pack_cycles + (log2(max(2, lanes)) if turned else 0.0))
+        )
         found = Work(core=of_cycles(cycles, self.target))
         return found + self.read(op.source, count, op) + self.written(op.target, count)
 

@@ -8,18 +8,18 @@ byte in 200), so that sums are exact and do not depend on the order in which par
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from mlc.dialects.target import CpuTarget, Target
+from mlc.lazy_dataclass import dataclass
 
 ATTO = 10**18
-LEVELS = 4
-"""Levels 1, 2 and 3, and memory."""
+LEVELS = 5
+"""Levels 1, 2 and 3, level 3 where half of it is in use, and memory."""
 FAR = 2
 """The level of a stream where nobody knows which one holds it."""
-Bytes = tuple[int, int, int, int]
-NONE: Bytes = (0, 0, 0, 0)
+Bytes = tuple[int, int, int, int, int]
+NONE: Bytes = (0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Work:
     read: Bytes = NONE
     """From each level, the nearest first."""
     write: Bytes = NONE
+    wait: int = 0
+    """Attoseconds of one core in which it waits for memory and computes nothing."""
     operations: int = 0
     """Of arithmetic, those for the edges of tiles included."""
     starts: int = 0
@@ -42,6 +44,7 @@ class Work:
             self.core + other.core,
             _sum(self.read, other.read),
             _sum(self.write, other.write),
+            self.wait + other.wait,
             self.operations + other.operations,
             self.starts + other.starts,
             self.barriers + other.barriers,
@@ -50,22 +53,22 @@ class Work:
     def times(self, trips: int) -> Work:
         """So often."""
         read, write = (_scaled(x, trips) for x in (self.read, self.write))
-        counts = (x * trips for x in (self.operations, self.starts, self.barriers))
+        counts = (x * trips for x in (self.wait, self.operations, self.starts, self.barriers))
         return Work(self.core * trips, read, write, *counts)
 
 
 def _sum(a: Bytes, b: Bytes) -> Bytes:
-    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4]
 
 
 def _scaled(a: Bytes, trips: int) -> Bytes:
-    return a[0] * trips, a[1] * trips, a[2] * trips, a[3] * trips
+    return a[0] * trips, a[1] * trips, a[2] * trips, a[3] * trips, a[4] * trips
 
 
 def moved(size: int, level: int) -> Bytes:
     """So many bytes of one level."""
-    first, second, third, memory = (size if k == level else 0 for k in range(LEVELS))
-    return first, second, third, memory
+    first, second, third, half, memory = (size if k == level else 0 for k in range(LEVELS))
+    return first, second, third, half, memory
 
 
 @lru_cache(maxsize=4096)
@@ -77,6 +80,11 @@ def level_of(held: int, target: Target) -> int:
 def cycle_s(target: CpuTarget) -> float:
     """Seconds of a cycle: the clock that the peak, which is measured, implies."""
     return 2 * target.lanes(32) * target.fma_ports / target.f32_flops_per_s
+
+
+def of_seconds(seconds: float) -> int:
+    """Attoseconds."""
+    return round(seconds * ATTO)
 
 
 def of_cycles(cycles: float, target: CpuTarget) -> int:
@@ -98,15 +106,16 @@ class Clock:
     barrier: int
 
     def seconds(self, work: Work) -> int:
-        """Attoseconds, by write + max(read, core) + starts, in whole numbers."""
-        a, b, c, d = self.byte
-        e, f, g, h = work.read
-        p, q, r, s = self.written
-        t, u, v, w = work.write
-        read = a * e + b * f + c * g + d * h
-        write = p * t + q * u + r * v + s * w
+        """Attoseconds, by write + max(read, core) + wait + starts, in whole numbers."""
+        a, b, c, d, e = self.byte
+        f, g, h, i, j = work.read
+        p, q, r, s, t = self.written
+        u, v, w, x, y = work.write
+        read = a * f + b * g + c * h + d * i + e * j
+        write = p * u + q * v + r * w + s * x + t * y
         once = self.start * work.starts + self.barrier * work.barriers
-        return write + max(read, work.core // self.threads) + once
+        own = max(read, work.core // self.threads) + work.wait // self.threads
+        return write + own + once
 
     def reading(self, size: int, held: int) -> int:
         """Of a stream of so many bytes from a buffer of `held` bytes."""
@@ -120,10 +129,10 @@ class Clock:
 @lru_cache(maxsize=64)
 def clock(target: Target, threads: int = 1) -> Clock:
     """Of a machine. Whoever asks often keeps it."""
-    a, b, c, d = (round(ATTO / rate) for rate in target.read_rates(threads))
-    e, f, g, h = (round(x * target.write_factor) for x in (a, b, c, d))
+    a, b, c, d, e = (round(ATTO / rate) for rate in target.read_rates(threads))
+    p, q, r, s, t = (round(x * target.write_factor) for x in (a, b, c, d, e))
     start, barrier = (round(x * ATTO) for x in target.starts_s(threads))
-    return Clock(target, threads, (a, b, c, d), (e, f, g, h), start, barrier)
+    return Clock(target, threads, (a, b, c, d, e), (p, q, r, s, t), start, barrier)
 
 
 def seconds(work: Work, target: Target, threads: int = 1) -> int:

@@ -12,7 +12,6 @@ y = kernel "cell" { exp(x - m) / s }
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -27,6 +26,7 @@ from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.gpu.rows import choose_rows
 from mlc.passes.plan.fusion.merging import Group, blocks_of, looked_at, may_join
 from mlc.passes.plan.fusion.splitting import split_epilogue

@@ -11,7 +11,6 @@ l = kernel "stream" { stream (q, k) { log sum exp(q k) } }  ->     stream (q, k,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 
 from xdsl.context import Context
@@ -24,6 +23,7 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.gpu.stream import choose_words
 from mlc.passes.plan.fusion.merging import Group, blocks_of
 from mlc.passes.tile.stream_block import StreamBlock, holds_streams

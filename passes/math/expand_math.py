@@ -7,7 +7,6 @@ A function is added by writing it in its family's file and naming its op in `FUN
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, math
@@ -21,6 +20,7 @@ from mlc.dialects.lanes import element_of
 from mlc.dialects.numerics import Numerics, numerics_of
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.target.facts import MathUnit
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.math import (
     by_unit,
     exponential,

@@ -8,10 +8,10 @@ tests/numerics/test_vector_math.py recomputes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.math import coefficients_f32, coefficients_f64
 from mlc.passes.math.lane_builder import BINARY32, BINARY64, FloatFormat, LaneBuilder
 

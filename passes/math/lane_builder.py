@@ -6,7 +6,7 @@ op that is being replaced. Constants go to the start of the function, each once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import cast
 
@@ -35,6 +35,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import functions, vec
 from mlc.dialects.lanes import lanes_of, like
 from mlc.dialects.target.facts import MathUnit
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +18,7 @@ from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.nests import nest_cost
 
 

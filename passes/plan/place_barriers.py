@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from xdsl.context import Context
@@ -17,9 +16,11 @@ from mlc.dialects.analysis.aliases import Aliases, donations_of, root_of, values
 from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
 from mlc.dialects.dims import Dim
 from mlc.dialects.plan import BufferAttr, KernelOp
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 
 Place = tuple[str, int]
 """Memory that ops may share: a slot of the arena, a result, an argument, the kernels' scratch."""
@@ -153,6 +154,8 @@ class _Placing:
                 return frozenset[Access]().union(*ends)
             case WhileOp():
                 return self._while(op, state)
+            case BindOp():
+                return self._decision(op, op.x, state)
             case _:
                 assert isinstance(op, ForOp)
                 state = self._decision(op, op.count, state)

@@ -6,7 +6,6 @@ for. Two kinds: kernels that only move elements, and the packing of a factor of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -25,6 +24,7 @@ from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 
 _DONE_TO: dict[str, str] = {

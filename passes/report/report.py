@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
@@ -30,13 +29,15 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import Target
+from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.dialects.tile import compute as tile
 from mlc.dialects.tile.copy import CopyOp
 from mlc.dialects.tile.kernel import CallOp, called
-from mlc.passes.cost.model import NOTHING, Counts, work_of
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.model import NOTHING, Counts, counts_of
 from mlc.passes.cost.prediction import call_cost, predicted_seconds
 from mlc.passes.cost.tile_loops import (
     phases_of,
@@ -177,6 +178,7 @@ def _kernel_dict(k: KernelReport) -> dict[str, object]:
 
 def plan_of(module: ModuleOp, target: Target, sizes: Mapping[str, int], threads: int = 1) -> Plan:
     """The report of a plan-level module for these values of the symbols."""
+    sizes = with_limits(module, sizes)
     predicted = predicted_seconds(module, target, sizes, threads)
     kernels: dict[KernelOp | TilesOp, None] = {}
     for op in running_kernels(module):
@@ -210,7 +212,7 @@ def _kernel(
         template=op.template.data,
         ops=tuple(inner.name.removeprefix("mlc.") for inner in computing),
         results=tuple(spell(x) for x in op.outs),
-        work=work_of(op, sizes),
+        work=counts_of(op, sizes),
         predicted_s=predicted_s,
         runs=runs_of(op, sizes),
         source=tuple(dict.fromkeys(where for inner in computing if (where := place(inner)))),

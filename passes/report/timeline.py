@@ -8,7 +8,7 @@ reserved then, once, for the sum of its slots and the most scratch that one kern
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -26,6 +26,7 @@ from mlc.dialects.program import ALIGNMENT_BYTES, arena_slots, entry_function
 from mlc.dialects.tensor.control import ControlOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.tiles import TilesOp, enclosing_tiles
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 
 
@@ -214,7 +215,7 @@ class _Timeline:
         for op in block.ops:
             if isinstance(op, KernelOp) and op in self.kernels:
                 most = max(most, self._kernel(op, inside))
-            elif isinstance(op, ControlOp):
+            elif isinstance(op, ControlOp) and op.regions:
                 most = max(most, self._control(op, inside))
         return most
 

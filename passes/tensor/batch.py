@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
@@ -15,6 +14,7 @@ from mlc.dialects.dims import Dim, as_tensor, shape_of, tensor_type
 from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.tensor.op import OpBuilder
 from mlc.dialects.tensor.shape import broadcast_to
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.batching.block import Lane, batch_block, from_front, to_front
 from mlc.passes.wellformed import check_unplanned
 

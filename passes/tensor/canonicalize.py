@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.algebra import ALGEBRA
 from mlc.passes.tensor.fold import fold_rules
 from mlc.passes.tensor.gathers import GATHER_RULES

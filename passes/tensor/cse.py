@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp
 from mlc.dialects.tensor.control import IfOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.hoist_invariants import DEAR
 

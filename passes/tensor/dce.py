@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.context import Context
@@ -12,8 +11,10 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.plan import KernelOp
+from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import ControlOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
+from mlc.lazy_dataclass import dataclass
 
 V = TypeVar("V", bound=SSAValue)
 PURE = (TensorOp, ControlOp, KernelOp)
@@ -29,23 +30,29 @@ class DcePass(ModulePass):
         for function in op.body.block.ops:
             for region in function.regions:
                 for block in region.blocks:
-                    live = _Live()
+                    live = _Live(block)
                     live.roots(block)
-                    _sweep(block, live.values)
+                    _sweep(block, live)
 
 
 class _Live:
     """The values that something needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: Block) -> None:
         self.values: set[SSAValue] = set()
         self._pending: list[SSAValue] = []
+        self._binds: dict[str, list[BindOp]] = {}
+        for op in block.walk():
+            if isinstance(op, BindOp):
+                self._binds.setdefault(op.symbol.data, []).append(op)
+        self.binds: set[BindOp] = set()
 
     def roots(self, block: Block) -> None:
         """Marks what ops that are not pure need, and all that follows from it."""
         for op in block.ops:
             if not isinstance(op, PURE):
                 self._pending.extend(op.operands)
+                self._bound(op)
         while self._pending:
             value = self._pending.pop()
             if value not in self.values:
@@ -54,6 +61,8 @@ class _Live:
 
     def _needs(self, value: SSAValue) -> None:
         owner = value.owner
+        if self._binds and isinstance(owner, Operation):
+            self._bound(owner)
         if isinstance(value, OpResult) and isinstance(owner, ControlOp):
             self._result(owner, value.index)
         elif isinstance(owner, KernelOp):
@@ -66,6 +75,14 @@ class _Live:
             if isinstance(parent, ControlOp) and value in parent.carried_in(owner):
                 number = parent.carried_in(owner).index(value)
                 self._result(parent, parent.first_carried + number)
+
+    def _bound(self, op: Operation) -> None:
+        """What the symbols that an op mentions stand for."""
+        for name in symbols_in(op) & self._binds.keys():
+            for bind in self._binds.pop(name, ()):
+                self.binds.add(bind)
+                self._pending.append(bind.x)
+                self._bound(bind)
 
     def _result(self, op: ControlOp, position: int) -> None:
         """A carried value is live as result, as argument, as init and as yielded value."""
@@ -85,13 +102,13 @@ class _Live:
             self._pending.append(op.test)
 
 
-def _sweep(block: Block, live: set[SSAValue]) -> None:
+def _sweep(block: Block, live: _Live) -> None:
     op = block.last_op
     while op is not None:
         before = op.prev_op
         if isinstance(op, PURE):
-            kept = [result in live for result in op.results]
-            if not any(kept):
+            kept = [result in live.values for result in op.results]
+            if not any(kept) and op not in live.binds:
                 block.erase_op(op, safe_erase=False)
             elif isinstance(op, ControlOp):
                 if not all(kept):

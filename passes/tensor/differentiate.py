@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.context import Context
@@ -12,6 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.errors import DTypeError
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import Emitter, is_differentiable
 from mlc.passes.tensor.derivative.forward import push_forward
 from mlc.passes.tensor.derivative.reverse import pull_back

@@ -8,8 +8,6 @@ SOURCE: Dao et al., FlashAttention, arXiv 2205.14135, 2022, appendix B.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -21,6 +19,7 @@ from mlc.dialects.tensor.letters import ALPHABET, split_one
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.tensor.exchange_sums import named, products_of, unit_root
 from mlc.passes.tensor.rules import Rewrite, Rules

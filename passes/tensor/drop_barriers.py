@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects.tensor.markers import BarrierOp
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ SOURCE: Dao et al., FlashAttention, arXiv 2205.14135, 2022, appendix B.2.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -22,6 +22,7 @@ from mlc.dialects.tensor.letters import ALPHABET, split_one
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()

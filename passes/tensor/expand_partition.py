@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -22,6 +20,7 @@ from mlc.dialects.tensor.partition import PARTITION, Partitioned, PartitionOp
 from mlc.dialects.tensor.placing import PadOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.sort import ArgsortOp, SortOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()

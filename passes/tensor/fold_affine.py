@@ -9,7 +9,6 @@ scaled. SOURCE: Markuš, "Fusing batch normalization and convolution in runtime"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -26,6 +25,7 @@ from mlc.dialects.tensor.elementwise import AddOp, DivOp, Elementwise, MulOp, Ne
 from mlc.dialects.tensor.op import OpBuilder, bytes_of, tensor_of
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.work import ATTO, FAR, Clock, clock, level_of
 from mlc.passes.remarks import remark

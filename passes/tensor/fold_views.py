@@ -6,7 +6,6 @@ reading one element again costs nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +18,7 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, sum_order
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()

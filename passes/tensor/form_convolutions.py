@@ -9,7 +9,6 @@ convolution keeps its sums in registers until all windows are summed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
@@ -30,6 +29,7 @@ from mlc.dialects.tensor.shape import ReshapeOp, SliceOp
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tensor.window_cotangent import flip
 from mlc.dialects.tensor.window_letters import Axis, spell_axes
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.rules import Rewrite

@@ -6,17 +6,17 @@ SOURCE: Aho, Lam, Sethi, Ullman, Compilers, 2nd ed., 2006, section 9.5.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
+from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import ControlOp, is_inside
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 
 DEAR = 8.0
@@ -57,8 +57,10 @@ def _visit(block: Block) -> None:
 
 def _hoist(loop: ControlOp, body: Block) -> None:
     invariant: set[SSAValue] = set()
+    bound = {op.symbol.data for op in body.ops if isinstance(op, BindOp)}
     for op in body.ops:
         fixed = all(x in invariant or not is_inside(x, loop) for x in op.operands)
+        fixed = fixed and (not bound or bound.isdisjoint(symbols_in(op)))
         if fixed and isinstance(op, TensorOp) and not op.CHECKS:
             invariant.update(op.results)
     for op in list(body.ops):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
@@ -11,6 +9,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.tensor.markers import StopGradientOp
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.rules import inline_rule
 
 

@@ -11,7 +11,6 @@ SOURCE: Jia et al., "TASO", SOSP 2019, section 2, which splits the result by a c
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -33,6 +32,7 @@ from mlc.dialects.tensor.shape import (
     SliceOp,
     TransposeOp,
 )
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import FAR, clock
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat, splat_constant

@@ -11,7 +11,7 @@ no form. The answer holds in exact arithmetic; rounding is left aside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -21,6 +21,7 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.tensor.constants import splat
 

@@ -7,8 +7,6 @@ whole factor in every trip.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,6 +17,7 @@ from mlc.dialects.tensor.control import ForOp, is_inside
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, sum_order
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.scan_rows import row_read

@@ -9,7 +9,6 @@ value of the program: `copy "k(Jn) -> Jkn"`, in the words of tile programs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -26,6 +25,7 @@ from mlc.dialects.tensor.letters import fresh
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ReshapeOp, TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.schedule import choose_register_tile
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from mlc.lazy_dataclass import dataclass
 
 GRAM = 3
 """Neighbours that must be equal, too, where a distance counts as a period that may be."""

@@ -7,8 +7,6 @@ turned while it is packed, element by element: once before the loop, instead of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,6 +17,7 @@ from mlc.dialects.dims import product
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.derivative.emit import Emitter
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
@@ -12,6 +10,7 @@ from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.dims import shape_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.within import WithinOp
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +29,7 @@ from mlc.dialects.tensor.elementwise import MulOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.work import FAR, clock
 from mlc.passes.remarks import remark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp
 from mlc.dialects.tensor.shape import BroadcastOp, SliceOp, broadcast_to
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.derivative.emit import Emitter
 from mlc.passes.tensor.periods import Run

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +23,7 @@ from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import SliceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.periods import runs
 from mlc.passes.tensor.repeated import Repeated, repeated, rolled

@@ -9,7 +9,6 @@ it runs in every first call (a sweep over 30 ops that match nothing takes 0.1 ms
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +18,7 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.errors import CompilerBug
 from mlc.dialects.numerics import MODES, Numerics, numerics_of
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 
 Equivalence = Literal["exact", "reassociating", "approximate"]

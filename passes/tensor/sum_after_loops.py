@@ -7,8 +7,6 @@ write the whole sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -21,6 +19,7 @@ from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.reduce import ContractOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.derivative.emit import Emitter, trips_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,6 +14,7 @@ from mlc.dialects.tensor.elementwise import Elementwise, MulOp
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.rules import Rewrite, Rules
 
 RULES = Rules()

@@ -10,7 +10,6 @@ SOURCE: Lavin and Gray, "Fast algorithms for convolutional neural networks", arX
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.context import Context
@@ -31,6 +30,7 @@ from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tensor.window_letters import split_windows
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import remark
 from mlc.passes.tensor.rules import Rewrite
 

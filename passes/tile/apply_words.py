@@ -6,7 +6,6 @@ program in place and is gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -33,6 +32,7 @@ from mlc.dialects.tile.words import (
     Words,
     cases_of,
 )
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.block import block
 from mlc.passes.tile.blocks import form_blocks
 from mlc.passes.tile.cases import conditions_of, join_cases

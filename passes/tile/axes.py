@@ -9,13 +9,13 @@ have one axis for both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dims import Dim, Shape, product
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tile.expression import renamed
+from mlc.lazy_dataclass import dataclass
 
 SPARE = "kijhlopqrtuvwxyz"
 """Names of summed axes, where there are several."""

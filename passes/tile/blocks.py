@@ -16,7 +16,6 @@ store …            ->        consumer(2) { work { for k { get; dot_start; wait
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, NoneAttr, StringAttr, i64
@@ -50,6 +49,7 @@ from mlc.dialects.tile.slots import ATOM_ROWS
 from mlc.dialects.tile.types import FragType, TokenType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Word, Words
 from mlc.dialects.tile.work import WorkOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.cut import bind, dot_of, tile_of
 from mlc.passes.tile.matrices import Matrices
 from mlc.passes.tile.sums import zeros

@@ -10,7 +10,7 @@ words; `predict.py` says what each takes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import Literal, get_args
@@ -19,6 +19,7 @@ from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tile.words import Block, Edge, Pack, Register, Split, Via, Word, Words
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.predict import (
     STREAMS,
     Prediction,

@@ -6,7 +6,7 @@ product and all that follows it in its block are one tile; a cut puts them into 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i32
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -35,6 +35,7 @@ from mlc.dialects.tile.over import OverAttr
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, frag_of
 from mlc.dialects.tile.words import Word
+from mlc.lazy_dataclass import dataclass
 
 _ACCESSES = ("lhs_at", "rhs_at", "at")
 

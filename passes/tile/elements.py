@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import arith
@@ -25,6 +24,7 @@ from mlc.dialects.tile.element import PositionOp, ReadOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions, position
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import Layout, view_type
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.axes import Axes, Groups, collapsed
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -24,6 +23,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, TransposeOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tile.stream_block import StreamBlock
 from mlc.passes.tile.stream_form import (

@@ -11,7 +11,6 @@ roles producer(1) { work { put, copy q, g; for n { put, copy k, v } } }
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Region, SSAValue
@@ -31,6 +30,7 @@ from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, Layout, TokenType, frag_of
 from mlc.dialects.tile.words import Words
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.axes import Axes, source
 from mlc.passes.tile.blocks import added, release, wait
 from mlc.passes.tile.elements import ElementRegion

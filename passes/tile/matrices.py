@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -15,6 +14,7 @@ from mlc.dialects.tile.element import ElementsOp, ReadOp
 from mlc.dialects.tile.expression import ExpressionsAttr, letter, letters_in, renamed
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.panels import holds
 
 ALIGNED_BYTES = 16

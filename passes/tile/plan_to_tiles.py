@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
@@ -26,6 +25,7 @@ from mlc.dialects.tile.kernel import CallOp
 from mlc.dialects.tile.kernel import KernelOp as TileKernel
 from mlc.dialects.tile.types import Layout
 from mlc.dialects.tile.words import Grain, Hold, Tile, is_shared, spell
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.apply_words import SCHEDULE, apply_words
 from mlc.passes.tile.canonical import canonical
 from mlc.passes.tile.layouts import layouts_of

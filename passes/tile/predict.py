@@ -1,15 +1,14 @@
 """
 What a list of words moves and takes, for a product of known sizes on a CPU: values in, values out.
 
-Seconds are writes + arithmetic + what it does not hide of reads + lines that no stream brings +
-copies + starts, per worker. Reads of a level are what `loads.py` counts into the level above and
-not into the level itself.
+The work of the words is writes, arithmetic and copies, and what waits: for what arithmetic does not
+hide of reads, for lines that no stream brings, for others. Reads of a level are what `loads.py`
+counts into the level above and not into the level itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, gcd, inf, log2, prod
 from typing import Literal
@@ -26,7 +25,9 @@ from mlc.dialects.tile.words import (
     Words,
     only_word,
 )  # fmt: skip
-from mlc.passes.cost.model import first_access_s, line_s
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.streams import first_access_s, line_s
+from mlc.passes.cost.work import ATTO, Bytes, Work, clock, cycle_s, of_seconds
 from mlc.passes.tile.loads import AXES, Nest, nest_of_worker
 from mlc.passes.tile.steps import row_addresses, step_cycles, step_shape
 
@@ -35,14 +36,6 @@ PAGE_CYCLES = 7.0  # a page that the first of two translation buffers lacks
 PAGES = 64  # that it holds
 STREAMS = 16  # rows that prefetchers follow at once: half of those that they may
 
-# Measured: docs/measurements.md, Cost model.
-TILE_CYCLES = 25.0  # around a register tile's loop
-PACK_CYCLES = 2.0  # a vector moved into a panel
-
-# Measured: docs/measurements.md, Reads under arithmetic.
-READ_SHARE = 0.1  # of reads, what arithmetic does not hide even where it takes longer
-TILE_READ_SHARE = 0.2  # likewise of tile registers
-CROSSED_SHARE = 0.2  # more of b in place, where each vector crosses into another line
 ALIGNED = 16  # bytes that a caller's arrays are aligned to at least
 FIRST_LINES = 4  # of a run of lines, what nothing has asked for before they are needed
 
@@ -80,7 +73,12 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Of one worker, the slowest: what it loads and how long it takes."""
+    """What it does and how long it takes, and of one worker, the slowest, in which parts."""
+
+    work: Work
+    """Of all workers together, each as the slowest. Waits stand for what they read."""
+    seconds: float
+    """Of the call: of that work."""
 
     loads: float
     """Load instructions for each instruction that multiplies."""
@@ -95,12 +93,6 @@ class Prediction:
     pack_s: float
     start_s: float
     workers: int
-
-    @property
-    def seconds(self) -> float:
-        """Of the call."""
-        shown = self.core_s + self.wait_s + self.line_s + self.write_s
-        return shown + self.pack_s + self.start_s
 
 
 @lru_cache(maxsize=4096)
@@ -168,17 +160,30 @@ class _Walk:
     def prediction(self) -> Prediction:
         steps, instructions, cycles, loads = self.tile_step()
         read, read_s = self.reads()
-        core = (steps * cycles + self.tiles() * TILE_CYCLES) / self.target.clock_hz
+        core = (steps * cycles + self.tiles() * self.target.loops.tile_start_cycles) * cycle_s(
+            self.target
+        )
+        packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
+        waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
+        sums, starts = self.writes(), self.starts()
+        own = Work(
+            core=of_seconds(core + packing),
+            write=sums,
+            wait=of_seconds(waiting + lines + self.added()),
+        )
+        work, costs = own.times(self.workers) + starts, clock(self.target, self.workers)
         return Prediction(
+            work=work,
+            seconds=costs.seconds(work) / ATTO,
             loads=loads / instructions,
             bytes=(round(steps * loads * self.load_bytes()), *read),
             core_s=core,
             read_s=read_s,
-            wait_s=max(self.beside(read_s), self.late(core, read_s)),
-            line_s=self.lines(),
-            write_s=self.writes() + self.added(),
-            pack_s=sum(self.packing(word) for word in self.words if isinstance(word, Pack)),
-            start_s=self.starts(),
+            wait_s=waiting,
+            line_s=lines,
+            write_s=costs.seconds(Work(write=sums).times(self.workers)) / ATTO + self.added(),
+            pack_s=packing,
+            start_s=costs.seconds(starts) / ATTO,
             workers=self.workers,
         )
 
@@ -304,14 +309,14 @@ class _Walk:
 
     def beside(self, read_s: float) -> float:
         """Seconds that reads cost beside arithmetic, all of which are there in time."""
-        crossed = 0.0
+        crossed, loops = 0.0, self.target.loops
         if "b" not in self.packed:
             line = self.target.cache_line_bytes
             vector = min(line, self.row.shape[1] * self.item["b"])
             part = max(0, vector - ALIGNED) / (line - ALIGNED)  # of vectors at such addresses
             reads = zip(self.given("b"), self.rates(), strict=True)
-            crossed = CROSSED_SHARE * part * sum(size / rate for size, rate in reads)
-        return (TILE_READ_SHARE if self.row.in_tiles else READ_SHARE) * read_s + crossed
+            crossed = loops.crossed_read_share * part * sum(size / rate for size, rate in reads)
+        return (loops.tile_read_share if self.row.in_tiles else loops.read_share) * read_s + crossed
 
     def late(self, core_s: float, read_s: float) -> float:
         """
@@ -345,7 +350,7 @@ class _Walk:
         apart = self.problem.n * self.item["b"] >= self.target.page_bytes // 2
         if "b" in self.packed or self.problem.b_unit != "n" or depth <= PAGES or not apart:
             return 0.0
-        return self.tiles() * depth * PAGE_CYCLES / self.target.clock_hz
+        return self.tiles() * depth * PAGE_CYCLES * cycle_s(self.target)
 
     def lines(self) -> float:
         """
@@ -395,9 +400,9 @@ class _Walk:
                 return part, block * prod(loop.trips for loop in around)
         return None
 
-    def writes(self) -> float:
+    def writes(self) -> Bytes:
         """
-        Seconds of the sums on their way out, once for each block of the summed axis: as far as what
+        The sums on their way out, once for each block of the summed axis: as far as what
         stays between the blocks, and the whole result in the end.
         """
         whole = self.nest.touched["c"][0] * self.item["c"]
@@ -405,9 +410,10 @@ class _Walk:
         lies = min(fitting, default=3)  # 0: level 1, 3: memory
         rooms = self.capacities()[:lies]
         moved = [self.nest.moved("c", room, self.footprints) * self.item["c"] for room in rooms]
-        ends = zip(moved, (*moved[1:], 0.0), self.rates(), strict=False)
-        seconds = sum(max(0.0, here - beyond) / rate for here, beyond, rate in ends)
-        return seconds * self.target.write_factor
+        beyond = (*moved[1:], 0.0)
+        far = [round(max(0.0, here - there)) for here, there in zip(moved, beyond, strict=False)]
+        second, third, memory = (*far, 0, 0, 0)[:3]
+        return 0, second, third, 0, memory
 
     def added(self) -> float:
         """Seconds of adding the parts of a split sum, one after the other."""
@@ -433,13 +439,13 @@ class _Walk:
             elements /= self.workers
         across, unit = ("n", problem.b_unit) if x == "b" else ("m", problem.a_unit)
         lanes = self.target.lanes(8 * self.item[x])
-        each = PACK_CYCLES + (0.0 if unit == across else log2(max(2, lanes)))
+        each = self.target.loops.pack_cycles + (0.0 if unit == across else log2(max(2, lanes)))
         if unit == across:  # a row of a panel may fill no vector
             each *= lanes * ceil(word.panels / lanes) / word.panels
         whole = prod({"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}[axis]
                      for axis in problem.axes[x]) * self.source[x]  # fmt: skip
         copying = max(
-            elements / lanes * each / self.target.clock_hz,
+            elements / lanes * each * cycle_s(self.target),
             elements * self.source[x] / self.rate_of(whole),
         )
         return copying + elements * self.item[x] / self.rate_of(block * self.item[x])
@@ -453,12 +459,12 @@ class _Walk:
                 return rate
         return self.rates()[2]
 
-    def starts(self) -> float:
-        """Seconds of starting workers and of their barriers, two around each common copy."""
+    def starts(self) -> Work:
+        """Starting workers, and their barriers, two around each common copy."""
         if self.problem.threads == 1 or self.workers == 1:
-            return 0.0
+            return Work()
         barriers = float(sum(isinstance(word, Split) for word in self.words))
         for k, word in enumerate(self.words):
             if isinstance(word, Pack) and word.team:
                 barriers += 2 * prod(loop.trips for loop in self.nest.loops[: self.depth(k)])
-        return self.target.fork_join_s + barriers * self.target.barrier_s
+        return Work(starts=1, barriers=round(barriers))

@@ -7,7 +7,7 @@ bytes and pairs of bytes in i32, also where the program widens them before it mu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from typing import TypeGuard
 
@@ -43,6 +43,7 @@ from mlc.dialects.tile.words import (
     is_shared,
     words_at,
 )  # fmt: skip
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.memory.in_place.sharing import reads_where_it_writes
 from mlc.passes.tile.apply_words import APPLIED
 from mlc.passes.tile.canonical import canonical, product_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -17,6 +16,7 @@ from mlc.dialects.tile.kernel import CaseOp, KernelOp
 from mlc.dialects.tile.memory import AllocOp, FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import ViewType
+from mlc.lazy_dataclass import dataclass
 
 Fault = tuple[Operation, str]
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "le": "gt", "gt": "le"}

@@ -13,9 +13,6 @@ LOADS_PER_CYCLE = 2
 TILE_LOAD_CYCLES = 8  # of a tile register: Intel optimization manual, chapter 20
 ROW_ADDRESSES = 11  # of the registers for integers, what a tile's loop leaves for rows of a
 
-# Measured: docs/measurements.md, Register tiles.
-LOAD_SHARE = 0.28  # of a load, what multiplying does not hide
-
 
 def step_shape(row: Intrinsic, tile: Register) -> tuple[int, int]:
     """Instructions along both sides of a register tile."""
@@ -43,4 +40,4 @@ def step_cycles(
     each = TILE_LOAD_CYCLES if row.in_tiles else 1 / LOADS_PER_CYCLE
     loading = (rows + columns + (row_addresses(row, rows) if apart else 0)) * each
     multiplying = (rows + shifted) * columns / row.starts(target)
-    return max(multiplying + loading * LOAD_SHARE, loading, float(row.latency_cycles))
+    return max(multiplying + loading * target.loops.load_share, loading, float(row.latency_cycles))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -12,6 +11,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.stream import StreamOp
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import log
 
 from xdsl.dialects.builtin import UnitAttr
@@ -23,6 +22,7 @@ from mlc.dialects.tile.element import EXCESS, MapOp, scalar
 from mlc.dialects.tile.expression import ExpressionsAttr, Positions
 from mlc.dialects.tile.layout import GROUP_ROWS
 from mlc.dialects.tile.types import FragType, frag_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.axes import Axes, source
 from mlc.passes.tile.blocks import added
 from mlc.passes.tile.elements import ElementRegion, Memory

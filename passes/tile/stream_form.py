@@ -6,7 +6,7 @@ a second product, which are kept for the largest score so far.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -30,6 +30,7 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.tiling.online_reduction import Shifted, Walks
 from mlc.passes.plan.tiling.tile_groups import Group, Growth, starts_of

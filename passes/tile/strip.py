@@ -20,7 +20,6 @@ whose rows and columns leave P and Q behind when divided by the strides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from xdsl.dialects.builtin import ArrayAttr, FloatAttr, StringAttr, f64
@@ -48,6 +47,7 @@ from mlc.dialects.tile.memory import AllocOp, FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.over import Over
 from mlc.dialects.tile.types import FragType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Strip
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.cut import Cut, axes_of, bind, cut, dot_of, join, tile_of
 from mlc.passes.tile.windows import ROW
 

@@ -1,12 +1,11 @@
 """
 Which convolutions are cut into strips, and how: rows of positions and the register tile that take
-the fewest cycles, on one worker and on several.
+the least time, on one worker and on several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, prod
 
@@ -20,11 +19,13 @@ from mlc.dialects.target.intrinsics import Intrinsic
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.words import Pack, Register, Strip, Via, Words
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.work import ATTO, FAR, Work, clock, of_cycles, seconds
 from mlc.passes.tile.canonical import canonical, product_of
 from mlc.passes.tile.choose import TAKE_S, WIDEST, fits_registers
 from mlc.passes.tile.cut import dot_of
 from mlc.passes.tile.layouts import layouts_of
-from mlc.passes.tile.predict import PACK_CYCLES, TILE_CYCLES, usable_rows
+from mlc.passes.tile.predict import usable_rows
 from mlc.passes.tile.products import grain_of, words_after
 from mlc.passes.tile.steps import step_cycles
 from mlc.passes.tile.windows import ROW, Windows, windows_of
@@ -36,7 +37,6 @@ MANY = 8
 """Batches, where how many there are is known only when the program runs."""
 MOST_WASTE = 1.6
 """Where more than this is computed, as rows are short or filters few, there are no strips."""
-STRIDED_CYCLES = 1.5  # an element that is copied in steps
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Strips:
     rows: int
     tile: Register
     unit: int
-    cycles: float
-    waste: float  # cycles of a strip, to those of multiplying what is wanted
+    cost: int  # attoseconds
+    waste: float  # the time of a strip, to that of multiplying what is wanted
 
 
 def words_of_strips(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Words | None:
@@ -96,8 +96,8 @@ def words_of_strips(kernel: KernelOp, target: CpuTarget, grain_s: float) -> Word
         return None
     panels = found.tile.m if shape.operand == "b" else found.tile.n
     weights = Pack("a" if shape.operand == "b" else "b", panels, team=not shape.grouped)
-    trip = _trip(shape, found.rows, found.tile, row, target) / target.clock_hz
-    strip = Strip(shape.operand, found.rows, found.unit, dynamic=trip >= TAKE_S)
+    trip = seconds(_trip(shape, found.rows, found.tile, row, target), target)
+    strip = Strip(shape.operand, found.rows, found.unit, dynamic=trip >= TAKE_S * ATTO)
     via = Via("mul_add" if is_strict(kernel) else row.name)
     first = (strip, weights) if shape.grouped else (weights, strip)
     words = (*first, found.tile, via)
@@ -143,7 +143,7 @@ def _shape(op: Product, windows: Windows, known: Mapping[str, int]) -> Shape | N
 
 @lru_cache(maxsize=512)
 def choose_strips(shape: Shape, row: Intrinsic, target: CpuTarget) -> Strips | None:
-    """The cut that takes the fewest cycles; None where no strip fits level 2."""
+    """The cut that takes the least time; None where no strip fits level 2."""
     found: list[Strips] = []
     counts = sorted({ceil(shape.rows / parts) for parts in range(1, shape.rows + 1)})
     for rows in counts:
@@ -155,43 +155,43 @@ def choose_strips(shape: Shape, row: Intrinsic, target: CpuTarget) -> Strips | N
             for vectors in range(1, WIDEST + 1)
             if fits_registers(row, m, vectors, target)
         ]
-    return min(found, key=lambda x: x.cycles, default=None)
+    return min(found, key=lambda x: x.cost, default=None)
 
 
-def _trip(shape: Shape, rows: int, tile: Register, row: Intrinsic, target: CpuTarget) -> float:
-    """Cycles of one strip."""
-    lanes = row.shape[1]
+def _trip(shape: Shape, rows: int, tile: Register, row: Intrinsic, target: CpuTarget) -> Work:
+    """Of one strip: arithmetic, copies, and waiting for weights that level 2 does not hold."""
+    lanes, loops = row.shape[1], target.loops
     unit, across = (tile.n, tile.m) if shape.operand == "b" else (tile.m, tile.n)
     span = (rows - 1) * shape.pitch() + shape.width
     tiles = ceil(span / unit) * ceil(shape.filters / across)
     step = step_cycles(row, tile.m, tile.n // lanes, target, apart=False)
     copied = shape.copied(rows)
     strided = max(shape.strides) > 1 and shape.operand == "b"
-    copy = copied * STRIDED_CYCLES if strided else copied / lanes * PACK_CYCLES
-    trip = tiles * (shape.depth * step + TILE_CYCLES) + copy
-    weights = shape.filters * shape.depth
+    copy = copied * loops.strided_pack_cycles if strided else copied / lanes * loops.pack_cycles
+    trip = tiles * (shape.depth * step + loops.tile_start_cycles) + copy
+    weights, wait = shape.filters * shape.depth, 0
     if shape.grouped:
-        trip += weights / lanes * PACK_CYCLES
+        trip += weights / lanes * loops.pack_cycles
     elif weights * shape.item > target.l2_bytes // 2:  # they come again for every strip
-        far = target.l3_read_bytes_per_s or target.memory_read_bytes_per_s
-        trip += weights * shape.item / far * target.clock_hz
-    return trip
+        wait = weights * shape.item * clock(target).byte[FAR]
+    return Work(core=of_cycles(trip, target), wait=wait)
 
 
 def _cut(shape: Shape, rows: int, tile: Register, row: Intrinsic, target: CpuTarget) -> Strips:
-    """One way and its cycles: of a strip, times the strips that a worker has."""
-    trip = _trip(shape, rows, tile, row, target)
+    """One way and its time: of a strip, times the strips that a worker has."""
+    trip = seconds(_trip(shape, rows, tile, row, target), target)
     unit = tile.n if shape.operand == "b" else tile.m
     trips = shape.batch * ceil(shape.rows / rows)
     shared = ceil(trips / MOST_WORKERS) * MOST_WORKERS
-    cycles = trip * (0.75 * trips + 0.25 * shared)
-    wanted = shape.macs / shape.batch / (row.shape[1] * target.fma_ports)
-    return Strips(rows, tile, unit, cycles, trip * ceil(shape.rows / rows) / wanted)
+    cost = trip * (3 * trips + shared) // 4
+    cycles = shape.macs / shape.batch / (row.shape[1] * target.fma_ports)
+    wanted = of_cycles(cycles, target)
+    return Strips(rows, tile, unit, cost, trip * ceil(shape.rows / rows) / wanted)
 
 
-def cycles_of_strips(
+def work_of_strips(
     kernel: KernelOp, words: Words, sizes: Mapping[str, int], target: CpuTarget
-) -> float:
+) -> Work:
     """Of a convolution that these words cut into strips, on one worker."""
     op = product_of(kernel)
     windows = windows_of(op)
@@ -202,6 +202,6 @@ def cycles_of_strips(
     tile = next(x for x in words if isinstance(x, Register))
     row = _row(op, target)
     if shape is None or row is None:
-        return 0.0
+        return Work()
     trips = shape.batch * ceil(shape.rows / strip.rows)
-    return _trip(shape, strip.rows, tile, row, target) * trips
+    return _trip(shape, strip.rows, tile, row, target).times(trips)

@@ -20,7 +20,6 @@ dtype, one of several, or in memory that what follows the product reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr, UnitAttr
@@ -46,6 +45,7 @@ from mlc.dialects.tile.memory import AllocOp, LoadOp, StoreOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, frag_of, view_of, view_type
 from mlc.dialects.tile.words import Sums, Word
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.cut import axes_of, begin_with, tile_of
 
 SUMS = "sums"

@@ -4,13 +4,12 @@ The axes of a convolution whose positions lie in strips: rows of positions are a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dims import Dim
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.words import Strip, Words
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tile.axes import SPARE, Axes
 
 ROW = "y"

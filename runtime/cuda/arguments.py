@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.signature import ArgSpec
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.cuda.dlpack import View, on_device, row_major, view_of
 
 if TYPE_CHECKING:

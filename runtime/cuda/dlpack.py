@@ -10,11 +10,11 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from mlc.dialects.dtypes import DTYPES, DType
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.cuda.pool import CUDA, KIND, SIZES, STREAM, STRIDES, Block, current_stream
 from mlc.runtime.interop import DLPackArray
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from mlc.dialects.dtypes import DType
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import jit, layout
 from mlc.runtime.builtin import new_builtin
 from mlc.runtime.cuda.dlpack import DeviceArray, View, dtype_word, row_major

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mlc.dialects.dtypes import named_dtype
 from mlc.dialects.launch import TensorMap
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.layout import function_address
 
 _LOG_BYTES = 8192

@@ -6,7 +6,6 @@ import ctypes
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from mlc.dialects import abi
@@ -14,6 +13,7 @@ from mlc.dialects.dtypes import DType, named_dtype
 from mlc.dialects.launch import ARENA, ERROR_WORD, FIRST_SIZE, LaunchPlan, TensorMap
 from mlc.dialects.signature import EntrySignature, solve, solved
 from mlc.dialects.target.gpu import GpuTarget
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime import layout
 from mlc.runtime.cuda.arguments import PYTHON_TYPES, Argument, NotTakenError, argument_of
 from mlc.runtime.cuda.dlpack import DeviceArray, View, exporter

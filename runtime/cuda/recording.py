@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from mlc.dialects.launch import TensorMap
+from mlc.lazy_dataclass import dataclass
 
 MOST_LAUNCHES = 4096
 """Of a recording: unrolled loops of the host."""

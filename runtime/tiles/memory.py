@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from xdsl.ir import Operation
 
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
+from mlc.lazy_dataclass import dataclass
 
 Array = NDArray[Any]
 Aliases = Sequence[Any]

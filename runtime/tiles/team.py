@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from xdsl.ir import Operation
 
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.tiles.memory import Stored, TileError, spot
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.shares import chunks, share
 from mlc.dialects.tile.types import frag_of, view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.runtime.tiles.memory import Stored, TileError, spot, unwritten
 from mlc.runtime.tiles.places import along, bound_of, compared
 from mlc.runtime.tiles.products import combined

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from mlc.collector import collector_off
+from mlc.collector import collector_off, imported
 
 
 def test_is_off_until_the_last_block_ends() -> None:
@@ -32,3 +32,24 @@ def test_is_on_again_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), collector_off():
         _ = 1 / 0
     assert gc.isenabled()
+
+
+def test_what_was_imported_is_old_at_once() -> None:
+    young: list[list[int]] = [[]]
+    assert any(x is young for x in gc.get_objects(generation=0))
+    imported("a module of this test")
+    assert any(x is young for x in gc.get_objects(generation=2))
+    assert not gc.get_freeze_count()
+    young = [[]]
+    imported("a module of this test")  # no second time
+    assert any(x is young for x in gc.get_objects(generation=0))
+
+
+def test_what_is_frozen_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        imported("another module of this test")
+        assert gc.get_freeze_count() == count > 0
+    finally:
+        gc.unfreeze()

@@ -1,4 +1,4 @@
-"""The cost formula: streams by level, stack distances over a plan, cycles of loops."""
+"""The cost of kernels: streams by level, stack distances over a plan, cycles of loops."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget, named_target
 from mlc.options import Options
 from mlc.passes.cost.cycles import kernel_cycles
-from mlc.passes.cost.model import Stream, Traffic, first_access_s, kernel_s, stream_rate
 from mlc.passes.cost.prediction import predicted_seconds
+from mlc.passes.cost.streams import Stream, Traffic, first_access_s, spread, work_of_traffic
 from mlc.passes.cost.traffic import traffic_of
+from mlc.passes.cost.work import ATTO, Work, seconds
 from mlc.pipeline import run_pipeline
 
 
@@ -36,40 +37,60 @@ def kernels(module: ModuleOp) -> list[KernelOp]:
     return [op for op in module.walk() if isinstance(op, KernelOp)]
 
 
+def rate(distance: int, target: CpuTarget, threads: int = 1) -> float:
+    """Bytes per second of a stream over memory that was touched so many bytes ago."""
+    size = 10**9
+    return (
+        size * ATTO / seconds(Work(read=spread(size, distance, target, threads)), target, threads)
+    )
+
+
 def test_bandwidth_falls_with_the_distance() -> None:
     target = machine()
     sizes = [1 << k for k in range(8, 32)]
-    rates = [stream_rate(size, target, 1) for size in sizes]
+    rates = [rate(size, target) for size in sizes]
     assert rates == sorted(rates, reverse=True)
-    assert rates[0] == target.l1_read_bytes_per_s
-    assert rates[-1] == target.memory_read_bytes_per_s
+    assert rates[0] == pytest.approx(target.l1_read_bytes_per_s, rel=1e-5)
+    assert rates[-1] == pytest.approx(target.memory_read_bytes_per_s, rel=1e-5)
+
+
+def test_a_stream_is_all_of_its_bytes_at_two_levels() -> None:
+    target = machine()
+    for distance in (1 << k for k in range(4, 36)):
+        levels = spread(1_000_003, distance, target)
+        assert sum(levels) == 1_000_003
+        assert min(levels) >= 0
+        assert sum(size > 0 for size in levels) <= 2
 
 
 def test_bandwidth_is_what_was_measured_at_each_level() -> None:
     target = machine()
-    assert stream_rate(target.l2_bytes // 2, target, 1) == pytest.approx(target.l2_read_bytes_per_s)
+    assert rate(target.l2_bytes // 2, target) == pytest.approx(target.l2_read_bytes_per_s, rel=1e-5)
     half = replace(target, l3_half_read_bytes_per_s=target.l3_read_bytes_per_s / 2)
-    found = stream_rate(target.l3_bytes // 2, half, 1)
-    assert found == pytest.approx(target.l3_read_bytes_per_s / 2)
+    found = rate(target.l3_bytes // 2, half)
+    assert found == pytest.approx(target.l3_read_bytes_per_s / 2, rel=1e-5)
 
 
 def test_threads_share_memory_but_not_caches() -> None:
     target = machine()
     far = 8 * target.l3_bytes
-    assert stream_rate(far, target, 64) == target.memory_read_all_cores_bytes_per_s
-    assert stream_rate(1024, target, 4) == 4 * target.l1_read_bytes_per_s
+    assert rate(far, target, 64) == pytest.approx(
+        target.memory_read_all_cores_bytes_per_s, rel=1e-4
+    )
+    assert rate(1024, target, 4) == pytest.approx(4 * target.l1_read_bytes_per_s, rel=1e-4)
 
 
 def test_writes_are_added_and_reads_hide_behind_arithmetic() -> None:
     target = machine()
     read, write = Stream(1 << 20, 2 << 20), Stream(1 << 20, 2 << 20)
-    both = kernel_s(Traffic((read,), (write,)), 0.0, target)
-    alone = kernel_s(Traffic((read,), ()), 0.0, target)
-    busy = kernel_s(Traffic((read,), (write,)), 1e9, target)
-    assert both > alone
-    few = kernel_s(Traffic((read,), (write,)), 1.0, target)
-    assert few == pytest.approx(both)
-    assert busy > 100 * both
+
+    def took(core: int, traffic: Traffic) -> int:
+        return seconds(work_of_traffic(traffic, core, target), target)
+
+    both = Traffic((read,), (write,))
+    assert took(0, both) > took(0, Traffic((read,), ()))
+    assert took(10**9, both) == took(0, both)
+    assert took(ATTO, both) > 100 * took(0, both)
 
 
 def test_memory_that_was_not_touched_for_long_answers_later() -> None:

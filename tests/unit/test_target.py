@@ -8,7 +8,10 @@ import platform
 import pytest
 
 from mlc.dialects.target import CpuTarget, GpuTarget, named_target
+from mlc.dialects.target.attribute import TargetAttr, target_of
 from mlc.dialects.target.known import CPUS, GPUS
+from mlc.dialects.target.loop_costs import LOOP_COSTS, LoopCosts
+from mlc.text import parse_text
 
 
 @pytest.mark.parametrize("target", CPUS, ids=lambda target: target.name)
@@ -42,11 +45,11 @@ def test_gpu_figures_agree(target: GpuTarget) -> None:
 
 UNITS = (
     "bytes", "bits", "_s", "_hz", "num_", "max_", "ways", "cores", "ports", "cycles", "count",
-    "registers", "threads", "lanes", "tiles", "capability", "factor",
+    "registers", "threads", "lanes", "tiles", "capability", "factor", "share",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [CpuTarget, GpuTarget])
+@pytest.mark.parametrize("kind", [CpuTarget, GpuTarget, LoopCosts])
 def test_every_field_has_a_unit_and_a_docstring(kind: type) -> None:
     import inspect
 
@@ -56,6 +59,44 @@ def test_every_field_has_a_unit_and_a_docstring(kind: type) -> None:
         assert after.splitlines()[1].strip().startswith('"""'), field.name
         if field.type in ("int", "float"):
             assert any(unit in field.name for unit in UNITS), field.name
+
+
+def test_what_loops_take_has_a_row_of_that_name_and_a_source() -> None:
+    for name, row in LOOP_COSTS.items():
+        assert row.name == name
+        assert row.source
+        assert not dict(row.differences())
+        figures = [getattr(row, f.name) for f in dataclasses.fields(row) if f.type != "str"]
+        assert all(figure > 0 for figure in figures)
+    assert all(LOOP_COSTS[target.loops.name] is target.loops for target in CPUS)
+
+
+def test_what_loops_take_prints_where_it_differs_from_its_row() -> None:
+    avx2 = named_target("avx2")
+    assert isinstance(avx2, CpuTarget)
+    slower = dataclasses.replace(LOOP_COSTS["masks"], fold_cycles=7.5, num_lines_together=4)
+    target = dataclasses.replace(avx2, name="slower", loops=slower)
+    text = str(TargetAttr(target))
+    assert ', loops = "masks" {fold_cycles = 7.5, num_lines_together = 4}, source = ' in text
+    assert (
+        target_of(parse_text(f"module attributes {{mlc.target = {text}}} {{}}", "text")) == target
+    )
+    assert str(TargetAttr(avx2)) == '#mlc.target<"avx2">'
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('"zen9"', "no row of what loops take is called 'zen9'; expected one of zen3, masks"),
+        ('"zen3" {folds = 1.0}', "what loops take: found folds = 1.0; expected .* fold_cycles"),
+        ('"zen3" {fold_cycles = "many"}', "what loops take: found fold_cycles = 'many'"),
+    ],
+)
+def test_no_other_row_is_read(row: str, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        parse_text(
+            f"module attributes {{mlc.target = #mlc.target<cpu, loops = {row}>}} {{}}", "text"
+        )
 
 
 def test_unknown_names_are_refused() -> None:

@@ -16,6 +16,7 @@ from mlc.frontend.numpy.compositions import (
     nans,
     parts,
     polynomials,
+    sets,
     signals,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "nans",
     "parts",
     "polynomials",
+    "sets",
     "signals",
 ]

@@ -277,7 +277,7 @@ def vectorized(function: np.vectorize, args: tuple[Any, ...], kwargs: dict[str, 
     return made if isinstance(found, tuple) else made[0]
 
 
-@composed(np.compress, but="the condition must be known: it decides the size")
+@composed(np.compress)
 def compress(condition: Any, a: Operand, axis: Any = None, out: Any = None) -> Tracer:
     """The elements along an axis where the condition holds."""
     from mlc.frontend.numpy.positions import flatnonzero

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import ShapeError
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
@@ -159,12 +160,18 @@ def _place_list(obj: Any, size: int, function: str) -> np.ndarray[Any, Any]:
     return _known(obj, function)
 
 
+def _is_traced_mask(obj: Any) -> bool:
+    return isinstance(obj, Tracer) and obj.row is BOOL and known_array(here(), obj.value) is None
+
+
 @composed(np.delete)
 def delete(arr: Operand, obj: Any, axis: Any = None) -> Tracer:
-    """The array without the elements at positions."""
+    """The array without the elements at positions, or where a mask is true."""
     x = strong(arr)
     x, axis = (mnp.ravel(x), 0) if axis is None else (x, axis)
     place = normal_axis(axis, x.ndim, "delete")
+    if _is_traced_mask(obj):
+        return x[(*(slice(None),) * place, mnp.logical_not(obj))]
     size = int(x.shape[place])
     kept = np.delete(np.arange(size), _place_list(obj, size, "delete"))
     return mnp.take(x, mnp.array(kept), axis=place)
@@ -176,6 +183,8 @@ def insert(arr: Operand, obj: Any, values: Operand, axis: Any = None) -> Tracer:
     x, new = strong(arr), strong(values)
     x, axis = (mnp.ravel(x), 0) if axis is None else (x, axis)
     place = normal_axis(axis, x.ndim, "insert")
+    if _is_traced_mask(obj):
+        return _inserted(x, obj, new, place)
     size = int(x.shape[place])
     at = _place_list(obj, size, "insert")
     single = at.ndim == 0
@@ -192,6 +201,19 @@ def insert(arr: Operand, obj: Any, values: Operand, axis: Any = None) -> Tracer:
     wide = tuple(count if k == place else n for k, n in enumerate(x.shape))
     new = mnp.broadcast_to(new.astype(x.dtype), wide)
     return mnp.take(mnp.concatenate([x, new], place), mnp.array(order), axis=place)
+
+
+def _inserted(x: Tracer, mask: Tracer, values: Tracer, axis: int) -> Tracer:
+    """The array with values before the elements where a mask is true."""
+    at = mnp.flatnonzero(mask)
+    moved = mnp.moveaxis(x, axis, 0)
+    size, count = moved.shape[0], at.shape[0]
+    made = mnp.zeros((size + count, *moved.shape[1:]), x.dtype)
+    wide = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    new = mnp.moveaxis(mnp.broadcast_to(values.astype(x.dtype), wide), axis, 0)
+    made[mnp.arange(size) + mnp.cumsum(mask)] = moved
+    made[at + mnp.arange(count)] = new
+    return mnp.moveaxis(made, 0, axis)
 
 
 @composed(np.resize)
@@ -228,16 +250,3 @@ def copyto(dst: Any, src: Operand, casting: str = "same_kind", where: Any = True
     if where is not True and not np.can_cast(lift(src).dtype, dst.dtype, casting):  # pyright: ignore[reportArgumentType]
         new = src  # refused below
     write_out(dst, new, "copyto", casting, exact=False)
-
-
-@composed(np.unique_values, but="the size must be known: see unique")
-def unique_values(x: Operand, *, size: Any = None) -> Tracer:
-    """The different elements in order; how many there are is told by `size`."""
-    return mnp.unique(x, equal_nan=False, size=size)
-
-
-@composed(np.union1d, but="the size must be known: see unique")
-def union1d(ar1: Operand, ar2: Operand, *, size: Any = None) -> Tracer:
-    """The different elements of both in order; how many there are is told by `size`."""
-    both = mnp.concatenate([mnp.ravel(strong(ar1)), mnp.ravel(strong(ar2))])
-    return mnp.unique(both, size=size)

@@ -83,6 +83,10 @@ def isin(
     else:
         row = np.result_type(x.dtype, others.dtype)
         x, others = x.astype(row), mnp.sort(others.astype(row))
+        if size is None:  # there may be none
+            ends = (mnp.searchsorted(others, x, side) for side in ("left", "right"))
+            found = mnp.logical_and(mnp.less(*ends), mnp.equal(x, x))
+            return mnp.logical_not(found) if invert else found
         place = mnp.minimum(mnp.searchsorted(others, x), others.shape[0] - 1)
         found = mnp.equal(mnp.take(others, place), x)
     return mnp.logical_not(found) if invert else found

@@ -9,7 +9,6 @@ order. SOURCE: Knuth, The Art of Computer Programming 3, 5.2 (algorithms C and D
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith, memref, scf
@@ -30,6 +29,7 @@ from mlc.dialects.lanes import vector_type
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.op import tensor_of, text_property
 from mlc.dialects.tensor.sort import ArgsortOp, Sorting, length_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.builder import buffer_type
 from mlc.lowering.loops.element import Lanes, Position

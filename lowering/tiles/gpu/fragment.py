@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 
 from xdsl.ir import SSAValue
@@ -26,6 +25,7 @@ from mlc.dialects.tile.memory import StoreOp, axes_of
 from mlc.dialects.tile.pipeline import DotStartOp, ReadyOp, WaitOp
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.types import FragType, frag_of, view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
@@ -38,6 +37,7 @@ from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.slots import OFFSET, SHARED, SLOT_ALIGNMENT, number_of
 from mlc.dialects.tile.types import view_of
 from mlc.dialects.tile.work import WorkOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.phase import mark_unchanging
 from mlc.lowering.loops.arithmetic import INDEX

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Block, SSAValue
 
@@ -26,6 +26,7 @@ from mlc.dialects.tile.slots import (
     slot_bytes,
 )
 from mlc.dialects.tile.types import ViewType, view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.tiles.gpu.words import Word, Words
 
 _FREE = RING_BARRIERS_BYTES // 2

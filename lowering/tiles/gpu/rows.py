@@ -6,7 +6,7 @@ vectors of it in turn, in registers from one phase to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from xdsl.ir import Operation, SSAValue
@@ -22,6 +22,7 @@ from mlc.dialects.tile.memory import LoadOp, StoreOp, axes_of
 from mlc.dialects.tile.region import YieldOp
 from mlc.dialects.tile.types import FragType, frag_of
 from mlc.dialects.tile.work import WARP, WorkOp
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import Position

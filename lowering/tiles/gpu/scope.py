@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import cast
 
@@ -18,6 +18,7 @@ from mlc.dialects.lanes import element_of, lanes_of, vector_type
 from mlc.dialects.tile.expression import letters_in
 from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.types import FragType, ViewType, view_of
+from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.buffer import Position
 from mlc.lowering.loops.builder import LoopBuilder
 from mlc.lowering.tiles.gpu.ring import Ring, Slot, Turn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
@@ -17,6 +16,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.knobs import FUSIONS, Fusion
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.cost.work import ATTO
 from mlc.passes.plan.fusion.legality import CHOSEN, Chosen, State, bound_views

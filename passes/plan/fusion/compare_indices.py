@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +23,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.tensor.constants import splat
 from mlc.passes.tensor.dce import DcePass

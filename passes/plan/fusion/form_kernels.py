@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
@@ -29,6 +28,7 @@ from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TileOp
 from mlc.dialects.tensor.window import Windowed
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass, take_choices, unformed
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel

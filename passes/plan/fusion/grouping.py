@@ -12,7 +12,7 @@ only if all its other readers come after that kernel: so no cycle can arise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -35,6 +35,7 @@ from mlc.dialects.tensor.op import AGAIN, SAME, OpaqueOp, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Chosen, Stage, ops_of
 from mlc.passes.plan.fusion.points import OWN, Points
 from mlc.passes.plan.memory.in_place.ownership import Ownership

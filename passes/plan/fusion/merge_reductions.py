@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
@@ -28,6 +27,7 @@ from mlc.dialects.analysis.access import Access, Affine, Nest, is_single, nest_o
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.plan import KernelOp, Template
 from mlc.dialects.tensor.tiles import is_phase
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.merging import Group, blocks_of, looked_at, may_join
 from mlc.passes.plan.tiling.schedule import vector_axis
 

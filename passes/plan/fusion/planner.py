@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.ir import Block, SSAValue
 
@@ -13,6 +13,7 @@ from mlc.dialects.target.known import named_target
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.knobs import Fusion
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import ATTO, clock
 from mlc.passes.plan.fusion.entries import Entry
 from mlc.passes.plan.fusion.legality import WHY, Chosen, State

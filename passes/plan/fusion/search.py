@@ -11,8 +11,9 @@ are found as equal states of what is open, not by a reachability graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.entries import Entry, bits_of
 from mlc.passes.plan.fusion.legality import CHEAP, State
 from mlc.passes.plan.fusion.state import Demand, Kernel, Partial, is_repeated

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -15,6 +13,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import kernel_cost
 from mlc.passes.plan.fusion.splitting import deep_contraction, split_epilogue
 from mlc.passes.plan.memory.in_place.sharing import inputs_in, may_write, share

@@ -11,7 +11,7 @@ plan without the value is taken where either says that it is not much longer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from xdsl.context import Context
@@ -24,6 +24,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.choose_fusion import ABOVE

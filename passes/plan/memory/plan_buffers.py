@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from xdsl.context import Context
@@ -14,12 +13,14 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.aliases import Aliases, donations_of, is_unwritten, memory_view, root_of
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, highest
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import BufferAttr, KernelOp, slot_sizes
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.memory.in_place.sharing import (
     is_replaced,
     may_write,
@@ -315,6 +316,7 @@ class _Lives:
         self.storages: list[Storage] = []
         self.private: list[Storage] = []  # of which each thread has its own
         self.around: list[TilesOp] = []
+        self.limits: dict[str, Dim] = {}
         self.of: dict[SSAValue, list[Storage]] = {}  # by group
         self.position = 0
 
@@ -331,8 +333,9 @@ class _Lives:
 
     @property
     def bounds(self) -> dict[str, Dim]:
-        """The largest value of each symbol of the tile loops around the op."""
-        return {s: Dim.const(n) for loop in self.around for s, n in loop.sizes.items()}
+        """The largest value of each symbol of the tile loops around the op, and of bound ones."""
+        tiles = {s: Dim.const(n) for loop in self.around for s, n in loop.sizes.items()}
+        return {**self.limits, **tiles}
 
     def block(self, block: Block) -> set[SSAValue]:
         """Walks a block; gives the groups it uses."""
@@ -340,6 +343,8 @@ class _Lives:
         for op in block.ops:
             self.position += 1
             used |= self._use(op.operands)
+            if isinstance(op, BindOp):
+                self.limits[op.symbol.data] = highest(op.highest, self.limits)
             if isinstance(op, ControlOp):
                 used |= self._control(op)
             if memory_view(op) is None:
@@ -358,8 +363,7 @@ class _Lives:
                 continue
             groups.add(group)
             if group not in self.of:
-                now, most = self.position, self.bounds
-                size = bytes_of(value.type).substitute(most)
+                now, size = self.position, highest(bytes_of(value.type), self.bounds)
                 self.of[group] = new = [Storage(size, now, now) for _ in range(count)]
                 inside = any(loop.spreads for loop in self.around)
                 (self.private if inside else self.storages).extend(new)

@@ -10,7 +10,6 @@ reads it; who reads it behind the stretch reads a copy, computed before the firs
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -19,6 +18,7 @@ from mlc.dialects.analysis.views import is_view
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, stored_bytes
 from mlc.passes.cost.work import ATTO, Clock, Work, level_of, moved

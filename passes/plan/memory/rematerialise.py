@@ -11,7 +11,6 @@ Xu, Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost", arXiv:1604
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
@@ -27,6 +26,7 @@ from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import clock
 from mlc.passes.gpu.merge_rows import MergeRowsPass
 from mlc.passes.gpu.merge_streams import MergeStreamsPass

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -40,6 +40,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.stream import Exp2EstimateOp, StreamOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.fusion.merging import looked_at
 from mlc.passes.plan.tiling.stream_region import (
     NARROW,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from xdsl.builder import Builder
@@ -19,6 +19,7 @@ from mlc.dialects.analysis.views import is_splat, is_view
 from mlc.dialects.dims import Dim
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
+from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
@@ -27,6 +28,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of
@@ -118,13 +120,18 @@ class _Function:
         self.maps = AxisMaps()
         self.names = 0
 
-    def visit(self, block: Block, grouping: Grouping) -> None:
+    def visit(self, block: Block, grouping: Grouping, around: frozenset[str] = frozenset()) -> None:
         """Forms the tile loops of a block and of the blocks inside it."""
+        bound = around
         for op in list(block.ops):
+            if isinstance(op, BindOp):
+                bound |= {op.symbol.data}
             if isinstance(op, ControlOp):
                 for inner in op.blocks:
-                    self.visit(inner, grouping.inner[inner])
+                    self.visit(inner, grouping.inner[inner], bound)
         for group in tile_groups(block, self.maps, grouping, self.target, self.wanted):
+            if any(not bound.isdisjoint(symbols_in(op)) for op in group.ops if bound):
+                continue  # room for the partial states of chunks is laid out before
             loop = _Loop(block, group, self)
             if not (self.limited and loop.stores_twice()):
                 loop.form()

@@ -9,17 +9,12 @@ from mlc.dialects.dims import product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp, bytes_of
-
-WAKING_S = 2.5e-5
-"""Least work of a worker that may be asleep: half of what waking it costs, since it may be awake.
-Measured: docs/measurements.md, Threads."""
+from mlc.passes.cost.ops import work_of_weight
+from mlc.passes.cost.work import ATTO, Work
 
 WAITS = 10
 """A share of a worker that is awake is worth so many of the barriers at its end. Measured:
 docs/measurements.md, Threads."""
-
-OTHERS_S = 2.5e-10
-"""Of a byte that another core has just written. Measured: docs/measurements.md, Threads."""
 
 
 def least_share_s(target: CpuTarget) -> float:
@@ -27,23 +22,25 @@ def least_share_s(target: CpuTarget) -> float:
     Seconds that a worker's share of a kernel must have, where it is awake. Whether it is, and
     whether waking it is worth so many shares, is known when the call begins: `WAKING`.
     """
-    return min(WAKING_S, max(WAKING_S / WAKING, WAITS * target.barrier_s))
+    waking_s = target.loops.waking_s
+    return min(waking_s, max(waking_s / WAKING, WAITS * target.barrier_s))
 
 
-def from_others_s(kernel: KernelOp, nest: Nest | None, target: CpuTarget) -> float:
+def work_of_point(kernel: KernelOp, nest: Nest | None, target: CpuTarget) -> Work:
     """
-    Seconds of each point that reading takes of what workers share the writing of: it lies in the
-    caches of their cores, as long as each one's part does.
+    Of one point of a kernel on one core: what it computes, and its part of reading what workers
+    share the writing of, which lies in the caches of their cores as long as each one's part does.
     """
+    computed = work_of_weight(weight_of(kernel, nest), 1, target)
     points = product(nest.sizes).constant if nest is not None else None
     if not points:
-        return 0.0
+        return computed
     total = 0
     for value in map(root_of, kernel.inputs):
         maker, held = value.owner, bytes_of(value.type).constant
         if isinstance(maker, KernelOp) and maker.parent is kernel.parent and is_dealt(maker):
             total += held if held is not None and held <= target.cores * target.l2_bytes else 0
-    return total * OTHERS_S / points
+    return computed + Work(wait=int(ATTO * total * target.loops.others_byte_s / points))
 
 
 def weight_of(kernel: KernelOp, nest: Nest | None) -> float:

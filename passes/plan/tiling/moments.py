@@ -9,8 +9,6 @@ variances", Stanford STAN-CS-79-773, 1979.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.views import root
@@ -23,6 +21,7 @@ from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, SubOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import broadcast_to
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
@@ -33,6 +33,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.moments import Columns, Moment, is_mean
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk
 from mlc.passes.plan.tiling.tile_groups import Group, finds_position, fold_of

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import Nest
-from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import CpuTarget
-from mlc.dialects.tensor.op import bytes_of, tensor_of
+from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.tiles import is_phase
 from mlc.dialects.tile.nest_words import Nontemporal
 
@@ -39,16 +36,10 @@ def with_nontemporal(
     if not all(_is_returned(x) for x in kernel.outs):
         return schedule
     held = min(target.l3_bytes, target.cores * SHARE_BYTES)
-    moved = sum(_moved(kernel), Dim.const(0)).constant
+    moved = kernel.moved.constant
     if moved is None and nest.weight >= MOST_WEIGHT:
         return schedule
     return schedule if moved is not None and moved <= held else schedule.having(Nontemporal(held))
-
-
-def _moved(kernel: KernelOp) -> Iterator[Dim]:
-    """Bytes of what a kernel reads and writes."""
-    for x in (*kernel.inputs, *kernel.outs):
-        yield bytes_of(x.type)
 
 
 def _is_returned(value: SSAValue) -> bool:

@@ -6,7 +6,6 @@ Chosen by pure functions of the problem and the target.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -39,8 +38,11 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.ops import at_peak
+from mlc.passes.cost.work import ATTO, seconds
 from mlc.passes.gpu.schedule import choose_gpu_schedule
-from mlc.passes.plan.tiling.grain import from_others_s, least_share_s, weight_of
+from mlc.passes.plan.tiling.grain import least_share_s, work_of_point
 from mlc.passes.plan.tiling.past_caches import with_nontemporal
 from mlc.passes.plan.tiling.turns import with_turns
 from mlc.passes.remarks import place
@@ -49,17 +51,6 @@ from mlc.passes.tile.choose import TAKE_S
 from mlc.passes.tile.layouts import layouts_of
 from mlc.passes.tile.products import words_of_product
 from mlc.passes.tile.strips import words_of_strips
-
-
-def element_s(weight: float, target: CpuTarget) -> float:
-    """
-    Seconds of one element of a loop nest, on one core.
-
-    Up to three operations take as long as their operands from L2, more run from registers.
-    Measured: docs/measurements.md, Op weights.
-    """
-    return (8.0 * min(weight, 3.0) + 1.2 * max(weight - 3.0, 0.0)) / target.f32_flops_per_s
-
 
 FLAT_VECTORS = 8
 """States of a reduction whose rows lie in vectors: an addition of four cycles, two in each."""
@@ -114,9 +105,8 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
     lanes = target.lanes(8 * _widest(kernel, nest))
     if kernel.is_nest:  # one worker runs it; lanes are for what its arrays start from
         return Schedule((Vector(lanes),))
-    share_s = least_share_s(target)
-    point_s = element_s(weight_of(kernel, nest), target) + from_others_s(kernel, nest, target)
-    grain = max(int(share_s / point_s), 1)
+    point = seconds(work_of_point(kernel, nest, target), target)
+    grain = max(int(least_share_s(target) * ATTO / point), 1)
     if nest is None:
         return Schedule((Vector(lanes), Grain(grain)))
     if nest.order != "any":
@@ -373,7 +363,7 @@ def _repays_taking(loop: TilesOp, module: ModuleOp) -> bool:
         if isinstance(kernel, KernelOp) and kernel.cost is not None:
             flops, _, _ = kernel.cost.data
             work += flops.substitute(bounds_of(kernel)).constant or 0
-    return trips >= 2 * target.cores and work >= TAKE_S * target.f32_flops_per_s
+    return trips >= 2 * target.cores and at_peak(work, target) >= TAKE_S * ATTO
 
 
 def with_words(kernel: KernelOp, words: Words) -> None:

@@ -11,7 +11,6 @@ elements).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
@@ -28,6 +27,7 @@ from mlc.dialects.tensor.letters import ALPHABET, split
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat

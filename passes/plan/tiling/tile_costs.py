@@ -18,7 +18,6 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
-from mlc.passes.cost.model import SHARED_S
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, Work, clock, level_of, moved, seconds
@@ -34,11 +33,6 @@ COLUMN_TILE_ROWS = 128  # of a tile whose columns are never stored
 MASKED_COLUMNS = 128
 """In a tile that a mask may leave out: of a triangle 5/8 is left of four such tiles in a row."""
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
-MEMORY_FACTOR = 1.5
-"""
-What a second of moving values that no cache holds is worth: they also take memory, which is given
-and cleared page by page.
-"""
 
 
 def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
@@ -88,7 +82,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     total = per_row * rows
     far, near = level_of(total, target), level_of(total // tiles, target)
     before = seconds(Work(read=moved(read, far), write=moved(written, far)), target)
-    if before > SHARED_S * ATTO:
+    if before > target.loops.shared_s * ATTO:
         before += clock(target, 2).start * (len(kernels) - 1)
     after = Work(read=moved(read, near), write=moved(written, near), starts=tiles * len(kernels))
     # a loop cuts tiles from memory: what kernels compute where they read it is written for it
@@ -157,7 +151,7 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     moves = Work(read=moved(read, far), write=moved(sum(sizes_of), far))
     before = seconds(moves, target) / ATTO
     if held > target.l3_bytes:
-        before *= MEMORY_FACTOR
+        before *= target.loops.fresh_memory_factor
     once = _products([op for op in group.ops if op in wide or group.sums_columns(op)], target)
     again = _repeated(found, masked, trips, maps, target)
     if others:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
@@ -22,6 +21,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product, ReduceOp, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import FOLDS
 from mlc.dialects.tensor.window import Windowed
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import estimate
 from mlc.passes.plan.fusion.block_graph import BlockGraph, ConvexSet, all_readers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation
 
@@ -12,6 +11,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.window import Windowed
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.fusion.grouping import Grouping

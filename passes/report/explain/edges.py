@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xdsl.dialects.builtin import FileLineColLoc, IntegerAttr, i64
@@ -18,6 +17,7 @@ from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ReshapeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.report.timeline import spell
 

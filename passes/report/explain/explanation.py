@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mlc.dialects.target import Target
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import Remark
 from mlc.passes.report.explain.graph import Graph
 from mlc.passes.report.report import Plan, as_dict, table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -14,9 +13,11 @@ from mlc.dialects.analysis.trips import kernel_numbers, phase_numbers, sizes_at
 from mlc.dialects.analysis.views import is_view
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import entry_function
+from mlc.dialects.tensor.bind import with_limits
 from mlc.dialects.tensor.control import ControlOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import place
 from mlc.passes.report.timeline import argument_name, spell
 
@@ -56,7 +57,7 @@ class Graph:
 def graph_of(module: ModuleOp, sizes: Mapping[str, int]) -> Graph:
     """The graph of a plan-level module; index maps are left out."""
     function = entry_function(module)
-    return _Builder(function, sizes).run()
+    return _Builder(function, with_limits(module, sizes)).run()
 
 
 class _Builder:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.report.explain.graph import Graph, Node
 from mlc.passes.report.explain.layout import (
     FAR,

@@ -8,7 +8,8 @@ Structures", IEEE Trans. SMC 11(2), 1981: longest-path layers, ordered by baryce
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from mlc.lazy_dataclass import dataclass
 
 SWEEPS = 4  # over all layers; more change little in graphs of hundreds of kernels
 MAX_IN_ROW = 8  # boxes beside one another; a wider layer goes on in the next row

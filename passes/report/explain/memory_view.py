@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.report.explain.markup import amount, lines, short, tag, text
 from mlc.passes.report.timeline import Held, Memory, MemoryStep
 

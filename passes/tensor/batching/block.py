@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -19,6 +18,7 @@ from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, TransposeOp, broadcast_to
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.batching.control import rule_of
 from mlc.passes.tensor.batching.spread import Spread
 

@@ -17,6 +17,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import I64
+from mlc.dialects.errors import ShapeError
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import CompareOp
 from mlc.dialects.tensor.control import (
     ControlOp,
@@ -328,11 +330,25 @@ def _insert_like(c: Batcher, new: ControlOp, op: ControlOp) -> None:
     c.bind(op.results, new.results)
 
 
+class BindRule:
+    """`mlc.bind`: a size is one for all examples."""
+
+    def spread(self, s: Spread, op: BindOp) -> None:
+        pass
+
+    def emit(self, c: Batcher, op: BindOp) -> None:
+        raise ShapeError(
+            "how many elements a mask picks differs from example to example of vmap; sums and"
+            " extrema of x[mask] do, and x = np.where(mask, x, 0) keeps one size"
+        )
+
+
 RULES: dict[type[ControlOp], ControlRule] = {
     IfOp: IfRule(),
     ForOp: ForRule(),
     WhileOp: WhileRule(),
     RuleOp: RuleRule(),
+    BindOp: BindRule(),
 }
 """One line for each op with regions."""
 

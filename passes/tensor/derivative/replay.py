@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,6 +22,7 @@ from mlc.dialects.tensor.comparison import MaxOp
 from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, discard, yield_of
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     Values,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.op import TensorOp
+from mlc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ partials of an elementwise op, and for the others the transpose of the linear pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,6 +21,7 @@ from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import IndexMapped, ReshapeOp, SliceOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.active import Varied
 from mlc.passes.tensor.derivative.emit import Emitter, Values
 from mlc.passes.tensor.derivative.rules import inline_used, placed_at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Block, Region, SSAValue
 
@@ -20,6 +19,7 @@ from mlc.dialects.tensor.control import (
     yield_of,
 )
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import (
     Emitter,
     before_yield,

@@ -12,7 +12,7 @@ arithmetic, and so for derivatives of any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush
 from math import isinf
 
@@ -35,6 +35,7 @@ from mlc.dialects.tensor.letters import split
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, TransposeOp
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.constants import splat
 
 EXTREMES = ("max", "min")

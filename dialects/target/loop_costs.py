@@ -1,0 +1,230 @@
+"""
+What loops take on a CPU beside the arithmetic that ports and lanes say: measured, one row for each
+machine at hand. A machine without a row has that of the closest one.
+
+Cycles are of one core with operands in level 1, at the clock that the measured peak implies; how
+each is measured: docs/measurements.md, Cost model. `mlc machine --measure` writes a row for the
+machine it runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from mlc.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoopCosts:
+    """Measured on one machine. What an algorithm counts (steps, ops, trips) is not here."""
+
+    name: str
+    """Of the row; a row that `mlc machine --measure` made keeps that of the one it began with."""
+
+    # rows of vectors
+
+    row_start_cycles: float = 6.0
+    """Starting the loop that carries the vector. Source: as `source`."""
+
+    vector_step_cycles: float = 0.4
+    """Of a vector, beside its ops: addresses and the loop's end. Source: as `source`."""
+
+    masked_store_cycles: float = 18.0
+    """A vector that is stored in part. Source: as `source`."""
+
+    masked_load_cycles: float = 3.0
+    """A vector that is loaded in part. Source: as `source`."""
+
+    light_op_factor: float = 8.0
+    """An op of the first three of a loop, whose operands come from level 2, to one of the peak's.
+    Source: docs/measurements.md, Op weights."""
+
+    op_factor: float = 1.2
+    """Likewise of those that follow. Source: as light_op_factor."""
+
+    function_chain_factor: float = 1.1
+    """Several long chains of operations in one kernel, to each in its own. Source: as `source`."""
+
+    function_rest_cycles: float = 6.0
+    """A vector of them behind the last whole trip of a reduction's loop. Source: as `source`."""
+
+    # reductions
+
+    reduce_step_cycles: float = 1.0
+    """A vector combined into a state. Source: as `source`."""
+
+    extreme_step_cycles: float = 5.0
+    """A vector's positions beside its extremes. Source: as `source`."""
+
+    fold_cycles: float = 5.0
+    """A state of several vectors to one element, beside the next row's loads.
+    Source: as `source`."""
+
+    short_loop_cycles: float = 25.0
+    """A loop of few trips. Source: as `source`."""
+
+    few_rows_vector_cycles: float = 1.2
+    """A vector down few rows, whose columns overlap. Source: as `source`."""
+
+    many_rows_vector_cycles: float = 3.2
+    """A vector down many rows. Source: as `source`."""
+
+    down_step_cycles: float = 2.0
+    """One step down the columns: an addition waits for the one before. Source: as `source`."""
+
+    state_cycles: float = 2.0
+    """A state that waits in level 1: loaded and stored. Source: as `source`."""
+
+    # elements, one by one
+
+    iota_cycles: float = 1.0
+    """A position as a number. Source: as `source`."""
+
+    strided_cycles: float = 1.2
+    """An element that is loaded alone. Source: as `source`."""
+
+    conflict_cycles: float = 6.0
+    """Likewise, where strides by a power of two share few sets of level 1. Source: as `source`."""
+
+    turned_cycles: float = 0.5
+    """An element that is turned in a tile. Source: as `source`."""
+
+    gathered_cycles: float = 1.5
+    """An element at a computed position, checked. Source: as `source`."""
+
+    gathered_row_cycles: float = 20.0
+    """A row at a computed position. Source: as `source`."""
+
+    sort_cycles: float = 0.8
+    """An element, for each doubling of the row. Source: as `source`."""
+
+    argsort_cycles: float = 6.4
+    """Likewise of positions. Source: as `source`."""
+
+    scan_cycles: float = 1.0
+    """An element of a running sum. Source: as `source`."""
+
+    scatter_cycles: float = 2.2
+    """An update. Source: as `source`."""
+
+    scatter_index_cycles: float = 6.0
+    """Of each index but one of an update. Source: as `source`."""
+
+    # products
+
+    tile_start_cycles: float = 25.0
+    """Around a register tile's loop. Source: as `source`."""
+
+    pack_cycles: float = 2.0
+    """A vector moved into a panel. Source: as `source`."""
+
+    strided_pack_cycles: float = 1.5
+    """An element that is copied in steps. Source: as `source`."""
+
+    tile_epilogue_factor: float = 3.5
+    """An op on a tile's sums, to one on a long row. Source: as `source`."""
+
+    tile_peak_share: float = 0.77
+    """Of the peak, in a register tile's loop. Source: as `source`."""
+
+    load_share: float = 0.28
+    """Of a load, what multiplying does not hide. Source: docs/measurements.md, Register tiles."""
+
+    read_share: float = 0.1
+    """Of reads, what arithmetic does not hide even where it takes longer. Source:
+    docs/measurements.md, Reads under arithmetic."""
+
+    tile_read_share: float = 0.2
+    """Likewise of tile registers. Source: as read_share."""
+
+    crossed_read_share: float = 0.2
+    """More of b in place, where each vector crosses into another line. Source: as read_share."""
+
+    # calls and waits
+
+    fresh_memory_factor: float = 1.5
+    """Moving values that no cache holds, to the streams alone: their memory is also given and
+    cleared page by page. Source: docs/measurements.md, Tile loops."""
+
+    call_s: float = 5e-9
+    """The call alone: arguments, cancel poll, error word. Source: as `source`."""
+
+    l2_first_s: float = 3e-9
+    """Until level 2 answers that no stream has asked for before. Source: as `source`."""
+
+    l3_first_s: float = 15e-9
+    """Likewise level 3. Source: as `source`."""
+
+    memory_first_s: float = 100e-9
+    """Likewise memory. Source: as `source`."""
+
+    l2_line_s: float = 5e-10
+    """A line of level 2 asked for in no order, while others are on their way.
+    Source: as `source`."""
+
+    l3_line_s: float = 2e-9
+    """Likewise of level 3. Source: as `source`."""
+
+    memory_line_s: float = 40e-9
+    """Likewise of memory. Source: as `source`."""
+
+    num_lines_together: int = 6
+    """Lines that one vector of gathered elements asks for at once. Source: as `source`."""
+
+    # threads
+
+    waking_s: float = 2.5e-5
+    """Least work of a worker that may be asleep: half of what waking it costs, since it may be
+    awake. Source: docs/measurements.md, Threads."""
+
+    others_byte_s: float = 2.5e-10
+    """Of a byte that another core has just written. Source: docs/measurements.md, Threads."""
+
+    source: str
+    """Where the figures come from."""
+
+    @property
+    def first_s(self) -> tuple[float, float, float, float]:
+        """Until levels 1, 2, 3 and memory answer; what level 1 takes is in the cycles."""
+        return 0.0, self.l2_first_s, self.l3_first_s, self.memory_first_s
+
+    @property
+    def line_s(self) -> tuple[float, float, float, float]:
+        """Of a line asked for in no order, of the same levels."""
+        return 0.0, self.l2_line_s, self.l3_line_s, self.memory_line_s
+
+    @property
+    def shared_s(self) -> float:
+        """Work of a kernel that threads share: two workers' least; less runs on the caller."""
+        return 2 * self.waking_s
+
+    def differences(self) -> Iterator[tuple[str, object]]:
+        """The fields in which it is not the row of its name."""
+        row = LOOP_COSTS[self.name]
+        for field in fields(self):
+            if (value := getattr(self, field.name)) != getattr(row, field.name):
+                yield field.name, value
+
+
+ZEN3 = LoopCosts(
+    name="zen3",
+    source="measured: AMD EPYC (Zen 3, AVX2), kernels of the model zoo; docs/measurements.md",
+)
+
+MASKS = replace(
+    ZEN3,
+    name="masks",
+    masked_store_cycles=2.0,
+    source="as zen3, with mask registers: estimate",
+)
+
+LOOP_COSTS = {row.name: row for row in (ZEN3, MASKS)}
+
+
+def loop_costs_for(cpu_name: str, num_mask_registers: int) -> LoopCosts:
+    """The row of a processor by LLVM's name, or that of the closest one."""
+    return LOOP_COSTS.get(_ROWS.get(cpu_name, ""), MASKS if num_mask_registers else ZEN3)
+
+
+_ROWS = {"znver3": "zen3"}
