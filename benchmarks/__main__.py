@@ -14,6 +14,7 @@ THEMES = (
     "ops_vs_numpy",
     "deep_loops",
     "training",
+    "kernels",
 )
 
 

@@ -203,14 +203,14 @@ def best_rates(*measured: CpuTarget) -> CpuTarget:
 
 def main(options: Settings) -> None:
     """Measure and print."""
-    before = probe.measure(store=False)
+    before = probe.measure()
     sizes = SIZES[:2] if options.quick else SIZES
     found = cases(sizes, options.threads)
     gc.collect()
     for _ in range(options.rounds):
         for case in found:
             case.run(ROUND_S)
-    target = best_rates(before, probe.measure(store=False))
+    target = best_rates(before, probe.measure())
     kernels = [k for case in found for k in compared(case, target, options.threads)]
     rates = ", ".join(f"{n} {getattr(target, n) / 1e9:.1f}e9" for n in probe.MEASURED_FIELDS)
     print(rates)

@@ -23,6 +23,15 @@ class DTypeError(MlcError, TypeError):
     """
 
 
+class ParallelError(MlcError, ValueError):
+    """
+    Trips of a loop that is said to be parallel are not independent.
+
+        for i in mlc.prange(n):
+            y[0] += x[i]           # of an array: s += x[i] of a number is a sum that may be shared
+    """
+
+
 class MemoryLimitError(MlcError, MemoryError):
     """
     A program needs more memory than `peak_bytes` allows, whatever is computed again.

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from mlc.version import __version__
 
 if TYPE_CHECKING:
-    from mlc.dialects.errors import CompilerBug, DTypeError, MemoryLimitError, MlcError, ShapeError
+    from mlc.dialects.errors import (
+        CompilerBug,
+        DTypeError,
+        MemoryLimitError,
+        MlcError,
+        ParallelError,
+        ShapeError,
+    )
     from mlc.frontend import block, nn, numpy, optim, random
     from mlc.frontend.block.launch import BlockKernel, block_kernel
     from mlc.frontend.call import torch_bridge as torch
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call.contract import ContractError
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
+    from mlc.frontend.staging.items import prange
     from mlc.frontend.trace.autocast import autocast
     from mlc.frontend.trace.constant import constant
     from mlc.frontend.trace.control import cond
@@ -75,6 +83,7 @@ _PLACES = {
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
     "optim": "mlc.frontend.optim:",
+    "prange": "mlc.frontend.staging.items",
     "random": "mlc.frontend.random:",
     "torch": "mlc.frontend.call.torch_bridge:",
     "set_threads": "mlc.runtime.threads",
@@ -87,6 +96,7 @@ _PLACES = {
     "ShapeError": "mlc.dialects.errors",
     "DTypeError": "mlc.dialects.errors",
     "MemoryLimitError": "mlc.dialects.errors",
+    "ParallelError": "mlc.dialects.errors",
     "CompilerBug": "mlc.dialects.errors",
     "NotSupportedError": "mlc.frontend.errors",
     "ConcretizationError": "mlc.frontend.errors",
@@ -105,6 +115,7 @@ __all__ = [
     "MemoryLimitError",
     "MlcError",
     "NotSupportedError",
+    "ParallelError",
     "ShapeError",
     "TensorSpec",
     "__version__",
@@ -133,6 +144,7 @@ __all__ = [
     "nn",
     "numpy",
     "optim",
+    "prange",
     "random",
     "scan",
     "set_threads",

@@ -123,6 +123,8 @@ def device():
 RULES = (
     Step("mlc-inline-rules", "derivatives are taken; what said how is now a program"),
     Step("mlc-autocast", "the products of derivatives are there, and nobody else looks at factors"),
+    Step("mlc-check-parallel", "loops are as they were written, and their derivatives' too"),
+    Step("mlc-chunk-folds", "who adds up over trips has just been found out"),
     Step("mlc-mask-reductions", "rules are inlined, and no pass has met sizes that are computed"),
     Step("mlc-roll-loops", "trips are still as they were traced; all passes see them once"),
 )
@@ -148,6 +150,7 @@ LOOPS = (
     Step("mlc-multiply-before-loops", "factors that do not change have left their loops"),
     Step("mlc-dce", "loops still carry the sums that left them"),
     Step("mlc-prepack-loop-factors", "no index letters absorb views any more"),
+    Step("mlc-find-parallel", "loops carry what they must, and places are what they will be"),
     Step("mlc-drop-barriers", "nothing merges values any more"),
     Step("mlc-sum-products", "what reads a factor is what will read it"),
     Step("mlc-rematerialise", "copies of what is computed again stay apart", options=("fusion",)),
@@ -185,7 +188,12 @@ BACKENDS = (
                 "tensor",
                 (
                     *RULES,
-                    *VIEWS,
+                    VIEWS[0],
+                    Step(
+                        "mlc-prove-bounds", "where slices begin is arithmetic of trip numbers"
+                    ),
+                    Step("mlc-form-slice-nests", "sizes that a loop computes are nobody's else"),
+                    *VIEWS[1:],
                     Step("mlc-form-convolutions", "letters of products say which axes are shifted"),
                     *ALGEBRA,
                     Step("mlc-merge-siblings", "contractions have their final order and letters"),
@@ -203,10 +211,16 @@ BACKENDS = (
                         "what is stored between kernels is known",
                         options=("fusion",),
                     ),
+                    Step("mlc-split-folds", "which loops stand in others is known"),
                     *FUSION,
                     Step(
                         "mlc-merge-reductions",
                         "kernels are known, and nothing was said of their memory yet",
+                        options=("fusion",),
+                    ),
+                    Step(
+                        "mlc-pad-strips",
+                        "which kernels pad what others read, and no argument is given away yet",
                         options=("fusion",),
                     ),
                     Step("mlc-form-nests", "which kernels compute single elements is known"),

@@ -134,15 +134,19 @@ def _program(args: argparse.Namespace) -> Opened:
 def _machine(args: argparse.Namespace) -> int:
     from dataclasses import fields
 
-    from mlc.runtime.probe import host_target, measure
+    from mlc.runtime.probe import host_target
     from mlc.runtime.threads import describe
 
-    target = measure() if args.measure else host_target()
-    for field in fields(target):
-        value = getattr(target, field.name)
-        print(
-            f"{field.name:<36}{value:,}" if isinstance(value, int) else f"{field.name:<36}{value}"
-        )
+    if args.measure:
+        from mlc.machine import measure
+
+        measure()
+    target = host_target()
+    for row, prefix in ((target, ""), (target.loops, "loops.")):
+        for field in fields(row):
+            value, name = getattr(row, field.name), f"{prefix}{field.name}"
+            if field.name != "loops":
+                print(f"{name:<36}{value:,}" if isinstance(value, int) else f"{name:<36}{value}")
     print(f"{'threads':<36}{describe()}")
     return 0
 

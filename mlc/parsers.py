@@ -152,7 +152,7 @@ def _why_not(to: argparse.ArgumentParser) -> None:
 
 def _machine(to: argparse.ArgumentParser) -> None:
     to.add_argument(
-        "--measure", action="store_true", help="measure its rates again (about a second)"
+        "--measure", action="store_true", help="measure its rates and loops again (about a minute)"
     )
 
 

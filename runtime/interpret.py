@@ -41,6 +41,9 @@ from mlc.dialects.tile.types import view_of
 Array = NDArray[Any]
 Observer = Callable[[Operation, Array], None]
 
+CHUNKS = 3
+"""Of the trips of a loop whose region combines states, so that it is run too."""
+
 
 def interpret(
     module: ModuleOp,
@@ -188,15 +191,43 @@ class _Frame:
                 raise CompilerBug(f"the interpreter does not know '{op.name}'")
         return carried
 
-    def tiles(self, op: TilesOp, carried: list[Array]) -> list[Array]:
-        """The results of a tile loop: its trips in order."""
+    def tiles(self, op: TilesOp, starts: list[Array]) -> list[Array]:
+        """
+        The results of a tile loop: its trips in order, in several chunks where states are combined.
+        """
         placed = [
             np.empty(self.shape(x), dtype_of(tensor_of(x).element_type).numpy) for x in op.placed
         ]
         extents = [n.evaluate(self.symbols) for n in op.extents]
         ranges = [range(0, n, step) for n, step in zip(extents, op.steps, strict=True)]
+        trips = list(itertools.product(*ranges))
+        count = CHUNKS if op.combine is not None else 1
+        if op.parts is not None:
+            count = op.parts.value.data
+        bounds = [len(trips) * k // count for k in range(count + 1)]
+        states = [
+            self.trips(op, trips[low:high], starts, placed)
+            for low, high in itertools.pairwise(bounds)
+        ]
+        if op.parts is not None:
+            return [*placed, *(np.stack(x) for x in zip(*states, strict=True))]
+        carried = states[0]
+        for other in states[1:]:
+            assert op.combine is not None
+            carried = self.run(op.combine.block, [*carried, *other])
+        return [*placed, *carried]
+
+    def trips(
+        self,
+        op: TilesOp,
+        trips: Sequence[tuple[int, ...]],
+        carried: list[Array],
+        placed: Sequence[Array],
+    ) -> list[Array]:
+        """What is carried after some trips of a tile loop, which write their tiles."""
+        extents = [n.evaluate(self.symbols) for n in op.extents]
         outer = self.symbols
-        for at in itertools.product(*ranges):
+        for at in trips:
             sizes = [min(s, n - k) for s, n, k in zip(op.steps, extents, at, strict=True)]
             named = {name: n for name, n in zip(op.symbols, sizes, strict=True) if name}
             self.symbols = {**outer, **named}
@@ -209,7 +240,7 @@ class _Frame:
                     place[axis] = slice(k, k + n)
                 whole[tuple(place)] = tile
         self.symbols = outer
-        return [*placed, *carried]
+        return carried
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
         """The concrete shape of a value."""

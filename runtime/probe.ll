@@ -1,4 +1,4 @@
-; Micro-benchmarks of runtime/probe.py. LANES stands for the number of float32 in one vector.
+; The loops of runtime/microbenchmarks.py. LANES stands for the number of float32 in one vector.
 
 ; 12 independent chains: enough for 2 ports of 4 to 6 cycles latency. 12 * LANES * 2 flops a trip.
 define void @mlc_probe_fma(ptr %out, i64 %trips) {
@@ -105,5 +105,79 @@ done:
   %s1 = or <LANES x i32> %y2, %y3
   %s = or <LANES x i32> %s0, %s1
   store <LANES x i32> %s, ptr %out, align 4
+  ret void
+}
+
+; Writes as many.
+define void @mlc_probe_write(ptr %data, i64 %groups, i64 %repeats) {
+entry:
+  br label %again
+again:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %next ]
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %again ], [ %i.next, %loop ]
+  %v = phi <LANES x i32> [ zeroinitializer, %again ], [ %v.next, %loop ]
+  %p = phi ptr [ %data, %again ], [ %p.next, %loop ]
+  %p1 = getelementptr <LANES x i32>, ptr %p, i64 1
+  %p2 = getelementptr <LANES x i32>, ptr %p, i64 2
+  %p3 = getelementptr <LANES x i32>, ptr %p, i64 3
+  %p4 = getelementptr <LANES x i32>, ptr %p, i64 4
+  %p5 = getelementptr <LANES x i32>, ptr %p, i64 5
+  %p6 = getelementptr <LANES x i32>, ptr %p, i64 6
+  %p7 = getelementptr <LANES x i32>, ptr %p, i64 7
+  %p.next = getelementptr <LANES x i32>, ptr %p, i64 8
+  store <LANES x i32> %v, ptr %p, align 16
+  store <LANES x i32> %v, ptr %p1, align 16
+  store <LANES x i32> %v, ptr %p2, align 16
+  store <LANES x i32> %v, ptr %p3, align 16
+  store <LANES x i32> %v, ptr %p4, align 16
+  store <LANES x i32> %v, ptr %p5, align 16
+  store <LANES x i32> %v, ptr %p6, align 16
+  store <LANES x i32> %v, ptr %p7, align 16
+  %v.next = add <LANES x i32> %v, splat (i32 1)
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %groups
+  br i1 %more, label %loop, label %next
+next:
+  %r.next = add i64 %r, 1
+  %again.more = icmp slt i64 %r.next, %repeats
+  br i1 %again.more, label %again, label %done
+done:
+  ret void
+}
+
+; Follows `steps` pointers, each of which the next one waits for.
+define void @mlc_probe_chase(ptr %data, i64 %steps, ptr %out) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
+  %p = phi ptr [ %data, %entry ], [ %p.next, %loop ]
+  %p.next = load ptr, ptr %p, align 8
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %steps
+  br i1 %more, label %loop, label %done
+done:
+  store ptr %p.next, ptr %out, align 8
+  ret void
+}
+
+; Adds up what `count` pointers point to, none of which another one waits for.
+define void @mlc_probe_pick(ptr %places, i64 %count, ptr %out) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
+  %sum = phi i64 [ 0, %entry ], [ %sum.next, %loop ]
+  %at = getelementptr ptr, ptr %places, i64 %i
+  %p = load ptr, ptr %at, align 8
+  %x = load i64, ptr %p, align 8
+  %sum.next = add i64 %sum, %x
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %count
+  br i1 %more, label %loop, label %done
+done:
+  store i64 %sum.next, ptr %out, align 8
   ret void
 }

@@ -3,33 +3,32 @@ This machine as a `CpuTarget`.
 
 `host_target` costs a few milliseconds: LLVM's host detection (CPUID; on Arm the kernel's auxiliary
 vector) and sysfs. Rates are then estimates from the clock. `measure` runs micro-benchmarks for
-about a second, on request (`mlc machine --measure`), and keeps the figures beside the object cache.
+about a second, on request (`mlc machine --measure`, which measures loops as well), and `keep` keeps
+the figures beside the object cache.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import math
-import mmap
 import os
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
 from mlc import knobs
 from mlc.dialects.target.cpu import CpuTarget
-from mlc.dialects.target.loop_costs import loop_costs_for
+from mlc.dialects.target.loop_costs import LoopCosts, loop_costs_for
 from mlc.lazy_dataclass import dataclass
-from mlc.runtime import jit, private_folder, threads, tile_permission
-from mlc.runtime.llvm import compile_object, host_cpu, host_triple
+from mlc.runtime import private_folder, threads, tile_permission
+from mlc.runtime.llvm import host_cpu, host_triple
 from mlc.runtime.private_folder import UnsafeError
 
+SOURCE = "LLVM host detection and sysfs; rates measured by runtime/probe.py"
 _SYSFS = Path("/sys/devices/system/cpu/cpu0")
 _RATES_BYTES = 1 << 16  # of the file with what was measured, at most
 _DEFAULT_CLOCK_HZ = 2.5e9  # where neither cpufreq nor /proc/cpuinfo tells
@@ -42,6 +41,11 @@ MEASURED_FIELDS = (
     "l3_half_read_bytes_per_s",
     "memory_read_bytes_per_s",
     "memory_read_all_cores_bytes_per_s",
+    "l1_write_bytes_per_s",
+    "l2_write_bytes_per_s",
+    "l3_write_bytes_per_s",
+    "l3_half_write_bytes_per_s",
+    "memory_write_bytes_per_s",
 )
 
 # Vector FMAs a core starts each cycle at the full width used here. SOURCE: optimization guides of
@@ -64,12 +68,9 @@ class _CacheLevel:
 
 @lru_cache(maxsize=1)
 def host_target() -> CpuTarget:
-    """The machine this process runs on; measured rates where `measure` has stored them."""
+    """The machine this process runs on; with what was measured where `keep` has stored that."""
     estimated = _estimated_target()
-    stored = _stored_rates(estimated)
-    if stored is None:
-        return estimated
-    return _with_rates(estimated, stored)
+    return _kept(estimated) or estimated
 
 
 def _estimated_target() -> CpuTarget:
@@ -211,130 +212,47 @@ def _clock_hz() -> float:
 # ---- measuring
 
 
-def measure(*, seconds: float = 1.0, store: bool = True) -> CpuTarget:
+def _sizes(target: CpuTarget) -> dict[str, int]:
+    """Of working sets that lie in a level."""
+    memory = min(max(4 * target.l3_bytes, 64 << 20), 256 << 20)
+    return {
+        "l1": target.l1d_bytes // 2,
+        "l2": target.l2_bytes // 2,
+        "l3": max(2 * target.l2_bytes, target.l3_bytes // (4 * target.cores_per_l3)),
+        "l3_half": target.l3_bytes // 2 or memory,
+        "memory": memory,
+    }
+
+
+def measure(*, seconds: float = 1.0) -> CpuTarget:
     """
-    The host with measured rates: FMAs of one core, reads of one core per level, reads of all cores.
-    Takes about `seconds`; stored on disk for later processes unless `store` is false.
+    The host with measured rates: FMAs of one core, reads and writes of one core per level, reads of
+    all cores. Takes about `seconds`.
     """
     target = _estimated_target()
-    bench = _Benchmark(target, seconds / len(MEASURED_FIELDS))
-    memory_bytes = min(max(4 * target.l3_bytes, 64 << 20), 256 << 20)
-    rates = {
-        "f32_flops_per_s": bench.fma_rate(),
-        "l1_read_bytes_per_s": bench.read_rate(target.l1d_bytes // 2),
-        "l2_read_bytes_per_s": bench.read_rate(target.l2_bytes // 2),
-        "l3_read_bytes_per_s": bench.read_rate(
-            max(2 * target.l2_bytes, target.l3_bytes // (4 * target.cores_per_l3))
-        ),
-        "memory_read_bytes_per_s": bench.read_rate(memory_bytes),
-    }
-    half = target.l3_bytes // 2
-    rates["l3_half_read_bytes_per_s"] = bench.read_rate(half or memory_bytes)
+    from mlc.runtime.microbenchmarks import Benchmark
+
+    bench, sizes = Benchmark(target, seconds / len(MEASURED_FIELDS)), _sizes(target)
+    rates = {"f32_flops_per_s": bench.fma_rate()}
+    for level, size in sizes.items():
+        rates[f"{level}_read_bytes_per_s"] = bench.read_rate(size)
+        rates[f"{level}_write_bytes_per_s"] = bench.write_rate(size)
     rates["memory_read_all_cores_bytes_per_s"] = bench.parallel_read_rate(
-        memory_bytes // target.cores, target.cores
+        sizes["memory"] // target.cores, target.cores
     )
-    if store:
-        _store_rates(target, rates)
-        host_target.cache_clear()
-    return _with_rates(target, rates)
+    return replace(target, source=SOURCE, **rates)
 
 
-class _Benchmark:
-    """The two kernels of probe.ll, loaded, with a time budget for each figure."""
+def measured_waits(target: CpuTarget, *, seconds: float = 1.0) -> dict[str, float]:
+    """Of `LoopCosts`, how long lines of each level take that no stream brings."""
+    from mlc.runtime.microbenchmarks import Benchmark
 
-    def __init__(self, target: CpuTarget, budget_s: float) -> None:
-        lanes = target.lanes(32)
-        text = Path(__file__).with_name("probe.ll").read_text().replace("LANES", str(lanes))
-        names = ("mlc_probe_fma", "mlc_probe_read")
-        self._code = jit.load([compile_object(text, target)], imports={}, exports=names)
-        pointer, count = ctypes.c_void_p, ctypes.c_int64
-        fma, read = (self._code.address(name) for name in names)
-        self._fma = ctypes.CFUNCTYPE(None, pointer, count)(fma)
-        self._read = ctypes.CFUNCTYPE(None, pointer, count, count, pointer)(read)
-        self._out = ctypes.create_string_buffer(256)
-        self._lanes = lanes
-        self._budget_s = budget_s
-
-    def _best_s(self, run: Callable[[], None]) -> float:
-        """The shortest run within the budget, at least three after one to warm up."""
-        run()
-        best = float("inf")
-        end = time.perf_counter() + self._budget_s
-        trials = 0
-        while trials < 3 or time.perf_counter() < end:
-            start = time.perf_counter()
-            run()
-            best = min(best, time.perf_counter() - start)
-            trials += 1
-        return best
-
-    def fma_rate(self) -> float:
-        """float32 operations per second of one core."""
-        trips = 100_000
-        best = self._best_s(lambda: self._fma(ctypes.addressof(self._out), trips))
-        return 12 * 2 * self._lanes * trips / best
-
-    def read_rate(self, size_bytes: int) -> float:
-        """Bytes per second of one core over a buffer of this size, read again and again."""
-        group_bytes = 8 * 4 * self._lanes
-        groups = max(1, size_bytes // group_bytes)
-        repeats = max(1, (1 << 22) // (groups * group_bytes))
-        with _Buffer(groups * group_bytes) as address:
-            out = ctypes.addressof(self._out)
-            best = self._best_s(lambda: self._read(address, groups, repeats, out))
-        return groups * group_bytes * repeats / best
-
-    def parallel_read_rate(self, size_bytes: int, cores: int) -> float:
-        """Bytes per second of `cores` threads, each over its own buffer (ctypes drops the GIL)."""
-        rates = [0.0] * cores
-        start = threading.Barrier(cores)
-
-        def work(core: int) -> None:
-            start.wait()
-            rates[core] = self.read_rate(size_bytes)
-
-        workers = [threading.Thread(target=work, args=(core,)) for core in range(cores)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return sum(rates)
-
-
-class _Buffer:
-    """Page-aligned memory on huge pages where possible, every page touched."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self._map = mmap.mmap(-1, size_bytes)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):
-                self._map.madvise(mmap.MADV_HUGEPAGE)
-        self._size_bytes = size_bytes
-        self._view: ctypes.c_char | None = None
-
-    def __enter__(self) -> int:
-        self._view = ctypes.c_char.from_buffer(self._map)
-        address = ctypes.addressof(self._view)
-        ctypes.memset(address, 1, self._size_bytes)
-        return address
-
-    def __exit__(self, *_: object) -> None:
-        self._view = None
-        self._map.close()
-
-
-def _with_rates(target: CpuTarget, rates: Mapping[str, float]) -> CpuTarget:
-    return replace(
-        target,
-        f32_flops_per_s=rates["f32_flops_per_s"],
-        l1_read_bytes_per_s=rates["l1_read_bytes_per_s"],
-        l2_read_bytes_per_s=rates["l2_read_bytes_per_s"],
-        l3_read_bytes_per_s=rates["l3_read_bytes_per_s"],
-        l3_half_read_bytes_per_s=rates["l3_half_read_bytes_per_s"],
-        memory_read_bytes_per_s=rates["memory_read_bytes_per_s"],
-        memory_read_all_cores_bytes_per_s=rates["memory_read_all_cores_bytes_per_s"],
-        source="LLVM host detection and sysfs; rates measured by runtime/probe.py",
-    )
+    sizes = {level: _sizes(target)[level] for level in ("l2", "l3", "memory")}
+    bench, found = Benchmark(target, seconds / (2 * len(sizes))), dict[str, float]()
+    for level, size in sizes.items():
+        found[f"{level}_first_s"] = bench.first_s(size)
+        found[f"{level}_line_s"] = bench.line_s(size)
+    return found
 
 
 def _rates_file(target: CpuTarget) -> Path:
@@ -344,7 +262,8 @@ def _rates_file(target: CpuTarget) -> Path:
     return knobs.current().cache_dir / f"machine-{digest}.json"
 
 
-def _stored_rates(target: CpuTarget) -> dict[str, float] | None:
+def _kept(target: CpuTarget) -> CpuTarget | None:
+    """The machine with what `keep` has stored of it; None where that is nothing that it wrote."""
     path = _rates_file(target)
     try:
         with private_folder.opened(path.parent) as folder:
@@ -354,16 +273,42 @@ def _stored_rates(target: CpuTarget) -> dict[str, float] | None:
         return None
     if not isinstance(content, dict):
         return None
-    rates: dict[str, float] = {}
-    for field in MEASURED_FIELDS:
-        value: object = content.get(field)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not isinstance(value, float) or not 0 < value < math.inf:
+    found = cast("dict[str, object]", content)
+    rates = {field: found.get(field) for field in MEASURED_FIELDS}
+    row = found.get("loops")
+    if not all(_is_rate(rate) for rate in rates.values()) or not isinstance(row, dict):
+        return None
+    loops = _row(target.loops, cast("dict[str, object]", row))
+    if loops is None:
+        return None
+    return replace(target, source=SOURCE, loops=loops, **rates)
+
+
+def _row(base: LoopCosts, found: Mapping[str, object]) -> LoopCosts | None:
+    """What loops take; None where a figure is none that there is."""
+    kinds = {field.name: field.type for field in fields(LoopCosts)}
+    for name, value in found.items():
+        if name == "name" or kinds.get(name) != type(value).__name__:
             return None
-        rates[field] = value
-    return rates
+        if isinstance(value, int | float) and not 0 < value < math.inf:
+            return None
+    row = replace(base, **found)
+    try:
+        return row if all(_is_rate(x) for pair in row.functions.values() for x in pair) else None
+    except ValueError:
+        return None
 
 
-def _store_rates(target: CpuTarget, rates: Mapping[str, float]) -> None:
+def _is_rate(value: object) -> bool:
+    return isinstance(value, float) and 0 < value < math.inf
+
+
+def keep(target: CpuTarget) -> None:
+    """Stores what was measured of the host for later processes."""
+    loops, base = target.loops, _estimated_target().loops
+    figures = {name: value for name, value in asdict(loops).items() if value != getattr(base, name)}
+    content = {field: getattr(target, field) for field in MEASURED_FIELDS} | {"loops": figures}
     path = _rates_file(target)
     with suppress(OSError, UnsafeError), private_folder.opened(path.parent, create=True) as folder:
-        private_folder.write(folder, path.name, json.dumps(dict(rates), indent=1).encode())
+        private_folder.write(folder, path.name, json.dumps(content, indent=1).encode())
+    host_target.cache_clear()

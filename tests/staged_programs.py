@@ -51,6 +51,13 @@ def bisection(a: Any, b: Any, c: Any) -> Any:
             a = m
 
 
+@program((f64(1.5), f64(-0.0)), (2, 3.0), (np.complex128(1 + 2j), f64(2)), (f64(1), 2 - 1j))
+def complex_of_parts(a: Any, b: Any) -> Any:
+    z = complex(a, b)
+    w = complex(imag=a)
+    return z * w, complex(z), isinstance(z, complex)
+
+
 @program((27,), (i64(27),), (i64(1),))
 def collatz(n: Any) -> Any:
     k = 0

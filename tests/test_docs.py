@@ -22,6 +22,7 @@ EXECUTABLE = (
     "how-to-add-an-intrinsic",
     "how-to-add-a-word",
     "control-flow",
+    "sizes",
     "vmap",
     "block-kernels",
     "derivatives",

@@ -5,31 +5,70 @@ value when it is read.
 A nest runs its loops as they stand, with numbers in registers and arrays in memory that stores
 change in place. Each array that its loop carries has one place; every version of it lies there. A
 version may be read as long as it is the last one written: so no place is ever copied.
+
+Other arrays are not stored: whoever reads an element computes it. Those that are marked `HELD` have
+memory of their own and are computed where they stand, since what they are made of is written over
+before they are read, or since elements are read again and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
+from typing import NamedTuple
 
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
+from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
+from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
-from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.rule import RuleOp
+from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.lazy_dataclass import dataclass
 
-ONE = Dim.const(1)
+ZERO, ONE = Dim.const(0), Dim.const(1)
+HELD = "mlc.held"
+"""Attribute of an op in a nest whose result is an array with memory of its own."""
 
-Place = int | BlockArgument
-"""The number of a result of the nest, or an input that nobody writes."""
+MOST_REDUCED = 2
+"""Axes of a reduction in a nest: products of matrices are for kernels of their own."""
+
+DEAR = 8.0
+"""Work of an element, in additions, from which it is not computed for each of its readers."""
+
+Place = int | BlockArgument | OpResult
+"""The number of a result of the nest, an input that nobody writes, or an op that is `HELD`."""
 
 
 class NotANestError(Exception):
     """Why the ops are not a nest."""
+
+
+class _Held(Exception):  # noqa: N818 - caught here
+    """A value that must be held."""
+
+    def __init__(self, value: SSAValue, why: str) -> None:
+        super().__init__(why)
+        self.value = value
+
+
+class Leaf(NamedTuple):
+    """An array that is read for elements of another one."""
+
+    place: Place
+    version: SSAValue
+    straight: bool  # each element of the other one is made of the leaf's element at its own point
+
+
+Leaves = dict[tuple[SSAValue, Place], Leaf]
+"""What the elements of an array that is not stored are made of, by who reads it and where."""
 
 
 def is_number(value: SSAValue) -> bool:
@@ -49,7 +88,43 @@ def loop_of(block: Block) -> ControlOp | None:
 
 def places_of(block: Block) -> dict[SSAValue, Place]:
     """The memory of each array in the body of a nest. Raises NotANestError."""
-    return _Walk().run(block)
+    loop = loop_of(block)
+    if loop is None:
+        raise NotANestError("expected one loop, whose results are those of the kernel")
+    walk = _Walk(loop, {op for op in loop.walk() if HELD in op.attributes})
+    for argument in block.args:
+        walk.input(argument)
+    for op in block.ops:
+        if op is loop:
+            break
+        if not isinstance(op, TensorOp) or isinstance(op, OpaqueOp | Reduction | RuleOp):
+            raise NotANestError(f"holds {op.name} before the loop")
+    try:
+        walk.run()
+    except _Held as error:
+        raise NotANestError(str(error)) from None
+    return walk.places
+
+
+def held_in(loop: ControlOp) -> set[Operation]:
+    """What must be held for a loop to be a nest. Raises NotANestError."""
+    held = {op for op in loop.walk() if isinstance(op, TensorOp) and _is_dear(op)}
+    inside = {x for op in loop.walk() for x in op.results}
+    inside |= {x for op in loop.walk() for r in op.regions for x in r.block.args}
+    outer = {x for op in loop.walk() for x in op.operands if x not in inside}
+    while True:
+        walk = _Walk(loop, held)
+        for value in outer:
+            walk.input(value)
+        try:
+            walk.run()
+        except _Held as error:
+            owner = error.value.owner
+            if not isinstance(owner, TensorOp) or owner in held:
+                raise NotANestError(str(error)) from None
+            held.add(owner)
+        else:
+            return held
 
 
 def ops_in(block: Block) -> Iterator[Operation]:
@@ -58,29 +133,48 @@ def ops_in(block: Block) -> Iterator[Operation]:
         yield from op.walk()
 
 
+def _is_dear(op: TensorOp) -> bool:
+    """Whether its elements are read again and again, and cost more than memory."""
+    result = op.results[0]
+    if is_number(result):
+        return False
+    if isinstance(op, Reduction):  # of nothing reduced, an element is a summand
+        return bool(op.words()[2]) or op.summand() is not op.dtype
+    uses = len({use.operation for use in result.uses})
+    return uses > 1 and isinstance(op, Elementwise) and op.FLOPS * op.WEIGHT >= DEAR
+
+
 @dataclass
 class _Walk:
+    loop: ControlOp
+    held: set[Operation]
     places: dict[SSAValue, Place] = field(default_factory=dict[SSAValue, Place])
     now: dict[Place, SSAValue] = field(default_factory=dict[Place, SSAValue])  # what a place holds
+    leaves: dict[SSAValue, Leaves] = field(default_factory=dict[SSAValue, "Leaves"])
 
-    def run(self, block: Block) -> dict[SSAValue, Place]:
-        loop = loop_of(block)
-        if loop is None:
-            raise NotANestError("expected one loop, whose results are those of the kernel")
-        for argument in block.args:
-            if not is_number(argument):
-                self.places[argument] = argument
-                self.now[argument] = argument
-        for op in block.ops:
-            if op is loop:
-                break
-            if not isinstance(op, TensorOp) or isinstance(op, OpaqueOp | Reduction | RuleOp):
-                raise NotANestError(f"holds {op.name} before the loop")
-        for k, start in enumerate(loop.starts):
+    @cached_property
+    def ranges(self) -> Ranges:
+        """What is known of positions."""
+        found = Ranges()
+        found.bind_all(self.loop)
+        return found
+
+    def input(self, value: SSAValue) -> None:
+        """An array from outside."""
+        if is_number(value):
+            return
+        if isinstance(value.owner, ConstantOp):
+            self.leaves[value] = {}
+        else:
+            assert isinstance(value, BlockArgument | OpResult)
+            self.places[value] = value
+            self.now[value] = value
+
+    def run(self) -> None:
+        for k, start in enumerate(self.loop.starts):
             if not is_number(start):
-                self._begin(loop, k, k, start)
-        self._loop(loop)
-        return self.places
+                self._begin(self.loop, k, k, start)
+        self._loop(self.loop)
 
     def _begin(self, loop: ControlOp, k: int, place: Place, start: SSAValue) -> None:
         """The k-th carried value lies there, and so does the k-th result."""
@@ -92,8 +186,8 @@ class _Walk:
     def _block(self, block: Block) -> None:
         for op in block.ops:
             match op:
-                case YieldOp():
-                    self._read(op, (x for x in op.values if not is_number(x)))
+                case YieldOp() | BindOp():
+                    continue
                 case IfOp():
                     self._if(op)
                 case ForOp() | WhileOp():
@@ -104,35 +198,107 @@ class _Walk:
                     raise NotANestError(f"holds {op.name}")
 
     def _tensor(self, op: TensorOp) -> None:
-        if isinstance(op, OpaqueOp | Reduction | RuleOp):
+        if isinstance(op, OpaqueOp | RuleOp):
             raise NotANestError(f"holds {op.name}, which has a nest of its own")
-        self._read(op, (x for x in op.operands if not is_number(x)))
+        if isinstance(op, Reduction) and len(op.iteration()) > MOST_REDUCED:
+            raise NotANestError(f"holds {op.name} over {len(op.iteration())} axes")
         result = op.results[0]
-        if is_number(result):
-            return
-        if not isinstance(op, DynamicUpdateOp) or not is_number(op.update):
-            raise NotANestError(f"{op.name} makes an array of {result.type}")
-        place = self.places[op.x]
-        if not isinstance(place, int):
-            raise NotANestError("an array is written that the loop does not carry")
-        self.places[result], self.now[place] = place, result
+        if isinstance(op, DynamicUpdateOp) and not is_number(result):
+            self._update(op)
+        elif is_number(result):
+            self._read(op, op.operands)
+        elif op in self.held:
+            if sum(dim != ONE for dim in op.shape) > 1:
+                raise NotANestError(f"{op.name} makes an array of {result.type}")
+            self._read(op, op.operands)
+            assert isinstance(result, OpResult)
+            self.places[result], self.now[result] = result, result
+        else:
+            self.leaves[result] = self._leaves_of(op)
 
-    def _read(self, op: Operation, arrays: Iterator[SSAValue]) -> None:
-        for x in arrays:
-            place = self.places.get(x)
-            if place is None:
+    def _leaves_of(self, op: TensorOp) -> Leaves:
+        straight = isinstance(op, Elementwise) or (
+            isinstance(op, ReshapeOp) and op.unit_axes_only()
+        )
+        result = op.results[0]
+        found: Leaves = {}
+        for x in op.operands:
+            if is_number(x):
+                continue
+            if (place := self.places.get(x)) is not None:
+                found[result, place] = Leaf(place, x, True)
+                continue
+            if x not in self.leaves:
                 raise NotANestError(f"{op.name} reads an array that has no place")
-            if self.now[place] is not x:
-                raise NotANestError(f"{op.name} reads what has been written over")
+            for key, leaf in self.leaves[x].items():
+                both = leaf.straight and straight and (key not in found or found[key].straight)
+                found[key] = leaf._replace(straight=both)
+        return found
+
+    def _update(self, op: DynamicUpdateOp) -> None:
+        place = self.places.get(op.x)
+        if place is None:
+            raise _Held(op.x, f"{op.name} writes into an array that has no place")
+        if isinstance(place, BlockArgument) or (
+            isinstance(place, OpResult) and place.owner not in self.held
+        ):
+            raise NotANestError("an array is written that the loop does not carry")
+        self._read(op, op.operands)
+        for (leaf, _), found in self.leaves.get(op.update, {}).items():
+            if found.place == place and self._clashes(op, leaf, found):
+                raise _Held(leaf, f"{op.name} reads what it writes")
+        self.places[op.result], self.now[place] = place, op.result
+
+    def _clashes(self, op: DynamicUpdateOp, leaf: SSAValue, found: Leaf) -> bool:
+        """Whether an element may be written before it is read for another one."""
+        part = shape_of(op.update.type)
+        written = [(self.ranges.of(o), n) for o, n in zip(op.offsets, part, strict=True)]
+        read = self._region(leaf, found.version)
+        if read is None or len(read) != len(written):
+            return True
+        natural = self.ranges.is_natural
+        for (low, count), (start, size) in zip(read, written, strict=True):
+            if natural(low - start - size) or natural(start - low - count):
+                return False
+        return not (found.straight and read == written)
+
+    def _region(self, leaf: SSAValue, version: SSAValue) -> list[tuple[Dim, Dim]] | None:
+        """From where and how far a leaf reads along each axis."""
+        op = leaf.owner
+        if isinstance(op, DynamicSliceOp) and op.x is version:
+            return [(self.ranges.of(o), n) for o, n in zip(op.offsets, op.shape, strict=True)]
+        if isinstance(op, Elementwise):
+            return [(ZERO, n) for n in op.shape]
+        return None
+
+    def _read(self, op: Operation, values: Iterable[SSAValue]) -> None:
+        """Elements are read now: of what lies in memory, and of what others are made of."""
+        for x in values:
+            if is_number(x):
+                continue
+            if (place := self.places.get(x)) is not None:
+                if self.now[place] is not x:
+                    raise NotANestError(f"{op.name} reads what has been written over")
+                continue
+            if x not in self.leaves:
+                raise NotANestError(f"{op.name} reads an array that has no place")
+            for (leaf, _), found in self.leaves[x].items():
+                if self.now[found.place] is not found.version:
+                    raise _Held(leaf, f"{op.name} reads what has been written over")
 
     def _inner(self, loop: ControlOp) -> None:
         taken: set[Place] = set()
         for k, start in enumerate(loop.starts):
             if is_number(start):
                 continue
-            self._read(loop, iter((start,)))
+            if start in self.leaves:
+                raise _Held(start, "an array is made in each trip")
+            self._read(loop, (start,))
             place = self.places[start]
-            if place in taken or not isinstance(place, int):
+            written = isinstance(place, int) or (
+                isinstance(place, OpResult) and place.owner in self.held
+            )
+            if place in taken or not written:
                 raise NotANestError("an array is carried twice, or made in each trip")
             taken.add(place)
             self._begin(loop, k, place, start)
@@ -149,12 +315,27 @@ class _Walk:
             self._block(block)
             if block in loop.yielding():
                 values = yield_of(block).values
+                self._leave(yield_of(block), [self.places[arguments[k]] for k in arrays], arrays)
                 entered = {self.places[arguments[k]]: values[k] for k in arrays}
-                if any(self.places[values[k]] != self.places[arguments[k]] for k in arrays):
-                    raise NotANestError("arrays change places from trip to trip")
-            if self.now != before | entered:
+            if any(self.now[place] is not x for place, x in (before | entered).items()):
                 raise NotANestError("an array is written that the loop does not carry")
         self.now = before | {self.places[loop.results[k]]: loop.results[k] for k in arrays}
+
+    def _leave(self, op: YieldOp, places: Sequence[Place], arrays: Sequence[int]) -> None:
+        """What a trip ends with is written to its place, unless it lies there: one by one."""
+        for place, k in zip(places, arrays, strict=True):
+            value = op.values[k]
+            self._read(op, (value,))
+            if self.places.get(value) == place:
+                continue
+            if value in self.places:
+                raise NotANestError("arrays change places from trip to trip")
+            for (leaf, _), found in self.leaves[value].items():
+                whole = [(ZERO, n) for n in shape_of(value.type)]
+                aligned = found.straight and self._region(leaf, found.version) == whole
+                if found.place == place and not aligned:
+                    raise _Held(leaf, f"{op.name} reads what it writes")
+            self.now[place] = value
 
     def _if(self, op: IfOp) -> None:
         before = dict(self.now)
@@ -165,6 +346,9 @@ class _Walk:
             self.now = dict(before)
             self._block(block)
             values = yield_of(block).values
+            self._read(yield_of(block), values)
+            if any(values[k] not in self.places for k in arrays):
+                raise NotANestError("branches give different arrays")
             found.append([self.places[values[k]] for k in arrays])
             ends.append(self.now)
         if found[0] != found[1] or len(set(found[0])) != len(arrays):
@@ -173,6 +357,7 @@ class _Walk:
             self.places[op.results[k]] = place
             for end in ends:
                 end[place] = op.results[k]
-        if ends[0] != ends[1]:
+        kept = before.keys()  # what a branch holds is its own
+        if any(ends[0][place] is not ends[1][place] for place in kept):
             raise NotANestError("a branch writes an array that it does not give")
-        self.now = ends[0]
+        self.now = {place: ends[0][place] for place in kept}

@@ -8,17 +8,18 @@ linear, and so outwards, until only sizes are left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ForOp
 from mlc.dialects.tensor.create import ConstantOp, IotaOp, SizeOp
 from mlc.dialects.tensor.division import ModOp
-from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.elementwise import AddOp, Elementwise, MulOp, NegOp, SubOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp
 from mlc.dialects.tensor.within import WithinOp
@@ -49,16 +50,60 @@ class Ranges:
     def __init__(self) -> None:
         self._known: dict[SSAValue, Dim] = {}
         self._numbers: dict[str, Number] = {}
+        self._same: dict[Hashable, Dim] = {}  # what an op makes of single numbers
+
+    def bind(self, value: SSAValue, symbol: str, lows: Sequence[Dim], highs: Sequence[Dim]) -> Dim:
+        """A value has a symbol from now on, which is a number between ends."""
+        self._numbers[symbol] = Number(tuple(lows), tuple(highs))
+        found = Dim.symbol(symbol)
+        if not isinstance(value.owner, ConstantOp):
+            self._known[value] = found
+        return found
+
+    def bind_all(self, op: Operation) -> None:
+        """What ops in the regions of one bind; before anything else is asked."""
+        for inner in op.walk():
+            if not isinstance(inner, BindOp):
+                continue
+            number, highs = inner.x, [inner.highest]
+            if (loop := _loop_of(number)) is not None:
+                highs.insert(0, self.of(loop.count) - 1)
+            self.bind(number, inner.symbol.data, [ZERO], highs)
 
     def of(self, value: SSAValue, depth: int = 0) -> Dim:
         """The polynomial that a value is."""
         found = self._known.get(value)
         if found is None:
-            found = self._of(value, depth) if depth < DEPTH else None
+            found = self._made(value, depth) if depth < DEPTH else None
             if found is None or len(found.terms) > MOST_TERMS or _is_large(found):
                 found = self._number()
             self._known[value] = found
         return found
+
+    def _made(self, value: SSAValue, depth: int) -> Dim | None:
+        """What is known of a value; of what is made of equal numbers in one way, the same."""
+        op = value.owner
+        if not isinstance(op, Elementwise) or op.shape or op.dtype is not I64 or op.CHECKS:
+            return self._of(value, depth)
+        properties = sorted((name, str(entry)) for name, entry in op.properties.items())
+        operands = tuple(self._key(x, depth + 1) for x in op.operands)
+        key = (type(op), operands, tuple(properties))
+        found = self._same.get(key)
+        if found is None:
+            found = self._of(value, depth)
+            found = self._same[key] = self._number() if found is None else found
+        return found
+
+    def _key(self, x: SSAValue, depth: int) -> Hashable:
+        """Equal for numbers that are equal, and for what is compared or converted of them."""
+        op = x.owner
+        if dtype_of(tensor_of(x).element_type) is I64:
+            return self.of(x, depth)
+        if isinstance(op, Elementwise) and op.operands and depth < DEPTH:
+            properties = sorted((name, str(entry)) for name, entry in op.properties.items())
+            inner = tuple(self._key(y, depth + 1) for y in op.operands)
+            return (type(op), inner, tuple(properties), x.type)
+        return x
 
     def is_inside(self, value: SSAValue, size: Dim) -> bool:
         """Whether a value is in [0, size)."""
@@ -85,8 +130,16 @@ class Ranges:
         names = dim.symbols()
         for name in reversed(self._numbers):
             if name in names:
-                return *_linear_in(dim, name), self._numbers[name]
+                return *linear_in(dim, name), self._numbers[name]
         return None
+
+    def unknown(self, low: Dim, high: Dim) -> Dim:
+        """A number of which nothing but ends are known, and which is no other one."""
+        return self._number([low], [high])
+
+    def is_size(self, name: str) -> bool:
+        """Whether a symbol is one of the function, not a number made in it."""
+        return name not in self._numbers
 
     def _number(self, lows: Sequence[Dim] = (), highs: Sequence[Dim] = ()) -> Dim:
         name = f"%{len(self._numbers)}"
@@ -96,11 +149,10 @@ class Ranges:
     def _of(self, value: SSAValue, depth: int) -> Dim | None:
         owner = value.owner
         if isinstance(value, BlockArgument):
-            loop = value.owner.parent_op()
-            if isinstance(loop, ForOp) and value.index == 0:
-                highest = self.of(loop.count, depth + 1) - 1
-                return self._number([ZERO], [highest])
-            return None
+            loop = _loop_of(value)
+            if loop is None:
+                return None
+            return self._number([ZERO], [self.of(loop.count, depth + 1) - 1])
         rule = _RULES.get(type(owner)) if isinstance(owner, TensorOp) else None
         if rule is None or not isinstance(owner, TensorOp):
             return None
@@ -172,12 +224,22 @@ class Ranges:
     def smaller(self, op: TensorOp, depth: int) -> Dim:
         """min(lhs, rhs)"""
         x, y = (self.of(v, depth) for v in op.operands)
+        if (least := self._smaller_of(x, y)) is not None:
+            return least
         return self._number(self._below(x, y), (x, y))
 
     def larger(self, op: TensorOp, depth: int) -> Dim:
         """max(lhs, rhs)"""
         x, y = (self.of(v, depth) for v in op.operands)
+        if (least := self._smaller_of(x, y)) is not None:
+            return y if least is x else x
         return self._number((x, y), [-end for end in self._below(-x, -y)])
+
+    def _smaller_of(self, x: Dim, y: Dim) -> Dim | None:
+        """Which of two is known to be the smaller one."""
+        if self.is_natural(y - x):
+            return x
+        return y if self.is_natural(x - y) else None
 
     def chosen(self, op: TensorOp, depth: int) -> Dim:
         """One of two."""
@@ -199,6 +261,11 @@ class Ranges:
         found = [e for e in ends if e is not None]
         return [e for e in found if self.is_natural(x - e) and self.is_natural(y - e)][:2]
 
+    def greatest(self, dim: Dim) -> Dim | None:
+        """A polynomial of sizes above another polynomial."""
+        found = self._least(-dim)
+        return None if found is None else -found
+
     def _least(self, dim: Dim) -> Dim | None:
         """A polynomial of sizes below another polynomial."""
         while (innermost := self._innermost(dim)) is not None:
@@ -210,7 +277,13 @@ class Ranges:
         return dim
 
 
-def _linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
+def _loop_of(value: SSAValue) -> ForOp | None:
+    """The loop whose trip's number a value is."""
+    loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+    return loop if isinstance(loop, ForOp) and loop.body.block.args[0] is value else None
+
+
+def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim]:
     """The factor of a name and the rest; where the name stands otherwise, a factor of no sign."""
     factor, rest = ZERO, ZERO
     for monomial, coefficient in dim.terms:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import nest_of, whole_of
+from mlc.dialects.analysis.nests import HELD, loop_of, ops_in
+from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
 from mlc.dialects.dims import Dim, DimsAttr, highest, product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import at_most
+from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
@@ -31,13 +34,28 @@ def loads_of(kernel: KernelOp | CallOp) -> Dim:
     if isinstance(kernel, CallOp):
         program = called(kernel)
         return Dim.const(1) if program is None else program.loads
-    if kernel.is_nest or not (grain := _grain(kernel)):
+    if not (grain := _grain(kernel)):
         return Dim.const(1)
+    if kernel.is_nest:
+        return at_most(kernel, dealt_trips(kernel)) // grain
     nest, whole = nest_of(kernel), whole_of(kernel)
     shape = shape_of(kernel.outs[0].type)
     if isinstance(whole, ScatterOp):
         shape = (*shape, *shape_of(whole.update.type))
     return at_most(kernel, product(nest.sizes if nest is not None else shape)) // grain
+
+
+def dealt_trips(nest: KernelOp) -> Dim:
+    """
+    The trips of a nest's loop that may run at once: 1 where they must follow one another, or hold
+    arrays, of which there is one for all workers.
+    """
+    loop = loop_of(nest.block)
+    if not isinstance(loop, ForOp) or PARALLEL not in loop.attributes:
+        return Dim.const(1)
+    if any(HELD in op.attributes for op in ops_in(nest.block)):
+        return Dim.const(1)
+    return trips_of(loop) or Dim.const(UNKNOWN_TRIPS)
 
 
 def _grain(kernel: KernelOp) -> int:

@@ -106,12 +106,12 @@ def _parsed_row(parser: AttrParser, name: str) -> LoopCosts:
             parser.parse_punctuation("}")
 
     row, found = LOOP_COSTS[name], dict(figures())
-    known = [x.name for x in fields(LoopCosts) if x.name not in ("name", "source")]
+    kinds = {x.name: x.type for x in fields(LoopCosts) if x.name != "name"}
     for field, value in found.items():
-        if field not in (*known, "source") or isinstance(value, str) != (field == "source"):
+        if field not in kinds or isinstance(value, str) != (kinds[field] == "str"):
+            known = ", ".join(f"{name} = {kind}" for name, kind in kinds.items())
             parser.raise_error(
-                f'what loops take: found {field} = {value!r}; expected source = "…", and numbers '
-                f"for some of {', '.join(known)}"
+                f"what loops take: found {field} = {value!r}; expected some of {known}"
             )
     return replace(row, **found)
 

@@ -120,6 +120,22 @@ class CpuTarget:
     memory_read_all_cores_bytes_per_s: float
     """All cores together, data in memory. Source: as above."""
 
+    l1_write_bytes_per_s: float = 0.0
+    """One core, vector stores that hit level 1; 0: not measured, as reads over `write_factor`.
+    Source: as above."""
+
+    l2_write_bytes_per_s: float = 0.0
+    """Likewise, lines in level 2, which move to level 1 and back."""
+
+    l3_write_bytes_per_s: float = 0.0
+    """Likewise, lines in level 3."""
+
+    l3_half_write_bytes_per_s: float = 0.0
+    """Likewise, lines that fill half of level 3."""
+
+    memory_write_bytes_per_s: float = 0.0
+    """Likewise, lines in memory."""
+
     fork_join_s: float = 2e-6
     """Starting and joining a parallel region. Source: decisions.md D15, rounded up."""
 
@@ -138,7 +154,8 @@ class CpuTarget:
     """One kernel more, in a search: its call, and memory that it waits for. Source: estimate."""
 
     write_factor: float = 1.4
-    """Writing to reading: a line is fetched first. Measured: docs/measurements.md, Cost model."""
+    """Writing to reading, where writing was not measured: a line is fetched first. Measured:
+    docs/measurements.md, Cost model."""
 
     loops: LoopCosts = ZEN3
     """What loops take beside that: a row of its own. Source: as that says."""
@@ -201,6 +218,19 @@ class CpuTarget:
         near = self.l1_read_bytes_per_s, self.l2_read_bytes_per_s, self.l3_read_bytes_per_s
         half = self.l3_half_read_bytes_per_s or self.l3_read_bytes_per_s
         first, second, third, half = (rate * threads or memory for rate in (*near, half))
+        return first, second, third, half, memory
+
+    def write_rates(self, threads: int = 1) -> tuple[float, float, float, float, float]:
+        """Bytes per second written, as `read_rates`; threads share the memory as they do there."""
+        reading, alone = self.read_rates(threads), self.read_rates()
+        written = (
+            self.l1_write_bytes_per_s, self.l2_write_bytes_per_s, self.l3_write_bytes_per_s,
+            self.l3_half_write_bytes_per_s, self.memory_write_bytes_per_s,
+        )  # fmt: skip
+        first, second, third, half, memory = (
+            rate * both / one if rate else both / self.write_factor
+            for rate, both, one in zip(written, reading, alone, strict=True)
+        )
         return first, second, third, half, memory
 
     def starts_s(self, threads: int = 1) -> tuple[float, float]:

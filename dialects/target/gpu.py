@@ -153,6 +153,13 @@ class GpuTarget:
         rate = self.hbm_bytes_per_s
         return rate, rate, rate, rate, rate
 
+    def write_rates(self, threads: int = 1) -> tuple[float, float, float, float, float]:
+        """Likewise."""
+        first, second, third, half, memory = (
+            x / self.write_factor for x in self.read_rates(threads)
+        )
+        return first, second, third, half, memory
+
     def starts_s(self, threads: int = 1) -> tuple[float, float]:
         """As of a CPU; barriers inside a block are part of what it computes."""
         return self.kernel_start_s, 0.0

@@ -9,13 +9,14 @@ machine it runs on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from functools import lru_cache
 
 from mlc.lazy_dataclass import dataclass
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class LoopCosts:
     """Measured on one machine. What an algorithm counts (steps, ops, trips) is not here."""
 
@@ -49,6 +50,10 @@ class LoopCosts:
     function_rest_cycles: float = 6.0
     """A vector of them behind the last whole trip of a reduction's loop. Source: as `source`."""
 
+    function_cycles: str = ""
+    """Of a vector: of each function that was measured "NAME F32 F64", with commas; the others by
+    their WEIGHT. Source: as `source`."""
+
     # reductions
 
     reduce_step_cycles: float = 1.0
@@ -60,6 +65,12 @@ class LoopCosts:
     fold_cycles: float = 5.0
     """A state of several vectors to one element, beside the next row's loads.
     Source: as `source`."""
+
+    extreme_fold_cycles: float = 40.0
+    """Likewise of extremes and their positions. Source: as `source`."""
+
+    joined_fold_cycles: float = 5.0
+    """Likewise, of several rows that are walked at once. Source: as `source`."""
 
     short_loop_cycles: float = 25.0
     """A loop of few trips. Source: as `source`."""
@@ -185,6 +196,11 @@ class LoopCosts:
     """Where the figures come from."""
 
     @property
+    def functions(self) -> Mapping[str, tuple[float, float]]:
+        """Cycles of a vector of float32 and of float64, by the op's name."""
+        return _functions(self.function_cycles)
+
+    @property
     def first_s(self) -> tuple[float, float, float, float]:
         """Until levels 1, 2, 3 and memory answer; what level 1 takes is in the cycles."""
         return 0.0, self.l2_first_s, self.l3_first_s, self.memory_first_s
@@ -207,14 +223,28 @@ class LoopCosts:
                 yield field.name, value
 
 
+@lru_cache(maxsize=16)
+def _functions(text: str) -> dict[str, tuple[float, float]]:
+    rows = (part.split() for part in text.split(",") if part)
+    return {f"mlc.{name}": (float(single), float(double)) for name, single, double in rows}
+
+
 ZEN3 = LoopCosts(
     name="zen3",
+    function_cycles=(
+        "exp 9 19.5, exp2 10.5 20, expm1 12 19, log 23 30, log2 30 39, log10 33 42, log1p 25 36, "
+        "sqrt 5 9, rsqrt 8 14.5, cbrt 43 49, sin 21 28, cos 21 28, tan 35 44, asin 17.5 31, acos "
+        "18.5 29, atan 30 43, sinh 18.5 28, cosh 14 23, tanh 23 34, asinh 64 76, acosh 54 68, "
+        "atanh 42 51, div 3 5, pow 88 115, atan2 50 62, mod 13 14, rem 9 10, floor_div 21 26, "
+        "hypot 18 10, erf 73 95, erfc 79 106, lgamma 270 140"
+    ),
     source="measured: AMD EPYC (Zen 3, AVX2), kernels of the model zoo; docs/measurements.md",
 )
 
 MASKS = replace(
     ZEN3,
     name="masks",
+    function_cycles="",
     masked_store_cycles=2.0,
     source="as zen3, with mask registers: estimate",
 )

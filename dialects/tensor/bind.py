@@ -69,6 +69,14 @@ def symbols_in(op: Operation) -> set[str]:
     return {name for dim in dims for name in dim.symbols()}
 
 
+def bound_in(op: Operation) -> set[str]:
+    """The symbols that ops in the regions of one bind, and some op says."""
+    bound = {x.symbol.data for x in op.walk() if isinstance(x, BindOp)}
+    if not bound:
+        return bound
+    return bound & {s for x in op.walk() if not isinstance(x, BindOp) for s in symbols_in(x)}
+
+
 def _binds_before(op: Operation) -> Iterator[BindOp]:
     """The ops that bind what an op may say, the last ones first."""
     at: Operation | None = op

@@ -37,6 +37,13 @@ trips.
 """
 
 
+PARALLEL = "mlc.parallel"
+"""
+Attribute of a loop whose trips may run in any order, or at once: none reads or writes what another
+one writes. `mlc-check-parallel` holds it to that, where somebody wrote it.
+"""
+
+
 class ControlOp(IRDLOperation):
     """What passes may ask of every op with regions of tensor ops."""
 

@@ -1,5 +1,6 @@
 """
-Factorisations and transforms that a library computes: LAPACK and pocketfft, as NumPy calls them.
+Factorisations and transforms that a library computes: LAPACK and pocketfft, as NumPy calls them;
+and what a program tells Python (telling.py).
 
 A routine works on the last axes of its operands (their cores), once for each index of the leading
 ones. Its results lie side by side along the last axis of the op's one result.
@@ -22,7 +23,7 @@ from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import C64, C128, F32, F64, DType, dtype_of
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp
-from mlc.dialects.tensor.create import IotaOp
+from mlc.dialects.tensor.create import IotaOp, full
 from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import (
     Array,
@@ -34,6 +35,7 @@ from mlc.dialects.tensor.op import (
     text_property,
 )
 from mlc.dialects.tensor.shape import ConcatOp, SliceOp, broadcast_to
+from mlc.dialects.tensor.telling import tell
 from mlc.lazy_dataclass import dataclass
 
 FAULTS = (
@@ -311,6 +313,9 @@ ROUTINES: dict[str, Routine] = {
         kinds=("complex",),
         dtype=real_of,
     ),
+    "tell": Routine(
+        cores=_VECTOR, shapes=lambda _: ((Dim.const(1),),), compute=tell, kinds=("float",)
+    ),
 }
 """Compiled code names a routine by its place in this table."""
 
@@ -458,6 +463,8 @@ class LibraryOp(OpaqueOp):
 
     def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
         """The unit matrix, which every factorisation can take; transforms take everything."""
+        if self.routine.data == "tell":
+            return full(b, 0.0, self.dtype, shape_of(self.inputs[0].type))  # whom nobody is
         if operand or ROUTINES[self.routine.data].cores[0] != 2:
             return None
         x = tensor_of(self.inputs[0])

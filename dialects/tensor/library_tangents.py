@@ -36,6 +36,7 @@ from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import (
     BroadcastOp,
     ReshapeOp,
+    SliceOp,
     TransposeOp,
     broadcast_to,
 )
@@ -315,6 +316,12 @@ def _svd_full(r: Routine) -> list[Mat]:
     return _svd(r)
 
 
+def _first(r: Routine) -> Mat:
+    zeros, ones = (tuple(Dim.const(k) for _ in r.op.shape) for k in (0, 1))
+    kind = tensor_of(r.op.results[0])
+    return Mat(r.b, r.b(SliceOp, r.da.value, offsets=zeros, steps=ones, declared=kind))
+
+
 def no_derivative(routine: str, why: str, remedy: str = "the reduced factors") -> DTypeError:
     """What a user reads who asks for it."""
     return DTypeError(f"mlc.library {routine!r} has no derivative here: {why}; use {remedy}")
@@ -342,6 +349,7 @@ TANGENTS: dict[str, Callable[[Routine], list[Mat]]] = {
     "eig": _eig,
     "eigvals": lambda r: _eig(r)[:1],
     "lstsq": _lstsq,
+    "tell": lambda r: [_first(r)],
 }
 
 

@@ -13,7 +13,15 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.irdl import prop_def, region_def, traits_def, var_operand_def, var_result_def
+from xdsl.irdl import (
+    opt_prop_def,
+    opt_region_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import RecursiveMemoryEffect, SingleBlockImplicitTerminator
@@ -29,6 +37,7 @@ from mlc.dialects.tensor.control import (
     WhileOp,
     YieldOp,
     check_arguments,
+    check_carried,
     yield_of,
 )
 from mlc.dialects.tensor.monoid import MONOIDS
@@ -54,6 +63,12 @@ class TilesOp(ControlOp):
     trip combines into it; so trips may be combined in chunks, each of which starts from the
     monoid's identity. Trips that carry nothing else are independent.
 
+    Several carried values may be one state of a monoid that a region says: `combine` gives the
+    state of the trips of two chunks, the first one's first. The starts are its identity.
+    `mlc-split-folds` makes use of it: of a loop with `parts` each chunk of the trips, of equal
+    numbers as far as they go, begins with the starts, and a carried result holds the states of all
+    chunks along a first axis.
+
     ```mlir
     %y, %s = mlc.tiles (%i in 8 step 1, %j in "N" step 64 as "T") iter(%c = %init) fold("sum")
         -> (tensor<8x?xf32, #mlc.dims<8, "N">> at (0, 1), tensor<f32>) {
@@ -72,9 +87,11 @@ class TilesOp(ControlOp):
     symbol = prop_def(ArrayAttr[StringAttr])  # of each loop axis, "" for none
     fold = prop_def(ArrayAttr[StringAttr])  # of each carried value, "" for none
     at = prop_def(ArrayAttr[ArrayAttr[IntegerAttr]])  # of each placed result, an axis per loop axis
+    parts = opt_prop_def(IntegerAttr)  # chunks whose states are the carried results
     inits = var_operand_def(TensorType)
     outs = var_result_def(TensorType)
     body = region_def("single_block")
+    combine = opt_region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect(), SingleBlockImplicitTerminator(YieldOp))
 
     @classmethod
@@ -88,22 +105,26 @@ class TilesOp(ControlOp):
         placed_types: Sequence[Attribute],
         placed_axes: Sequence[Sequence[int]],
         body: Region,
+        combine: Region | None = None,
+        parts: int = 0,
     ) -> TilesOp:
         """
-        An op with this body, whose arguments are the positions and what is carried. A symbol or a
-        fold that there is none of is "".
+        An op with this body. A symbol or a fold that there is none of is "", no parts are 0.
         """
+        kinds = [_stacked(x.type, parts) for x in inits]
+        split = {"parts": IntegerAttr(parts, i64)} if parts else {}
         return cls(
             operands=[inits],
             properties={
+                **split,
                 "extent": DimsAttr(tuple(Dim.of(n) for n in extents)),
                 "step": _integers(steps),
                 "symbol": ArrayAttr([StringAttr(s) for s in symbols]),
                 "fold": ArrayAttr([StringAttr(f) for f in folds]),
                 "at": ArrayAttr([_integers(axes) for axes in placed_axes]),
             },
-            result_types=[[*placed_types, *(x.type for x in inits)]],
-            regions=[body],
+            result_types=[[*placed_types, *kinds]],
+            regions=[body, [] if combine is None else [combine]],
         )
 
     # Facts --------------------------------------------------------------------------------------
@@ -155,8 +176,8 @@ class TilesOp(ControlOp):
 
     @property
     def is_parallel(self) -> bool:
-        """Whether trips may run at the same time."""
-        return all(self.folds)
+        """Whether trips, or parts of them, may run at the same time."""
+        return self.parts is not None or all(self.folds)
 
     @property
     def spreads(self) -> bool:
@@ -198,6 +219,10 @@ class TilesOp(ControlOp):
     # As a region op -----------------------------------------------------------------------------
 
     @property
+    def blocks(self) -> tuple[Block, ...]:
+        return (self.body.block,)
+
+    @property
     def first_carried(self) -> int:
         return len(self.at)
 
@@ -214,8 +239,7 @@ class TilesOp(ControlOp):
         self._check_axes()
         kinds = [x.type for x in self.inits]
         check_arguments(self.name, self.body.block, [*[INDEX] * len(self.step), *kinds])
-        if [x.type for x in self.results[len(self.at) :]] != kinds:
-            raise VerifyException(f"{self.name}: results that are carried have their starts' types")
+        self._check_carried(kinds)
         for name in self.folds:
             if name and name not in FOLDS:
                 raise VerifyException(
@@ -231,6 +255,23 @@ class TilesOp(ControlOp):
         self._check_yield(kinds)
         if any(isinstance(op, WhileOp) for op in self.walk()):
             raise VerifyException(f"{self.name}: mlc.while does not stand in a tile loop")
+
+    def _check_carried(self, kinds: Sequence[Attribute]) -> None:
+        found, count = [x.type for x in self.results[len(self.at) :]], 0
+        if self.parts is not None:
+            count, inside = self.parts.value.data, any(True for _ in enclosing_tiles(self))
+            if count < 1 or any(self.folds) or self.combine is not None or inside:
+                text = "expected at least 1, of an outermost loop that combines nothing"
+                raise VerifyException(f"{self.name}: {count} parts; {text}")
+        if found != [_stacked(kind, count) for kind in kinds]:
+            text = "results that are carried have their starts' types"
+            text += f", {count} of them along a first axis" if count else ""
+            raise VerifyException(f"{self.name}: {text}")
+        if self.combine is not None:
+            check_arguments(f"{self.name}: combine", self.combine.block, [*kinds, *kinds])
+            check_carried(f"{self.name}: combine", self.combine.block, self.inits)
+            if any(self.folds):
+                raise VerifyException(f"{self.name}: a fold beside a region that combines all")
 
     def _check_fold(self, fold: str, kind: Attribute) -> None:
         if fault := tensor_fault(kind):
@@ -311,6 +352,8 @@ class TilesOp(ControlOp):
             printer.print_string(")")
         if any(self.folds):
             printer.print_string(" fold(" + ", ".join(f'"{f}"' for f in self.folds) + ")")
+        if self.parts is not None:
+            printer.print_string(f" parts {self.parts.value.data}")
         printer.print_string(" -> (")
 
         def result(entry: tuple[int, SSAValue]) -> None:
@@ -322,6 +365,9 @@ class TilesOp(ControlOp):
         printer.print_list(list(enumerate(self.results)), result)
         printer.print_string(") ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+        if self.combine is not None:
+            printer.print_string(" combine ")
+            printer.print_region(self.combine, print_empty_block=False)
         printer.print_op_attributes(self.attributes, print_keyword=True)
 
     @classmethod
@@ -337,16 +383,22 @@ class TilesOp(ControlOp):
             folds = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, parser.parse_str_literal
             )
+        parts = 0
+        if parser.parse_optional_keyword("parts"):
+            parts = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_punctuation("->")
         results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: _result(parser))
         placed = [(kind, axes) for kind, axes in results if axes is not None]
         kinds = [kind for kind, axes in results if axes is None]
         if [axes is None for _, axes in results] != [False] * len(placed) + [True] * len(kinds):
             parser.raise_error("results that are placed come before those that are carried")
+        if parts:
+            kinds = [tensor_type(as_tensor(x).element_type, shape_of(x)[1:]) for x in kinds]
         inits = parser.resolve_operands([x for _, x in pairs], kinds, parser.pos)
         arguments = [position.resolve(INDEX) for position, *_ in loops]
         arguments += [a.resolve(t) for (a, _), t in zip(pairs, kinds, strict=True)]
         body = parser.parse_region(arguments)
+        combine = parser.parse_region() if parser.parse_optional_keyword("combine") else None
         attributes = parser.parse_optional_attr_dict_with_keyword()
         op = cls.make(
             [extent for _, extent, _, _ in loops],
@@ -357,7 +409,11 @@ class TilesOp(ControlOp):
             [kind for kind, _ in placed],
             [axes for _, axes in placed],
             body,
+            combine,
+            parts,
         )
+        if kinds and [x.type for x in op.results] != [kind for kind, _ in results]:
+            parser.raise_error(f"each carried result holds {parts} states along a first axis")
         if attributes is not None:
             op.attributes |= attributes.data
         return op
@@ -402,6 +458,14 @@ def enclosing_tiles(op: Operation) -> Iterator[TilesOp]:
         if isinstance(above, TilesOp):
             yield above
         above = above.parent_op()
+
+
+def _stacked(kind: Attribute, parts: int) -> Attribute:
+    """The type of so many states side by side; 0: of one."""
+    tensor = as_tensor(kind)
+    if not parts:
+        return kind
+    return tensor_type(tensor.element_type, (Dim.const(parts), *shape_of(tensor)))
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:

@@ -179,6 +179,11 @@ class _Writer:
             if k in program.in_place.values():
                 continue
             lines.append(f"copyto(a{k}, r[{number - len(program.written)}])")
+        if (beside := program.outcome) is not None:
+            held, first = self.constants.name(beside), -len(program.written) - beside.results
+            lines.append(f"if {held}.failed: {held}.check()")
+            if beside.raises:
+                lines.append(f"if r[{first}]: {held}.raise_for(r[{first}:])")
         leaves = iter(self._leaf_expressions(program.results))
         lines.append(f"return {self._rebuilt(program.structure, leaves)}")
         return lines
@@ -190,8 +195,11 @@ class _Writer:
             if leaf.kind == "constant":
                 texts.append(self.constants.name(leaf.value))
                 continue
-            texts.append(f"r[{number}]" + (".item()" if leaf.kind == "number" else ""))
-            number += 1
+            if leaf.kind == "made":
+                texts.append(f"{self.constants.name(leaf.value)}(r[{number}:])")
+            else:
+                texts.append(f"r[{number}]" + (".item()" if leaf.kind == "number" else ""))
+            number += leaf.takes
         return texts
 
     def _rebuilt(self, structure: Structure, leaves: Any) -> str:

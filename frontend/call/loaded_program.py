@@ -108,6 +108,8 @@ class Ready:
             _check_writeable(call.leaves[k], site)
         assert self.entry is not None
         outcome = self.entry(*inputs)
+        if program.outcome is not None:
+            program.outcome.check()
         assert outcome is not MISS, "the entry does not take the arguments of its own program"
         maker = _maker(call)
         if program.direct_result and not program.in_place:
@@ -120,6 +122,9 @@ class Ready:
         for number, k in enumerate(program.written, len(values) - len(program.written)):
             _write_back(call.leaves[k], values[number])
         del values[len(values) - len(program.written) :]
+        if (beside := program.outcome) is not None and beside.results:
+            beside.raise_for(values[-beside.results :])
+            del values[len(values) - beside.results :]
         for number, value in enumerate(values):
             if number in program.in_place:
                 given = call.leaves[program.in_place[number]].given

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -22,11 +23,14 @@ from mlc.frontend.call.counted import Axes, room, with_sizes
 from mlc.frontend.call.donation import Donations, donated_leaves, matched
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
-from mlc.frontend.staging.joins import Undecided
+from mlc.frontend.staging.exits import value_of
+from mlc.frontend.staging.joins import RAISED, Undecided
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
+from mlc.frontend.trace.deferred import Text, recipe_of
+from mlc.frontend.trace.effects import Outcome, concluded
 from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
@@ -34,20 +38,30 @@ from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import Again
 from mlc.lazy_dataclass import dataclass
 
 MISS = object()
 """What an entry gives, and a route, when the program does not serve the arguments."""
 
-ResultKind = Literal["array", "number", "constant"]
+ResultKind = Literal["array", "number", "constant", "made"]
 
 
 @dataclass(frozen=True)
 class ResultLeaf:
-    """A leaf of what the function returns: a result of the program, or a Python value."""
+    """
+    A leaf of what the function returns: a result of the program, or a Python value. "made": what a
+    recipe makes of several results.
+    """
 
     kind: ResultKind
-    value: object = None
+    value: Any = None
+    count: int = 1  # results that it takes
+
+    @property
+    def takes(self) -> int:
+        """How many results of the program it is made of."""
+        return 0 if self.kind == "constant" else self.count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +81,7 @@ class Program:
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
     written_at: Mapping[int, Site]  # where it does so, by argument leaf
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
+    outcome: Outcome | None  # what a call does beside its results, from results before `written`
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
     trace_s: float
@@ -117,6 +132,8 @@ class Program:
 def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
     if leaf.kind == "constant":
         return leaf.value
+    if leaf.kind == "made":
+        return leaf.value([next(values) for _ in range(leaf.count)])
     value = next(values)
     return value.item() if leaf.kind == "number" else value
 
@@ -139,9 +156,16 @@ def trace_program(
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
     made, site = trace.made, definition_of(function)
-    with tracing(trace), errors_released(trace):
-        program = _traced(trace, function, parameters, call, shapes, numerics, donated)
+    try:
+        with tracing(trace), errors_released(trace):
+            program = _traced(trace, function, parameters, call, shapes, numerics, donated)
+    except Again:
+        program = None
     del trace
+    if program is None:
+        return trace_program(
+            function, name, parameters, call, shapes, numerics=numerics, donated=donated
+        )
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
 
@@ -160,8 +184,7 @@ def _traced(
     values = _rebuilt_arguments(call, leaves)
     given_dims = {k: leaves[k].dims for k in inputs}
     _remember_objects(trace, call, parameters, values)
-    outcome = parameters.invoke(lambda *args, **kwargs: access.call(function, args, kwargs), values)
-    returned, structure = flatten(outcome)
+    returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
     groups = donated_leaves(call, donated, parameters.names)
@@ -173,6 +196,7 @@ def _traced(
         and (leaves[k].ndim or is_array(call.leaves[k].given))
         and k not in given.result_of
     )
+    outcome = concluded(trace, ssa)
     ssa += [leaves[k].value for k in written]
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
@@ -183,7 +207,8 @@ def _traced(
     counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
-    returns_tuple = None if not (written or counted) and _is_plain(structure, results) else True
+    plain = not (written or counted or outcome) and _is_plain(structure, results)
+    returns_tuple = None if plain else True
     signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
     return Program(
         name=trace.name,
@@ -203,6 +228,7 @@ def _traced(
             if leaves[k].version and leaves[k].written_at is not None
         },
         in_place=in_place,
+        outcome=outcome,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
         trace_s=0.0,
@@ -213,6 +239,16 @@ def _location(function: Callable[..., Any]) -> LocationAttr:
     """Where the function is defined."""
     site = definition_of(function)
     return UnknownLoc() if site is None else site.location
+
+
+def _returned(function: Callable[..., Any], parameters: Parameters, values: Sequence[Any]) -> Any:
+    """What the function returns; None where it surely raises an error."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return access.call(function, args, kwargs)
+
+    found = value_of(lambda: parameters.invoke(run, values))
+    return None if found is RAISED else found
 
 
 def _check_shapes(call: Call, leaves: Sequence[Any], given: Mapping[int, Shape]) -> None:
@@ -264,8 +300,8 @@ def _donations(
     """Which results, by their number in the program, take the place of donated arguments."""
     if not groups:
         return Donations()
-    rest = iter(range(len(ssa)))
-    numbers = [None if leaf.kind == "constant" else next(rest) for leaf in results]
+    places = accumulate((leaf.takes for leaf in results), initial=0)
+    numbers = [n if leaf.takes else None for leaf, n in zip(results, places, strict=False)]
     arrays = [n if leaf.kind == "array" else None for n, leaf in zip(numbers, results, strict=True)]
     donated = [k for group in groups for k in group if call.leaves[k].kind in ("array", "spec")]
     kept: dict[int, int] = {}
@@ -377,6 +413,10 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             values.append(tracer.value)
         elif isinstance(value, Undecided):
             value.fail()
+        elif isinstance(value, Text):
+            recipe = recipe_of(value)
+            leaves.append(ResultLeaf("made", recipe.make, len(recipe.leaves)))
+            values += [x.value for x in recipe.leaves]
         elif is_iterator(value):
             raise used_up("the result")
         elif callable(value) and not is_scalar(value):

@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import DTypeError, ShapeError
-from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, spell
 from mlc.dialects.tensor.op import tensor_of
@@ -21,6 +20,7 @@ from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
 from mlc.frontend.numpy.counted import has_masks, without_masks
 from mlc.frontend.numpy.registry import public
 from mlc.frontend.numpy.shaping import as_line, normal_axis, ravel, reshaped, view_of
+from mlc.frontend.numpy.spans import Span, is_traced, position_of, span_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
@@ -68,7 +68,7 @@ class Picked:
 
 
 NEW_AXIS = None
-Entry = Run | Picked | None
+Entry = Run | Span | Picked | None
 """What is done with one axis; None makes a new one."""
 
 
@@ -100,7 +100,7 @@ def parse_key(x: Tracer, key: object) -> list[Entry]:
 
 def _entry(part: Any, size: Dim, axis: int) -> Entry:
     if is_slice(part):
-        return _run(part, size)
+        return span_of(part, size) if is_traced(part, size) else _run(part, size)
     position = as_dim(part)
     if position is not None:
         return _single(position, size, axis)
@@ -280,7 +280,7 @@ def kept_shape(entries: list[Entry]) -> Shape:
     return tuple(
         ONE if e is None else e.count
         for e in entries
-        if e is None or (isinstance(e, Run) and not e.single)
+        if e is None or (isinstance(e, Run | Span) and not e.single)
     )
 
 
@@ -293,15 +293,22 @@ class Placed:
 
     offsets: tuple[SSAValue, ...]
     sizes: Shape
+    runs: tuple[Run, ...]  # what is picked of it
 
     def read(self, base: SSAValue) -> SSAValue:
         """The part, with an axis of size 1 for each integer."""
         declared = tensor_type(tensor_of(base).element_type, self.sizes)
-        return here().emit(DynamicSliceOp, base, *self.offsets, declared=declared)
+        part = here().emit(DynamicSliceOp, base, *self.offsets, declared=declared)
+        return sliced(part, list(self.runs))
 
     def written(self, base: SSAValue, new: SSAValue) -> SSAValue:
         """The array with the part replaced."""
-        return here().emit(DynamicUpdateOp, base, reshaped(new, self.sizes), *self.offsets)
+        if any(abs(run.step) != 1 for run in self.runs):
+            message = "a slice between traced numbers is written in steps."
+            raise located(NotSupportedError, message, remedy="Write whole slices, or elements.")
+        picked = reshaped(new, tuple(run.count for run in self.runs))
+        part = sliced(picked, list(self.runs))
+        return here().emit(DynamicUpdateOp, base, part, *self.offsets)
 
 
 def placed_part(x: Tracer, entries: list[Entry]) -> Placed | None:
@@ -312,21 +319,39 @@ def placed_part(x: Tracer, entries: list[Entry]) -> Placed | None:
     real = [e for e in entries if e is not None]
     pairs = list(zip(real, x.dims, strict=True))
     numbers = [(e.index, size) for e, size in pairs if isinstance(e, Picked)]
-    if not numbers or any(index.dims or size == ZERO for index, size in numbers):
+    spans = any(isinstance(e, Span) for e in real)
+    if any(index.dims or size == ZERO for index, size in numbers) or not (numbers or spans):
+        if spans:
+            raise located(NotSupportedError, "a slice between traced numbers beside index arrays.")
         return None
-    if any(e.step != 1 for e, _ in pairs if isinstance(e, Run)):
+    if not spans and any(e.step != 1 for e, _ in pairs if isinstance(e, Run)):
         return None
     offsets: list[SSAValue] = []
     for e, size in pairs:
         if isinstance(e, Picked):
             index = convert(e.index.value, I64)
             offsets.append(here().emit(WithinOp, index, size=(size,)))
-        elif e.offset.constant is not None:
-            offsets.append(number(e.offset.constant, I64))
+        elif isinstance(e, Span):
+            offsets.append(e.offset)
+        elif e.step != 1:
+            offsets.append(number(0, I64))
         else:
-            offsets.append(here().emit(SizeOp, dims=(e.offset,)))
-    sizes = tuple(e.count if isinstance(e, Run) else ONE for e, _ in pairs)
-    return Placed(tuple(offsets), sizes)
+            offsets.append(position_of(e.offset))
+    ends = [_window(e, size) for e, size in pairs]
+    return Placed(tuple(offsets), tuple(size for size, _ in ends), tuple(run for _, run in ends))
+
+
+def _window(e: Entry, size: Dim) -> tuple[Dim, Run]:
+    """How many elements of an axis a part has, and which of them are picked."""
+    match e:
+        case Span():
+            return e.whole, Run(e.first, e.step, e.count)
+        case Run(step=1):
+            return e.count, Run(ZERO, 1, e.count)
+        case Run():
+            return size, e
+        case _:
+            return ONE, Run(ZERO, 1, ONE)
 
 
 # Index arrays

@@ -11,6 +11,7 @@ from mlc.dialects.dims import Dim, Shape, shape_of
 from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
+from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.frontend.errors import NotSupportedError, OutOfBoundsError, located
 from mlc.frontend.numpy.counted import has_masks, without_masks
@@ -27,6 +28,7 @@ from mlc.frontend.numpy.indexing import (
 )
 from mlc.frontend.numpy.placement import scattered, stepped
 from mlc.frontend.numpy.shaping import reshape, reshaped
+from mlc.frontend.numpy.spans import position_of
 from mlc.frontend.numpy.values import (
     ONE,
     broadcast_shapes,
@@ -98,6 +100,10 @@ def _whole(new: Any, x: Tracer) -> bool | int:
 def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
     """`x` with the elements that the runs name replaced by `new`, of the runs' counts."""
     dims = shape_of(x.type)
+    if here().bound.writes_parts and all(run.step == 1 for run in runs):
+        offsets = [position_of(run.offset) for run in runs]
+        whole = all(run.count == size for run, size in zip(runs, dims, strict=True))
+        return new if whole else here().emit(DynamicUpdateOp, x, new, *offsets)
     for axis, (run, size) in enumerate(zip(runs, dims, strict=True)):
         if run.step == 1 and run.offset == ZERO and run.count == size:
             continue

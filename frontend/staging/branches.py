@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from xdsl.ir import Block, Region, SSAValue
@@ -15,8 +16,18 @@ from mlc.dialects.tensor.control import IfOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, NegOp, SubOp
 from mlc.frontend.errors import SpecialiseSignal
-from mlc.frontend.staging.exits import Exit, HeldExit, after, joined_exit
+from mlc.frontend.staging.exits import (
+    RETURNS,
+    Exit,
+    HeldExit,
+    Raised,
+    after,
+    exit_of,
+    joined_exit,
+    value_of,
+)
 from mlc.frontend.staging.joins import (
+    RAISED,
     UNBOUND,
     Held,
     Hole,
@@ -41,6 +52,8 @@ from mlc.frontend.trace.containers import flatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+
+RETURNED = frozenset({RETURNS})
 
 MOST_SELECTED = 8
 """Ops on numbers that are cheaper computed than chosen by a jump."""
@@ -75,10 +88,10 @@ def staged_branch(
 
         def run(body: Body | None = bodies[k], other: Traced | None = other) -> Exit | None:
             nonlocal continued
-            code = body() if body is not None else None
+            code = exit_of(body) if body is not None else None
             if other is not None and other.outcome.possible.isdisjoint({0}) and callable(rest):
                 continued = True
-                return after(code, rest, local)
+                return exit_of(lambda: after(code, rest, local))
             return code
 
         sides[k] = deciding(condition, lambda run=run: traced(Block(), run, local, HeldExit.of))
@@ -104,7 +117,7 @@ def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
     """then() if condition else otherwise(), of expressions."""
 
     def joined() -> Any:
-        x, y = (traced(Block(), body, (), Held.of) for body in (then, otherwise))
+        x, y = (traced(Block(), partial(value_of, body), (), Held.of) for body in (then, otherwise))
         join = Join(condition, (x.block, y.block))
         try:
             value = join.value(name, x.outcome, y.outcome)
@@ -113,6 +126,8 @@ def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
         changes = _changes(join, (x, y), ())
         results = _emit(join)
         _put(changes, results)
+        if value is RAISED:
+            raise Raised
         return filled(value, results)
 
     return deciding(condition, joined)
@@ -143,7 +158,13 @@ def _changes(join: Join, sides: tuple[Traced, Traced], local: Any) -> list[tuple
         x, y = sides[0].locals[k], sides[1].locals[k]
         if x.value is y.value and x.value is variable.get():
             continue
-        found.append((variable, _decided(join, variable, x, y)))
+        unseen = [s.locals[k].value is UNBOUND and s.outcome.possible == RETURNED for s in sides]
+        if unseen == [True, False]:
+            found.append((variable, join.beside_zeros(y, 1)))
+        elif unseen == [False, True]:
+            found.append((variable, join.beside_zeros(x, 0)))
+        else:
+            found.append((variable, _decided(join, variable, x, y)))
     for key, array in {i: a for s in sides for i, (a, _) in s.journal.values.items()}.items():
         if array.part_of is None and _from_around(array):
             held = [side.arrays.get(key) or of_tracer(array) for side in sides]

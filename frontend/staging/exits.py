@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.staging.joins import UNBOUND, Held, Join
+from mlc.frontend.staging.joins import RAISED, UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
+from mlc.frontend.trace.effects import effects, effects_of
+from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import take_care
 from mlc.lazy_dataclass import dataclass
 
 FALL, BREAKS, CONTINUES, RETURNS, ENDS = range(5)
@@ -29,6 +32,14 @@ class Exit:
         return FALL not in self.possible
 
 
+class Raised(BaseException):
+    """
+    The statements that are traced end here: what they raise is noted (trace/effects.py).
+
+    A BaseException, so that a user's `except Exception` lets it pass.
+    """
+
+
 BREAK = Exit(BREAKS, frozenset({BREAKS}))
 ENDED = Exit(ENDS, frozenset({ENDS}))
 CONTINUE = Exit(CONTINUES, frozenset({CONTINUES}))
@@ -44,7 +55,30 @@ def left(code: Exit | None) -> Any:
     if code is None:
         return None
     assert code.possible == frozenset({RETURNS}), code
+    if code.value is RAISED:
+        raise Raised
+    if (found := effects_of(current())) is not None and found.raised() is not None:
+        found.escapes = True
     return code.value
+
+
+RAISES = Exit(RETURNS, frozenset({RETURNS}), RAISED)
+
+
+def exit_of(body: Callable[[], Exit | None]) -> Exit | None:
+    """How a body is left, also by an error in a function that it calls."""
+    try:
+        return body()
+    except Raised:
+        return RAISES
+
+
+def value_of(body: Callable[[], Any]) -> Any:
+    """The value of an expression, or that it is left by an error."""
+    try:
+        return body()
+    except Raised:
+        return RAISED
 
 
 def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Sequence[Local]) -> Any:
@@ -53,6 +87,10 @@ def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Seque
         return rest() if callable(rest) else None
     if code.surely or rest is None:
         return code
+    if rest is False and code.value is RAISED and code.possible <= {FALL, RETURNS}:
+        take_care(here().functions)
+        effects().escapes = True
+        return None
     if rest is False:
         raise located(
             NotSupportedError,

@@ -12,10 +12,12 @@ from typing import Any
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, staged_branch
-from mlc.frontend.staging.exits import BREAK, CONTINUE, Exit, after, left, returns
+from mlc.frontend.staging.exits import BREAK, CONTINUE, RAISES, Exit, after, left, returns
 from mlc.frontend.staging.loops import For, While
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import locals_of
+from mlc.frontend.trace.deferred import Raising, is_deferred
+from mlc.frontend.trace.effects import effects, effects_of, must_wait
 from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.trace import current
 from mlc.frontend.trace.tracer import Tracer
@@ -62,6 +64,21 @@ class Flow:
         return staged_branch(decided, (then, otherwise), rest, local, later=later)
 
     @staticmethod
+    def going_on(rest: Body, names: tuple[str, ...]) -> Exit | None:
+        """rest(), unless an error has been raised in a function that was called."""
+        beside = effects_of(current())
+        raised = None if beside is None else beside.raised()
+        if beside is None or raised is None:
+            return rest()
+
+        def undisturbed() -> Exit | None:
+            beside.clear()
+            return rest()
+
+        bodies = (lambda: RAISES, undisturbed)
+        return staged_branch(raised, bodies, None, locals_of((rest,), names), later=False)
+
+    @staticmethod
     def loop(
         test: Body,
         body: Body,
@@ -87,13 +104,16 @@ class Flow:
         rest: Body | bool | None,
         names: tuple[str, ...],
         leaving: bool,
+        sliced: bool,
     ) -> Exit | None:
         """
         for item in items: body(item)
         else: otherwise()
+
+        `sliced`: there are slices that variables begin or end.
         """
         local = locals_of((body, otherwise, rest), names)
-        return after(For(body, otherwise, local, leaving).run(items), rest, local)
+        return after(For(body, otherwise, local, leaving, sliced).run(items), rest, local)
 
     # expressions
 
@@ -175,28 +195,32 @@ class Flow:
 
     @staticmethod
     def raising() -> None:
-        """An error is about to be raised."""
+        """An error is about to be raised that the function itself may catch."""
         trace = current()
         if trace is not None and trace.journals:
             raise located(
                 NotSupportedError,
-                "an error is raised where only the compiled function knows whether it gets there.",
-                remedy="Check it before the call, or return a flag beside the result.",
+                "an error is raised where only the compiled function knows whether it gets there,"
+                " and inside `try` with `except`.",
+                remedy="Set a variable instead, and decide by it behind the `try`.",
             )
 
     @staticmethod
-    def asserts(test: Any, message: Body | None) -> None:
-        """assert test, message()"""
-        decided = truth(test)
-        if not isinstance(decided, bool):
-            raise located(
-                NotSupportedError,
-                "an assertion about a traced value: only the compiled function knows it.",
-                remedy="Check it before the call, or on what the call returns.",
-            )
-        if not decided:
-            Flow.raising()
-            raise AssertionError(message()) if message else AssertionError
+    def raises(error: Any, *cause: Any) -> Exit:
+        """raise error from cause"""
+        if is_deferred(error) or must_wait():
+            effects().fail(error, *cause)
+            return RAISES
+        if cause:
+            raise error from cause[0]
+        raise error
+
+    @staticmethod
+    def assertion(*message: Any) -> Any:
+        """What `assert test, message` raises."""
+        if is_deferred(message):
+            return Raising(AssertionError, message, {})
+        return AssertionError(*message)
 
 
 def _equal(value: Any, part: Any) -> Callable[[], Any]:

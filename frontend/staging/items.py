@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.errors import located
 from mlc.frontend.trace.symbolic import SymbolicDim
-from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
 Place = int | Tracer
+_RANGE_ITERATOR: Any = type(iter(range(0)))
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Items:
     count: Any
     at: Callable[[Any], Any]
     python: Callable[[], Iterable[Any]] = tuple  # the same, where Python goes over it
+    parallel: bool = False  # trips may run at once
 
     def __iter__(self) -> Iterator[Any]:
         if self.known:
@@ -31,7 +34,8 @@ class Items:
     def after(self, first: int) -> Items:
         """Without the first ones."""
         count = self.count - first
-        return Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
+        rest = Items(count, lambda k: self.at(k + first), lambda: list(self)[first:])
+        return replace(rest, parallel=self.parallel)
 
     @property
     def known(self) -> bool:
@@ -43,6 +47,9 @@ def items_of(value: Any) -> Items | None:
     """The items of what can be indexed at a traced place; None of anything else."""
     if isinstance(value, Items):
         return value
+    if isinstance(value, _RANGE_ITERATOR):  # reversed(range(…))
+        _, (value,), passed = value.__reduce__()
+        value = value[passed or 0 :]
     if isinstance(value, range):
         start, step = value.start, value.step
         return Items(len(value), lambda k: start + k * step)
@@ -84,6 +91,22 @@ def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     count: Any = distance if abs(step) == 1 else (distance + abs(step) - 1) // abs(step)
     made = as_integer(count)
     return Items(made, lambda k: start + k * step, lambda: range(*args))
+
+
+def prange(*bounds: Any) -> Any:
+    """
+    `range(…)` whose trips may run at once, on several threads: each may write elements of arrays at
+    places of its own, and add up numbers (`s += x[i]`; products, minima and maxima likewise), in
+    chunks that do not depend on the number of threads. Outside of compiled functions it is `range`.
+
+    Raises ParallelError when the function is compiled, if trips depend on one another: the lines,
+    and where possible two trips that meet. SOURCE: numba's prange; parfor of SystemML's DML.
+    """
+    if current() is None:
+        return range(*bounds)
+    items = items_of(ranged(range, bounds, {}))
+    assert items is not None
+    return replace(items, parallel=True)
 
 
 def as_integer(count: Any) -> Any:

@@ -27,11 +27,12 @@ from mlc.frontend.numpy.values import (
     spread,
 )
 from mlc.frontend.staging.journal import entries_of
+from mlc.frontend.staging.sized import cut, padded, room_for
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
 from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
 from mlc.frontend.trace.source import Site, site_of
 from mlc.frontend.trace.symbolic import SymbolicDim
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
@@ -43,6 +44,15 @@ class _Unbound:
 
 UNBOUND = _Unbound()
 """What a variable holds that has no value."""
+
+
+class _Raised:
+    def __repr__(self) -> str:
+        return "raised"
+
+
+RAISED = _Raised()
+"""What is returned where an error is raised: anything, as nobody looks at it."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,7 @@ class Hole:
     weak: bool
     origins: frozenset[str]
     shares: tuple[Tracer, ...] = ()  # what it is on some way
+    sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
 
 
 def is_number_or_array(value: object) -> bool:
@@ -115,6 +126,8 @@ class Join:
 
     def value(self, name: str, x: Held, y: Held) -> Any:
         """The joined value, with holes. Raises Misfit."""
+        if x.value is RAISED or y.value is RAISED:
+            return self.beside_zeros(y, 1) if x.value is RAISED else self.beside_zeros(x, 0)
         if x.structure != y.structure:
             raise Misfit(NotSupportedError, _differ(x.value, y.value), _SAME_KIND)
         names = leaf_names(x.value, name)
@@ -138,7 +151,7 @@ class Join:
         """The value that one side gives; zeros, which nobody looks at, on the other."""
         leaves: list[Any] = []
         for leaf, value in zip(x.leaves, x.values, strict=True):
-            if value is None:
+            if value is None or here().visible(leaf.known):  # the same array, on this way
                 leaves.append(leaf)
                 continue
             with here().inside(self.blocks[1 - side]):
@@ -171,6 +184,11 @@ class Join:
             return self._known[key]
         tracers = [self._lifted(side, *one) for side, one in enumerate((left, right))]
         dtype = _common(name, tracers, self.loose)
+        if (
+            len({len(tracer.dims) for tracer in tracers}) == 1
+            and tracers[0].dims != tracers[1].dims
+        ):
+            return self._sized(tracers, dtype)
         values: list[SSAValue] = []
         dims = max((tracer.dims for tracer in tracers), key=len)
         for block, tracer in zip(self.blocks, tracers, strict=True):
@@ -185,6 +203,26 @@ class Join:
         )
         self._known[key] = made
         return made
+
+    def _sized(self, tracers: Sequence[Tracer], dtype: DType) -> Hole:
+        """Arrays whose sizes differ: room for both, and how much of it is used."""
+        x, y = tracers
+        room = room_for(x.dims, y.dims)
+        wide: list[SSAValue] = []
+        for block, tracer in zip(self.blocks, tracers, strict=True):
+            with here().inside(block):
+                wide.append(padded(convert(tracer.value, dtype), room))
+        sizes: list[int | None] = []
+        for dims in zip(x.dims, y.dims, strict=True):
+            if dims[0] == dims[1]:
+                sizes.append(None)
+                continue
+            numbers: list[SSAValue] = []
+            for block, dim in zip(self.blocks, dims, strict=True):
+                with here().inside(block):
+                    numbers.append(lift_size(dim).value)
+            sizes.append(self._hole((numbers[0], numbers[1]), False, frozenset()).number)
+        return replace(self._hole((wide[0], wide[1]), False, frozenset()), sizes=tuple(sizes))
 
     def _lifted(self, side: int, leaf: Any, value: SSAValue | None) -> Tracer:
         with here().inside(self.blocks[side]):
@@ -201,9 +239,10 @@ def filled(value: Any, results: Sequence[SSAValue]) -> Any:
         if not isinstance(leaf, Hole):
             return leaf
         if leaf.number not in made:
-            made[leaf.number] = Tracer(
-                here(), results[leaf.number], weak=leaf.weak, origins=leaf.origins
-            )
+            value = results[leaf.number]
+            if leaf.sizes:
+                value = cut(value, [None if k is None else results[k] for k in leaf.sizes])
+            made[leaf.number] = Tracer(here(), value, weak=leaf.weak, origins=leaf.origins)
             for other in leaf.shares:
                 made[leaf.number].share(other)
         return made[leaf.number]
@@ -226,7 +265,7 @@ def equal_values(x: Any, y: Any) -> bool:
 
 def _common(name: str, tracers: Sequence[Tracer], loose: bool) -> DType:
     x, y = tracers
-    if x.dims != y.dims and not (loose and () in (x.dims, y.dims)):
+    if len(x.dims) != len(y.dims) and not (loose and () in (x.dims, y.dims)):
         text = f"is {spell(x.dims)}{_line(x)} in one branch and {spell(y.dims)}{_line(y)} in the"
         raise Misfit(ShapeError, f"{text} other; expected one shape.", "")
     dtype = common_dtype(name, (x, y))

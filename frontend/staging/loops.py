@@ -9,10 +9,11 @@ from functools import partial
 from types import CellType
 from typing import Any
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.errors import MlcError
-from mlc.dialects.tensor.control import INDEX, ForOp, WhileOp, YieldOp
+from mlc.dialects.tensor.control import INDEX, PARALLEL, ForOp, WhileOp, YieldOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, deciding, staged_branch
@@ -28,19 +29,27 @@ from mlc.frontend.staging.exits import (
     Exit,
     HeldExit,
     after,
+    exit_of,
 )
 from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.journal import journaled
 from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
-from mlc.frontend.staging.trials import MANY, MOST_SCALARS, attempted, kept_loop, ops_of
+from mlc.frontend.staging.trials import (
+    FEW,
+    MANY,
+    MOST_PEELED,
+    MOST_SCALARS,
+    attempted,
+    check_slices,
+    kept_loop,
+    ops_of,
+)
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
+from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
-
-MOST_PEELED = 3
-"""Types that have not settled after so many trips are a mistake."""
 
 MOST_NESTED = 50
 """Trips of a list, each in a branch of the one before."""
@@ -98,7 +107,8 @@ def _staged(
 
     def trip(_: Sequence[SSAValue]) -> None:
         nonlocal possible
-        code = body()
+        with here().bound.loop(here().scopes[-1]):
+            code = exit_of(body) if state is not None else body()
         if state is not None:
             possible = state.note(code)
 
@@ -119,6 +129,13 @@ def _staged(
         return lift(value).value
 
     def going() -> Any:
+        found = effects_of(here())
+        raised = found.raised() if found is not None and found.escapes else None
+        if raised is None:
+            return wanting()
+        return choice("the test", raised, lambda: False, wanting)
+
+    def wanting() -> Any:
         if state is None:
             assert test is not None
             return truth(test(), staying=False)
@@ -132,6 +149,7 @@ def _staged(
     block.add_op(YieldOp.create(operands=[held.outcome]))
     rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
     loop = WhileOp(rolled.starts, Region(block), Region(rolled.body.block))
+    check_slices(loop)
     here().b.insert(loop)
     put_results(rolled, loop.outs)
     return rolled, state, possible
@@ -305,26 +323,30 @@ class For:
     otherwise: Body | None
     local: list[Local]
     leaving: bool
+    sliced: bool = False  # by variables
     peeled: tuple[str, ...] = ()
 
     def run(self, value: Any) -> Exit | None:
         """How it was left."""
         local = self.local
         items = items_of(value)
+        if items is not None and items.parallel:
+            return self._parallel(items, local)
         if items is not None and not items.known:
             return self._traced(items, local)
         iterator = iter(value)
-        ops = 0 if items is None else self._ops(items)
+        tried = items is not None and self._is_long(items)
         for k, item in enumerate(iterator):
-            if items is not None and ops > MOST_SCALARS and k <= MOST_PEELED:
+            if items is not None and tried and k <= MOST_PEELED:
+                roll_rest = partial(self._rolled, items.after(k), local)
                 try:
-                    kept, code = kept_loop(partial(self._rolled, items.after(k), local), ops, local)
+                    kept, code = kept_loop(roll_rest, items.count >= MANY, local)
                 except Peel:
                     pass  # the next trip may have the types of those behind it
                 else:
                     if kept:
                         return code
-                    ops = 0  # what needs its number stands there once for each
+                    tried = False  # what needs its number stands there once for each
             if self.leaving:
                 known, code = attempted(lambda item=item: self.body(item), local)
                 if not known:
@@ -339,11 +361,12 @@ class For:
                 return code
         return self.otherwise() if self.otherwise else None
 
-    def _ops(self, items: Items) -> int:
-        """Of all trips, where they are many."""
-        if items.count < MANY:
-            return 0
-        return ops_of(lambda: self.body(items.at(0)), items.count, self.local)
+    def _is_long(self, items: Items) -> bool:
+        """Whether trips are so many, or so long, that one loop may be better."""
+        if self.sliced or items.count < MANY:
+            return self.sliced and items.count >= FEW
+        middle = items.count // 2
+        return ops_of(lambda: self.body(items.at(middle)), items.count, self.local) > MOST_SCALARS
 
     def _nested(self, items: list[Any]) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""
@@ -356,6 +379,13 @@ class For:
         code = self.body(items[0])
         return _rest_of_loop(code, lambda: self._nested(items[1:]), self.local)
 
+    def _parallel(self, items: Items, local: list[Local]) -> Exit | None:
+        """One loop in any case, which runs to its end."""
+        if self.leaving:
+            message = "a loop over mlc.prange is left by break or return; its trips have no order."
+            raise located(NotSupportedError, message, remedy="Go over range(…).")
+        return self._traced(items, local)
+
     def _traced(self, items: Items, local: list[Local]) -> Exit | None:
         """One loop over traced places; where these must be known, one trip after another."""
         try:
@@ -363,6 +393,8 @@ class For:
         except Peel as peel:
             return self._after_first_trip(items, peel)
         except MlcError:
+            if items.parallel:
+                raise
             if items.known:
                 return self._nested([items.at(k) for k in range(items.count)])
             with suppress(MlcError):
@@ -390,12 +422,16 @@ class For:
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
-            self.body(items.at(Tracer(here(), index, weak=True)))
+            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced):
+                self.body(items.at(Tracer(here(), index, weak=True)))
 
         runs = items.known and items.count > 0
         rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
+        if items.parallel:
+            loop.attributes[PARALLEL] = UnitAttr()
+        check_slices(loop)
         here().b.insert(loop)
         put_results(rolled, loop.outs)
         return self.otherwise() if self.otherwise else None

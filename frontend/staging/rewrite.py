@@ -16,11 +16,19 @@ other branch is.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
-from mlc.frontend.staging.scopes import at, bound_in, bound_names, exits, own_nodes
+from mlc.frontend.staging.scopes import (
+    at,
+    bound_in,
+    bound_names,
+    exits,
+    own_nodes,
+    slices_by_names,
+)
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
 
@@ -39,9 +47,13 @@ _DECIDED = frozenset({"isinstance", "issubclass", "callable", "hasattr"})
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
-def staged(node: Definition) -> Definition:
-    """The definition with its control flow as calls, changed in place."""
-    return _Stager().definition(node)
+def staged(node: Definition, careful: bool = False) -> Definition:
+    """
+    The definition with its control flow as calls, changed in place.
+
+    `careful`: functions that it calls may raise errors that the compiled function decides about.
+    """
+    return _Stager(careful).definition(node)
 
 
 def is_runtime(node: ast.expr) -> bool:
@@ -65,7 +77,8 @@ class _Scope:
 
 
 class _Stager(ast.NodeTransformer):
-    def __init__(self) -> None:
+    def __init__(self, careful: bool) -> None:
+        self.careful = careful
         self.scope = _Scope()
         self.inside = False  # of a function made of a body
         self.loops: int = 0  # Python's own loops between that and the statement
@@ -130,19 +143,38 @@ class _Stager(ast.NodeTransformer):
     def block(self, statements: Sequence[ast.stmt], *, tail: bool) -> list[ast.stmt]:
         """Statements one after another; `tail`: the function ends after them."""
         made: list[ast.stmt] = []
-        for k, statement in enumerate(statements):
+        for k, plain in enumerate(statements):
+            statement = self._checked(plain) if isinstance(plain, ast.Assert) else plain
             if isinstance(statement, ast.Global | ast.Nonlocal):
                 made.append(at(ast.Pass(), statement))
             elif not self._stageable(statement):
                 made += self._plain(statement)
-            elif tail and exits(statement):
-                rest = list(statements[k + 1 :])
-                if not (self.inside or (rest and isinstance(rest[-1], ast.Return))):
-                    rest.append(at(ast.Return(ast.Constant(None)), statements[-1]))
+                if tail and self.careful and k + 1 < len(statements) and _calls(statement):
+                    return made + self._going_on(statement, self._rest(statements[k + 1 :], plain))
+            elif tail and self._exits(statement):
+                rest = self._rest(statements[k + 1 :], statements[-1])
                 return made + self._control(statement, rest)
             else:
                 made += self._control(statement, None)
         return made
+
+    def _rest(self, statements: Sequence[ast.stmt], last: ast.stmt) -> list[ast.stmt]:
+        """The statements after one, as a body that ends as the function does."""
+        rest = list(statements)
+        if not (self.inside or (rest and isinstance(rest[-1], ast.Return))):
+            rest.append(at(ast.Return(ast.Constant(None)), last))
+        return rest
+
+    def _exits(self, node: ast.stmt) -> bool:
+        """Whether control may leave the statement, also by an error in what it calls."""
+        return exits(node) or (self.careful and _calls(node))
+
+    def _going_on(self, node: ast.stmt, rest: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements after one that may have raised an error in what it calls."""
+        made = self._function("__mlc_rest__", rest, item=False)
+        name = ast.Name("__mlc_rest__", ast.Load())
+        call = self._runtime("going_on", node, name, self._names(rest))
+        return [made, *self._called(call, node, leaves=True, tail=True)]
 
     def _stageable(self, node: ast.stmt) -> bool:
         if not isinstance(node, ast.If | ast.While | ast.For) or self.scope.suspends or self.loops:
@@ -165,12 +197,12 @@ class _Stager(ast.NodeTransformer):
                 name = type(node).__name__.upper()
                 code = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
                 return [at(ast.Return(code), node)]
-            case ast.Raise() if not self.caught:
+            case ast.Raise(exc=ast.expr()) if self.caught or self.scope.suspends:
                 return [at(ast.Expr(self._runtime("raising", node)), node), self.visit(node)]
-            case ast.Assert():
-                message = ast.Constant(None) if node.msg is None else _thunk(self.visit(node.msg))
-                call = self._runtime("asserts", node.test, self._truth(node.test), message)
-                return [at(ast.Expr(call), node)]
+            case ast.Raise(exc=ast.expr() as error):
+                parts = [self.visit(x) for x in (error, node.cause) if x is not None]
+                code = self._runtime("raises", node, *parts)
+                return [at(ast.Return(self._leaving(code, node)), node)]
             case ast.AnnAssign(target=ast.Name()) if self.inside:
                 if node.value is None:
                     return [at(ast.Pass(), node)]
@@ -224,18 +256,18 @@ class _Stager(ast.NodeTransformer):
         def after() -> ast.expr:
             return ast.Constant(False) if rest is None else function("rest", rest)
 
-        leaves = exits(node)
+        leaves = self._exits(node)
         match node:
             case ast.If():
                 names = self._names([*node.body, *node.orelse, *(rest or [])])
-                later = any(map(exits, node.orelse)) and not any(map(exits, node.body))
+                later = any(map(self._exits, node.orelse)) and not any(map(self._exits, node.body))
                 parts = [self._truth(node.test), function("then", node.body)]
                 parts += [function("else", node.orelse), after(), names, ast.Constant(later)]
                 call = self._runtime("branch", node.test, *parts)
             case ast.While():
                 test = at(ast.Return(node.test), node.test)
                 names = self._names([ast.Expr(node.test), *node.body, *node.orelse, *(rest or [])])
-                leaving = _leaving(node)
+                leaving = self._may_end(node)
                 parts = [self._test(made, test), function("body", node.body)]
                 parts += [function("else", node.orelse), after(), names, leaving]
                 call = self._runtime("loop", test, *parts)
@@ -243,9 +275,10 @@ class _Stager(ast.NodeTransformer):
                 target = ast.Assign([node.target], ast.Name(_ITEM, ast.Load()))
                 body = [at(target, node.target), *node.body]
                 names = self._names([*body, *node.orelse, *(rest or [])])
-                leaving = _leaving(node)
+                leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
+                parts.append(ast.Constant(slices_by_names(node.body)))
                 call = self._runtime("each", node.iter, *parts)
             case _:
                 raise AssertionError(type(node))
@@ -273,7 +306,7 @@ class _Stager(ast.NodeTransformer):
         """The call as a statement: what it gives is how the function is left, or None."""
 
         def left(code: ast.expr) -> ast.stmt:
-            return at(ast.Return(code if self.inside else self._runtime("leave", node, code)), node)
+            return at(ast.Return(self._leaving(code, node)), node)
 
         if tail:
             return [left(call)]
@@ -282,6 +315,21 @@ class _Stager(ast.NodeTransformer):
         held = ast.Assign([ast.Name(_EXIT, ast.Store())], call)
         some = ast.Compare(ast.Name(_EXIT, ast.Load()), [ast.IsNot()], [ast.Constant(None)])
         return [at(held, node), at(ast.If(some, [left(ast.Name(_EXIT, ast.Load()))], []), node)]
+
+    def _may_end(self, node: ast.While | ast.For) -> ast.expr:
+        """Whether a trip may be the last by its own doing."""
+        return ast.Constant(any(map(self._exits, node.body)))
+
+    def _leaving(self, code: ast.expr, like: ast.AST) -> ast.expr:
+        """What is returned where a statement was left so."""
+        return code if self.inside else self._runtime("leave", like, code)
+
+    def _checked(self, node: ast.Assert) -> ast.stmt:
+        """`assert` as an `if`."""
+        message = [] if node.msg is None else [node.msg]
+        error = ast.Raise(self._runtime("assertion", node, *message), None)
+        made = ast.If(at(ast.UnaryOp(ast.Not(), node.test), node.test), [at(error, node)], [])
+        return at(made, node)
 
     def _function(self, name: str, statements: Sequence[ast.stmt], item: bool) -> ast.stmt:
         names = bound_in(statements) | self.scope.lent
@@ -436,6 +484,18 @@ def _moved(node: Any, like: ast.AST) -> Any:
     return node
 
 
-def _leaving(node: ast.While | ast.For) -> ast.expr:
-    """Whether a trip may be the last by its own doing."""
-    return ast.Constant(any(map(exits, node.body)))
+_LIBRARIES = frozenset({"np", "numpy", "math", "mlc"})
+
+
+def _calls(node: ast.stmt) -> bool:
+    """Whether a statement calls a function that may be the user's."""
+    if isinstance(node, ast.Return | ast.Raise | ast.FunctionDef | ast.ClassDef):
+        return False
+    return any(isinstance(x, ast.Call) and not _of_library(x.func) for x in own_nodes([node]))
+
+
+def _of_library(function: ast.expr) -> bool:
+    while isinstance(function, ast.Attribute):
+        function = function.value
+    name = function.id if isinstance(function, ast.Name) else RUNTIME
+    return name in _LIBRARIES or hasattr(builtins, name) or name == RUNTIME

@@ -17,9 +17,10 @@ from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
 
-from mlc.dialects.dims import Shape
+from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import discard
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
@@ -28,6 +29,7 @@ from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
+    Misfit,
     Undecided,
     contents_held,
     described,
@@ -37,6 +39,7 @@ from mlc.frontend.staging.joins import (
 from mlc.frontend.staging.journal import contents_of, reachable
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.trace.containers import leaf_names, unflatten
+from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import Value, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -107,6 +110,7 @@ class Rolled:
     yielded: list[SSAValue]
     ends: list[Held]
     arguments: list[SSAValue]
+    lost: list[Local]  # what holds arrays at the end whose sizes only a trip knows
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -139,6 +143,10 @@ def roll(
         arguments: list[SSAValue] = list(block.args[len(first) :])
         run = partial(_enter_and_run, body, block, carried, len(first))
         trip = traced(block, run, local, given)
+        if _lose_sizes(block, trip, local):
+            original = None
+            discard(block)
+            continue
         found = _found(carried, trip, local, runs, alone)
         if found:
             carried = [*carried, *found]
@@ -156,7 +164,8 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            return Rolled(carried, trip, yielded, ends, arguments)
+            lost = [v for v, end in zip(local, trip.locals, strict=True) if _is_lost(v, end, trip)]
+            return Rolled(carried, trip, yielded, ends, arguments, lost)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider
@@ -193,6 +202,25 @@ def _is_number(value: Any) -> bool:
     return not (isinstance(value, Tracer) and value.dims) and not getattr(value, "shape", ())
 
 
+def _lose_sizes(block: Block, trip: Traced, local: Sequence[Local]) -> bool:
+    """
+    Variables that a trip leaves with a size that it computes are its own: before and after it they
+    are used by mistake. Whether there are some that were not so yet.
+    """
+    bound = {op.symbol.data for op in block.walk() if isinstance(op, BindOp)}
+    found = False
+    for variable, end in zip(local, trip.locals, strict=True) if bound else ():
+        arrays = [x for x in end.leaves if isinstance(x, Tracer)]
+        own = any(not bound.isdisjoint(dim.symbols()) for x in arrays for dim in x.dims)
+        if own and not isinstance(variable.get(), Undecided):
+            text = "has a size of its own after each trip, which the loop cannot hand on."
+            remedy = "Reduce it in the loop, or write it into an array of the largest size."
+            misfit = Misfit(NotSupportedError, text, remedy)
+            variable.put(Undecided(variable.name, misfit, user_site()))
+            found = True
+    return found
+
+
 def _found(
     carried: list[Carried],
     trip: Traced,
@@ -208,6 +236,8 @@ def _found(
         if id(_key(variable)) in known or end.value is start or end.value is UNBOUND:
             continue
         if isinstance(end.value, Undecided) or isinstance(start, Undecided):
+            continue
+        if _is_lost(variable, end, trip):
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
@@ -240,6 +270,18 @@ def _grows(kind: str) -> MlcError:
     message = f"a {kind} gets other places in a loop that stays a loop."
     remedy = "Make an array of the right size before the loop, and write into it: out[i] = …"
     return located(NotSupportedError, message, remedy=remedy)
+
+
+def _is_lost(variable: Local, end: Held, trip: Traced) -> bool:
+    """Whether a variable that is made in each trip holds what only this one has the size of."""
+    start = variable.get()
+    dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
+    if start is UNBOUND or end.value is start:
+        return start is UNBOUND and any(map(here().bound.escapes, dims))
+    if not isinstance(start, Tracer) or start.part_of is not None:
+        return False
+    read = any(start.known in op.operands for op in trip.block.walk())
+    return not read and any(map(here().bound.escapes, dims))
 
 
 def _checked(carried: Carried, end: Held) -> Carried:
@@ -371,6 +413,11 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
 
 def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     """The variables hold what the loop's last trip gave."""
+    for variable in rolled.lost:
+        text = "is an array in a loop whose size differs from trip to trip."
+        remedy = f"Write it into an array that is made before the loop: last[:n] = {variable.name}."
+        misfit = Misfit(NotSupportedError, text, remedy)
+        variable.put(Undecided(variable.name, misfit, user_site()))
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
     for c, end in zip(rolled.carried, rolled.ends, strict=True):
         base = c.start if c.seen else end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from mlc.frontend.trace.definitions import parameters
@@ -92,20 +93,39 @@ def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield from own_nodes(ast.iter_child_nodes(node))
 
 
-def exits(node: ast.AST, *, in_loop: bool = False) -> bool:
-    """Whether control may leave the statement by `return`, or `break` or `continue` around it."""
+def exits(node: ast.AST, *, in_loop: bool = False, caught: bool = False) -> bool:
+    """
+    Whether control may leave the statement by `return`, by an error that the function does not
+    catch, or by `break` or `continue` around it.
+    """
+    inner = partial(exits, in_loop=in_loop, caught=caught)
     match node:
         case ast.Return():
             return True
+        case ast.Raise():
+            return node.exc is not None and not caught
+        case ast.Assert():
+            return not caught
         case ast.Break() | ast.Continue():
             return not in_loop
         case ast.For() | ast.While() | ast.AsyncFor():
-            inside = any(exits(x, in_loop=True) for x in node.body)
-            return inside or any(exits(x, in_loop=in_loop) for x in node.orelse)
+            inside = any(exits(x, in_loop=True, caught=caught) for x in node.body)
+            return inside or any(map(inner, node.orelse))
+        case ast.Try() | ast.TryStar() if node.handlers:
+            inside = any(exits(x, in_loop=in_loop, caught=True) for x in node.body)
+            others: list[ast.AST] = [*node.handlers, *node.orelse, *node.finalbody]
+            return inside or any(map(inner, others))
         case ast.stmt() | ast.ExceptHandler() | ast.match_case() if not isinstance(node, _SCOPES):
-            return any(exits(x, in_loop=in_loop) for x in ast.iter_child_nodes(node))
+            return any(map(inner, ast.iter_child_nodes(node)))
         case _:
             return False
+
+
+def slices_by_names(nodes: Iterable[ast.AST]) -> bool:
+    """Whether there are slices that variables begin or end, whose sizes may so differ."""
+    slices = (x for x in own_nodes(nodes) if isinstance(x, ast.Slice))
+    ends = (end for x in slices for end in (x.lower, x.upper) if end is not None)
+    return any(isinstance(x, ast.Name) for end in ends for x in ast.walk(end))
 
 
 def at(node: Any, like: ast.AST) -> Any:

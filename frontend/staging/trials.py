@@ -5,18 +5,20 @@ not kept leaves everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.ir import Block
 
+from mlc.dialects.analysis.nests import NotANestError, held_in
 from mlc.dialects.dims import product, shape_of
 from mlc.dialects.errors import MlcError
+from mlc.dialects.tensor.bind import BindOp, bound_in, symbols_in
 from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, discard
 from mlc.dialects.tensor.create import ConstantOp, dense_array
 from mlc.dialects.tensor.placing import DynamicUpdateOp
-from mlc.frontend.staging.exits import Exit
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.staging.exits import Exit, exit_of
 from mlc.frontend.staging.journal import Journal, journaled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
@@ -24,9 +26,15 @@ from mlc.frontend.trace.trace import here
 MANY = 32
 """Trips from which a loop whose trips Python could run one after another may stay one."""
 
+FEW = 5
+"""Likewise where slices may end at trips' numbers: else each size has ops of its own."""
+
 MOST_OPS, MOST_OPS_INSIDE = 20_000, 1_000
 """Of such trips together; of a loop within a loop or branch of the program. A program of 18,000 ops
 takes seconds to plan (docs/measurements.md, First call)."""
+
+MOST_PEELED = 3
+"""Types that have not settled after so many trips are a mistake."""
 
 MOST_SCALARS = 300
 """Likewise of trips that compute single numbers and elements, which are registers in a loop."""
@@ -43,7 +51,7 @@ def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[
     block = Block()
     put_back = _saved(local)
     with journaled(block) as journal:
-        code = body()
+        code = exit_of(body)
     if code is None or isinstance(code.code, int):
         _keep(block, journal)
         return True, code
@@ -76,23 +84,12 @@ def _keep(block: Block, journal: Journal) -> None:
             trace.journals[-1].objects.setdefault(key, entry)
 
 
-@contextmanager
-def trying() -> Generator[None]:
-    """What others can see, such as a line that is printed, must not happen meanwhile."""
-    trace = here()
-    trace.tried += 1
-    try:
-        yield
-    finally:
-        trace.tried -= 1
-
-
 def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     """How many ops trips one after another are, by the first one; 0 where that cannot be said."""
     block = Block()
     put_back = _saved(local)
     try:
-        with trying(), journaled(block) as journal:
+        with journaled(block) as journal:
             trip()
         journal.undo()
     except FAULTS:
@@ -105,19 +102,18 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
 
 
 def kept_loop(
-    roll: Callable[[], Exit | None], ops: int, local: Sequence[Local]
+    roll: Callable[[], Exit | None], many: bool, local: Sequence[Local]
 ) -> tuple[bool, Exit | None]:
     """
-    One loop, and how it was left, where trips one after another are too long; else everything
-    is as before. Raises Peel.
+    One loop, and how it was left, where `many` trips one after another are too long, or sizes of
+    slices are their numbers; else everything is as before. Raises Peel.
     """
     block = Block()
-    most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
     put_back = _saved(local)
     try:
-        with trying(), journaled(block) as journal:
+        with journaled(block) as journal:
             code = roll()
-        if ops > most or _is_scalar(block):
+        if _is_sliced(block) or (many and _is_long(block)):
             _keep(block, journal)
             put_back = _saved(local)
             return True, code
@@ -128,6 +124,32 @@ def kept_loop(
         put_back()
     discard(block)
     return False, None
+
+
+def check_slices(loop: ForOp | WhileOp) -> None:
+    """Raises NotSupportedError where sizes are numbers of trips, and the loop is no kernel."""
+    bound = here().bound
+    if bound.inside or not any(map(bound.is_symbol, bound_in(loop))):
+        return
+    try:
+        held_in(loop)
+    except NotANestError as error:
+        message = f"a loop with slices whose sizes differ from trip to trip {error}."
+        remedy = "Let the sizes be those of arrays, and choose elements by np.where(…)."
+        raise located(NotSupportedError, message, remedy=remedy) from None
+
+
+def _is_sliced(block: Block) -> bool:
+    """Whether there are sizes that are numbers of trips."""
+    inner = (x for op in block.ops for x in op.walk() if not isinstance(x, BindOp))
+    return any(here().bound.is_symbol(symbol) for x in inner for symbol in symbols_in(x))
+
+
+def _is_long(block: Block) -> bool:
+    """Whether trips one after another would be too many ops."""
+    ops = _unrolled(block)
+    most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
+    return ops > most or (ops > MOST_SCALARS and _is_scalar(block))
 
 
 def _unrolled(block: Block) -> int:

@@ -7,6 +7,9 @@ captures.py says what a function sees of values from outside, stores.py what it 
 from __future__ import annotations
 
 import functools
+import operator
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn, TypeGuard
 
@@ -28,6 +31,8 @@ from mlc.frontend.trace.captures import (
     of_librarys_class,
     paths,
 )
+from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
+from mlc.frontend.trace.effects import effects, effects_of, is_told
 from mlc.frontend.trace.impure import check_library, check_pure
 from mlc.frontend.trace.kinds import (
     class_of,
@@ -38,8 +43,9 @@ from mlc.frontend.trace.kinds import (
 )
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
 from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
-from mlc.frontend.trace.transform import transformed
+from mlc.frontend.trace.transform import take_care, transformed
 
 
 class Access(Flow):
@@ -110,6 +116,14 @@ class Access(Flow):
         """`obj += …`, which changes a collection."""
         stores.check_collection(obj, "an assignment in place")
 
+    def text(self, *parts: Any) -> Any:
+        """f"…": texts, and (value, conversion, format)."""
+        return joined(parts, shown)
+
+    def percent(self, form: Any, value: Any) -> Any:
+        """form % value, of a text"""
+        return text_of(operator.mod, (form, value), {})
+
     def own(self, kind: Any) -> Any:
         """A class that the function makes."""
         paths().own.add(kind)
@@ -118,6 +132,12 @@ class Access(Flow):
     def rebinds(self, kind: str, name: str) -> NoReturn:
         """A statement binds a name that does not belong to the function."""
         raise stores.refused(f"the {kind} variable {name} is bound anew")
+
+
+def shown(value: Any, names: Sequence[str] = ("__str__", "__repr__")) -> Any:
+    """What `print` shows of a value: of the user's objects, what their methods say."""
+    method = users_text(value, names)
+    return value if method is None else call(method, (value,), {})
 
 
 def attribute(obj: Any, name: str) -> Any:
@@ -185,6 +205,10 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
         if (made := seeded(function, args, kwargs)) is not None:
             return made
+    if isinstance(function, BuiltinFunctionType) and isinstance(function.__self__, str):
+        return text_of(function, args, kwargs)
+    if is_told(function):
+        return effects().tell(function, args, kwargs)
     check_pure(function)
     check_library(function, args, kwargs)
     stores.check_call(function, args)
@@ -201,6 +225,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of a Python function."""
     if not is_users(function):
+        if is_told(function):
+            return effects().tell(function, args, kwargs)
         check_pure(function)
         if args and "." in function.__qualname__:
             stores.check_method(args[0], function.__name__)
@@ -212,8 +238,24 @@ def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[s
             raise found from None
     args, kwargs = _with_defaults(function, args, kwargs)
     if (observed := transformed(function)) is not None:
-        return observed(*args, **kwargs)
+        with _running(function):
+            return observed(*args, **kwargs)
     return unobserved.run(call, function, args, kwargs)
+
+
+@contextmanager
+def _running(function: FunctionType) -> Generator[None]:
+    """Raises Again where the call may have raised an error and the caller would go on."""
+    trace = here()
+    before = None if (found := effects_of(trace)) is None else found.state
+    trace.functions.append(function)
+    try:
+        yield
+    finally:
+        trace.functions.pop()
+    after = None if (found := effects_of(trace)) is None else found.state
+    if after is not before:
+        take_care(trace.functions)
 
 
 def _with_defaults(
@@ -265,6 +307,8 @@ def _construct(kind: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
         return result(fitting(lift(value), dtype_row(kind)))
     check_pure(kind)
+    if issubclass(kind, BaseException) and any(map(is_deferred, (*args, *kwargs.values()))):
+        return Raising(kind, args, kwargs)
     if kind.__module__ in ("builtins", "itertools"):
         stores.check_library(args)
         return instance_of(kind, observed_functions(args), kwargs)
@@ -289,10 +333,10 @@ def observed_functions(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
         return run
 
-    return tuple(
-        observed(x) if isinstance(x, FunctionType | MethodType | functools.partial) else x
-        for x in args
-    )
+    def wants(x: Any) -> bool:
+        return isinstance(x, FunctionType | MethodType | functools.partial) or x in (str, repr)
+
+    return tuple(observed(x) if callable(x) and wants(x) else x for x in args)
 
 
 _LOOSE = Access(FunctionType((lambda: None).__code__, {}), {})

@@ -12,7 +12,8 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.items import enumerated, ranged, turned, zipped
-from mlc.frontend.trace.impure import warn_once
+from mlc.frontend.trace.deferred import text_of
+from mlc.frontend.trace.effects import effects
 from mlc.frontend.trace.kinds import is_tuple
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
@@ -38,11 +39,37 @@ def _to_number(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return made
 
 
+def _to_complex(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """complex(real, imag) of numbers, as Python adds them up where one is complex itself."""
+    from mlc.frontend.numpy.complexes import imag, of_parts, real
+    from mlc.frontend.numpy.values import lift
+
+    given = dict(zip(("real", "imag"), args, strict=False)) | kwargs
+    if not any(isinstance(x, Tracer | SymbolicDim) for x in given.values()):
+        return kind(*args, **kwargs)
+
+    def parts(name: str) -> tuple[Any, Any]:
+        """Real and imaginary part of an argument, as floats; an argument that is real has none."""
+        value = lift(lift_size(x) if isinstance(x := given.get(name, 0.0), SymbolicDim) else x)
+        if value.row.kind == "complex":
+            return real(value), imag(value)
+        return _to_number(float, (value,), {}), None
+
+    (a, b), (c, d) = parts("real"), parts("imag")
+    made = of_parts(*(lift(x) for x in (a if d is None else a - d, c if b is None else c + b)))
+    made.weak = True
+    return made
+
+
 def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     value, kinds = args
     if isinstance(value, Tracer):
         several = kinds if is_tuple(kinds) else (kinds,)
-        python = {"int": int, "float": float, "bool": bool}[value.row.kind] if value.weak else None
+        python = (
+            {"int": int, "float": float, "bool": bool, "complex": complex}[value.row.kind]
+            if value.weak
+            else None
+        )
         wanted = {np.ndarray} if not value.weak else {python}
         return isinstance(value, kinds) or any(kind in wanted for kind in several)
     return isinstance(value, kinds)
@@ -81,11 +108,21 @@ def _itself(value: Any) -> Any:
 
 
 def _print(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    trace = current()
-    if trace is not None and trace.tried:
-        raise located(NotSupportedError, "a line is printed by a trip that is only tried.")
-    warn_once("print")
-    print(*(repr(x) if isinstance(x, Tracer) else x for x in args), **kwargs)
+    if current() is None:
+        print(*args, **kwargs)
+        return
+    from mlc.frontend.trace.access import shown
+
+    effects().tell(print, [shown(x) for x in args], kwargs)
+
+
+def _text(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from mlc.frontend.trace.access import shown
+
+    if function in (str, repr) and len(args) == 1:
+        names = ("__str__", "__repr__") if function is str else ("__repr__",)
+        args = (shown(args[0], names),)
+    return text_of(function, args, kwargs)
 
 
 def _attribute(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -142,6 +179,7 @@ _OF_NUMBERS = (
 )
 """Functions of `math` that mlc.numpy has under the same name."""
 BUILTINS: dict[Any, Any] = {
+    complex: _to_complex,
     float: _to_number,
     int: _to_number,
     isinstance: _instance,
@@ -150,6 +188,7 @@ BUILTINS: dict[Any, Any] = {
     min: _extreme,
     getattr: _attribute,
     print: _print,
+    **dict.fromkeys((str, repr, format, ascii), _text),
     any: _quantifier,
     all: _quantifier,
     next: _next,

@@ -10,6 +10,7 @@ import __future__
 
 import ast
 import linecache
+import sys
 from collections.abc import Iterator
 from dataclasses import field
 from functools import lru_cache
@@ -78,9 +79,13 @@ class _File:
 @lru_cache(maxsize=32)
 def _file(filename: str, lines: Lines, future: int) -> _File:
     file = _File()
+    text = "".join(lines)
     try:
-        tree = ast.parse("".join(lines), filename)
-        whole = compile(tree, filename, "exec", flags=future, dont_inherit=True)
+        tree = ast.parse(text, filename)
+        waiting = [
+            compile(x, filename, "exec", flags=future, dont_inherit=True)
+            for x in (tree, *_with_asserts_of_pytest(text, filename))
+        ]
     except (SyntaxError, ValueError):
         return file
     for node in ast.walk(tree):
@@ -89,12 +94,21 @@ def _file(filename: str, lines: Lines, future: int) -> _File:
             file.definitions.setdefault((first, node.name), []).append(node)
         elif isinstance(node, ast.Lambda):
             file.definitions.setdefault((node.lineno, "<lambda>"), []).append(node)
-    waiting = [whole]
     while waiting:
         code = waiting.pop()
         file.codes.setdefault((code.co_firstlineno, code.co_name), []).append(code)
         waiting += (x for x in code.co_consts if isinstance(x, CodeType))
     return file
+
+
+def _with_asserts_of_pytest(text: str, filename: str) -> list[ast.Module]:
+    """The file as pytest loads it where it is a test: with other code for each `assert`."""
+    pytest = sys.modules.get("_pytest.assertion.rewrite")
+    if pytest is None:
+        return []
+    tree = ast.parse(text, filename)
+    pytest.rewrite_asserts(tree, text.encode(), filename)
+    return [tree]
 
 
 def _at(code: CodeType, nodes: list[Definition]) -> Definition | None:

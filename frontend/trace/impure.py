@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from types import BuiltinFunctionType, MethodType
 from typing import Any
 
@@ -12,9 +11,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, spelled, unsupported
 from mlc.frontend.trace.captures import holds_tracer
 from mlc.frontend.trace.kinds import class_of, is_class
-from mlc.frontend.trace.source import user_site
 
-_STREAMS = frozenset({"io", "_io", "logging"})
 _SYSTEM = frozenset(
     {
         *("os", "posix", "nt", "secrets", "uuid", "socket", "_socket", "ssl", "http", "urllib"),
@@ -65,7 +62,7 @@ def check_library(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def check_pure(function: Any) -> None:
-    """Raises for what gives another value at each call; warns of what writes."""
+    """Raises for what gives another value at each call."""
     owner = getattr(function, "__self__", None)
     held = owner if is_class(owner) else class_of(owner)
     name = str(getattr(function, "__name__", function))
@@ -76,11 +73,9 @@ def check_pure(function: Any) -> None:
     reads = module in ("io", "_io") and name not in ("write", "writelines", "flush")
     if function is input or reads:
         raise _once(f"{name}()", "Read before the call and pass what was read as an argument.")
-    if module in _STREAMS:
-        warn_once(name)
-    elif module == "time" or (module in ("datetime", "_datetime") and name in _NOW):
+    if module == "time" or (module in ("datetime", "_datetime") and name in _NOW):
         raise _once(f"{module}.{name}()", "Ask the clock before the call and pass the time.")
-    elif module in _SYSTEM:
+    if module in _SYSTEM:
         shown = "os" if module in ("posix", "nt") else module
         raise _once(f"{shown}.{name}()", "Call it before and pass what it gives as an argument.")
 
@@ -88,13 +83,3 @@ def check_pure(function: Any) -> None:
 def _once(name: str, remedy: str) -> NotSupportedError:
     message = f"{name} inside a compiled function: it would run once, when the function is traced."
     return located(NotSupportedError, message, remedy=remedy)
-
-
-def warn_once(name: str) -> None:
-    """Warns of what writes: it does so when the function is traced, and not at each call."""
-    site = user_site()
-    message = f"{name}() runs once, when the function is traced, and not at each call"
-    if site is None:
-        warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return
-    warnings.warn_explicit(f"{message}\n{site.excerpt()}", RuntimeWarning, site.filename, site.line)

@@ -38,6 +38,7 @@ class Site:
     column: int
     end_column: int
     target: str | None = None  # the variable the expression is assigned to
+    function: str = "<module>"  # whose expression it is
 
     def excerpt(self) -> str:
         """``  model.py:12   y = x @ w`` and carets below the expression."""
@@ -139,6 +140,7 @@ def _site_at(code: CodeType, filename: str, last_instruction: int) -> Site:
         column=start,
         end_column=start + 1 if end_column is None else end_column + 1,
         target=_stored_name(code, last_instruction),
+        function=code.co_name,
     )
 
 

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from mlc.frontend.trace.access import call
 from mlc.frontend.trace.definitions import keep_text
+from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.regions import Carry, run_body
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
@@ -30,12 +31,18 @@ class Subprogram:
     function: str  # for messages
     block: Block
     outcome: Carry  # its arrays are values of the block, or from outside
+    effects: tuple[tuple[Tracer, SSAValue], ...]  # of what it did beside: states, and their values
 
     @property
     def outputs(self) -> list[SSAValue]:
-        """The values of the arrays that the function returned."""
+        """The values of the arrays that the function returned, then those of states."""
         with here().inside(self.block):
-            return self.outcome.values
+            return [*self.outcome.values, *(value for _, value in self.effects)]
+
+    def settle(self, values: Sequence[SSAValue]) -> None:
+        """States have the last ones of these, which stand where the trace is."""
+        for (state, _), value in zip(reversed(self.effects), reversed(values), strict=False):
+            state.write(value)
 
 
 def subprogram(
@@ -43,26 +50,38 @@ def subprogram(
     inputs: Carry,
     run: Callable[[Any], Any],
     types: Sequence[Attribute] | None = None,
+    *,
+    passes: bool = False,
 ) -> Subprogram:
     """
     `run`, called with the container `inputs` in which each array is a fresh block argument, of its
     own type or of that in `types`.
 
     Values from around may be used inside; they stay what they are. `function` is named in messages.
+    `passes`: what it does beside is among its outputs, which the caller settles.
     """
     block = Block(arg_types=types or [x.type for x in inputs.arrays])
     for argument, x in zip(block.args, inputs.arrays, strict=True):
         argument.name_hint = x.hint
     with here().inside(block):
         container = inputs.inside(block.args)
-    outcome = run_body(block, run, (container,))
-    with here().inside(block):
+    trace = here()
+    before = {} if (beside := effects_of(trace)) is None else beside.now()
+    trace.passing += [block] * passes
+    try:
+        outcome = run_body(block, run, (container,))
+    finally:
+        del trace.passing[len(trace.passing) - passes :]
+    with trace.inside(block):
         found = Carry.of(function, outcome, "result")
-        if here().counted:
-            ends = with_masks(block, found.values)
-            pairs = zip(ends, found.arrays, strict=True)
-            found = found.with_arrays([Tracer(here(), value, weak=x.weak) for value, x in pairs])
-    return Subprogram(function, block, found)
+        effects = () if (beside := effects_of(trace)) is None else beside.taken_back(before)
+        if trace.counted:
+            ends = with_masks(block, [*found.values, *(value for _, value in effects)])
+            pairs = zip(ends, found.arrays, strict=False)
+            found = found.with_arrays([Tracer(trace, value, weak=x.weak) for value, x in pairs])
+            last = ends[len(ends) - len(effects) :]
+            effects = tuple((x, value) for (x, _), value in zip(effects, last, strict=True))
+    return Subprogram(function, block, found, effects)
 
 
 def inline(block: Block, values: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> list[SSAValue]:

@@ -133,7 +133,7 @@ class SymbolicDim:
         The comparison where every size >= 0 settles it; else the compiler specialises. Of a size
         that the program computes it is a traced bool.
         """
-        low, high = bounds(difference)
+        low, high = _known_bounds(difference)
         outcome = _OUTCOMES[symbol](low, high)
         if outcome is None and is_bound(difference):
             return getattr(lift_size(self), _METHODS[symbol])(lift_size(other))
@@ -214,6 +214,17 @@ def _ends(dim: Dim) -> tuple[int | None, int | None]:
     rest = [coefficient for monomial, coefficient in dim.terms if monomial]
     low = constant if all(c > 0 for c in rest) else None
     high = constant if all(c < 0 for c in rest) else None
+    return low, high
+
+
+def _known_bounds(dim: Dim) -> tuple[int | None, int | None]:
+    """Those of `bounds`; where a loop computes the sizes, the sign as far as it is known."""
+    trace = current()
+    if trace is None or not trace.bound.is_bound(dim):
+        return bounds(dim)
+    ranges = trace.bound.ranges
+    low = next((n for n in (1, 0) if ranges.is_natural(dim - n)), None)
+    high = next((-n for n in (1, 0) if ranges.is_natural(-dim - n)), None)
     return low, high
 
 

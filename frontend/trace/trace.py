@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
 from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.lazy_dataclass import dataclass
@@ -55,11 +57,13 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
-        self.tried = 0  # how many of these are only tried
+        self.states: set[Value] = set()  # of what a call does beside its results
+        self.passing: list[Block] = []  # blocks that give these on
         self.argument_names: list[str] = []
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
         self.hidden: list[HiddenInput] = []
@@ -71,7 +75,10 @@ class Trace:
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.staging: object = None
+        self.functions: list[FunctionType] = []  # of the user, that run, innermost last
+        self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
+        self.examples = 0  # how many times what is traced is to be run for many examples
         self.rules = 0  # how many rules of the user's are being traced
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
@@ -145,6 +152,8 @@ class Trace:
         if not self.limits.keys().isdisjoint(dim.symbols()):
             from mlc.frontend.errors import NotSupportedError
 
+            if self.bound.ranges.is_natural(dim):
+                return
             message = f"{because}: whether there are enough is known only when the program runs."
             raise located(NotSupportedError, message)
         if dim.constant is None and all(a.dim != dim for a in self.assumptions):
@@ -169,10 +178,17 @@ class Trace:
         block = before.owner if isinstance(before.owner, Block) else before.owner.parent
         place = next(k for k, scope in enumerate(self.scopes) if scope is block)
         inner = self.scopes[place + 1 :]
-        if not inner:
+        if not inner or (value in self.states and inner[-1] in self.passing):
             return
         journaled = [journal.block for journal in self.journals]
+        if value in self.states and journaled and inner[-1] is journaled[-1]:
+            inner = inner[-1:]
         if any(all(scope is not x for x in journaled) for scope in inner):
+            if value in self.states:
+                from mlc.frontend.errors import NotSupportedError
+
+                remedy = "Write it as Python's for, while or if."
+                raise located(NotSupportedError, BESIDE, remedy=remedy)
             raise located(
                 LeakError,
                 "an array from outside a loop body is written inside it; make it part of the carry",
@@ -184,8 +200,9 @@ class Trace:
         self.arrays.clear()
         self.counted.clear()
         self.inputs.clear()
+        self.states.clear()
         self.keep.clear()
-        self.staging = None
+        self.staging = self.effects = None
 
     def finish(
         self,
@@ -234,6 +251,10 @@ class _Active(threading.local):
 
 
 _active = _Active()
+BESIDE = (
+    "an error is raised, or a line printed, in a function that a loop or branch of mlc's is made"
+    " of."
+)
 ALIASED = (
     "an array {} that may be the same one as another, which is written: which of them it is depends"
     " on the branch that ran, or the trip."

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from mlc.frontend.staging.rewrite import RAW_CALLS, RUNTIME, is_runtime, staged
 from mlc.frontend.staging.scopes import at, bound_names, stored_names
@@ -32,10 +33,13 @@ from mlc.frontend.trace.definitions import FUTURE_FLAGS, Definition, definition_
 
 Function = Callable[..., Any]
 
-_transformed: WeakKeyDictionary[FunctionType, tuple[CodeType, FunctionType | None]] = (
+_transformed: WeakKeyDictionary[FunctionType, tuple[tuple[CodeType, bool], FunctionType | None]] = (
     WeakKeyDictionary()
 )
 """Functions by what they were made from, while that has the code that it had."""
+
+_careful: WeakSet[CodeType] = WeakSet()
+"""Code that calls functions which raise errors that the compiled function decides about."""
 
 _inner: WeakValueDictionary[int, CodeType] = WeakValueDictionary()
 """Code that the transform has made, by its identity: equal code may be a user's."""
@@ -43,15 +47,36 @@ _inner: WeakValueDictionary[int, CodeType] = WeakValueDictionary()
 
 def transformed(function: FunctionType) -> FunctionType | None:
     """The function with its loads, stores and calls observed; None where its text is not known."""
-    if _inner.get(id(function.__code__)) is function.__code__:
+    if is_inner(function):
         return function  # made inside a transformed function, and so one itself
-    code, made = _transformed.get(function, (None, None))
-    if code is not function.__code__:
+    key = function.__code__, function.__code__ in _careful
+    known, made = _transformed.get(function, (None, None))
+    if known is None or known[0] is not key[0] or known[1] != key[1]:
         made = _build(function)
-        _transformed[function] = function.__code__, made
+        _transformed[function] = key, made
     if made is not None:
         made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     return made
+
+
+class Again(BaseException):
+    """A function is traced anew, as functions that it calls raise errors at run time."""
+
+
+def take_care(running: Sequence[FunctionType]) -> None:
+    """
+    Statements after calls in the innermost function wait for what is raised there, from now on.
+    Raises Again where they do not so yet.
+    """
+    function = next((x for x in reversed(running) if not is_inner(x)), None)
+    if function is not None and function.__code__ not in _careful:
+        _careful.add(function.__code__)
+        raise Again
+
+
+def is_inner(function: FunctionType) -> bool:
+    """Whether it was made inside a transformed function."""
+    return _inner.get(id(function.__code__)) is function.__code__
 
 
 def _build(function: FunctionType) -> FunctionType | None:
@@ -85,7 +110,8 @@ def _rewritten_code(
     fresh = ast.parse("def factory(): pass").body[0]
     assert isinstance(fresh, ast.FunctionDef)
     fresh.args.args = [ast.arg(RUNTIME), *(ast.arg(name) for name in code.co_freevars)]
-    rewriter = _Rewriter(frozenset(code.co_freevars), class_name, known)
+    careful = code in _careful
+    rewriter = _Rewriter(frozenset(code.co_freevars), class_name, known, careful)
     changed = rewriter.outermost(node)
     fresh.body = [changed] if isinstance(changed, ast.stmt) else [ast.Return(changed)]
     if code.co_name not in code.co_freevars and isinstance(changed, ast.stmt):
@@ -106,8 +132,9 @@ def _rewritten_code(
 
 def _remember_inner(code: CodeType) -> None:
     for inner in _codes(code):
-        _inner[id(inner)] = inner
-        _remember_inner(inner)
+        if inner.co_flags & inspect.CO_OPTIMIZED:  # a class body's functions are as they were
+            _inner[id(inner)] = inner
+            _remember_inner(inner)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -124,8 +151,13 @@ class _Rewriter(ast.NodeTransformer):
     """Sends loads and calls through `__mlc__`."""
 
     def __init__(
-        self, cells: frozenset[str], class_name: str | None, known: frozenset[str]
+        self,
+        cells: frozenset[str],
+        class_name: str | None,
+        known: frozenset[str],
+        careful: bool,
     ) -> None:
+        self.careful = careful
         self.cells = cells
         self.known = (
             known  # globals there are now: names that are neither these nor builtins come later
@@ -135,7 +167,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def outermost(self, node: Definition) -> ast.stmt | ast.expr:
         """The definition itself, without decorators, defaults' values and annotations."""
-        node = staged(_copy(node))
+        node = staged(_copy(node), self.careful)
         arguments = node.args
         arguments.defaults = [at(ast.Constant(None), node) for _ in arguments.defaults]
         arguments.kw_defaults = [
@@ -240,6 +272,29 @@ class _Rewriter(ast.NodeTransformer):
         if node.id == "__class__" or (hasattr(builtins, node.id) and node.id not in self.known):
             return node
         return self._runtime("name", node, ast.Constant(node.id), _copy(node))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        """f"…{value}": its parts, of which some may be known only when the function runs."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                spec = part.format_spec
+                form = ast.Constant("") if spec is None else self.visit(spec)
+                value: list[ast.expr] = [self.visit(part.value), ast.Constant(part.conversion)]
+                parts.append(at(ast.Tuple([*value, form], ast.Load()), part))
+            else:
+                parts.append(part)
+        return self._runtime("text", node, *parts)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        """ "… %g …" % value"""
+        text = isinstance(node.left, ast.JoinedStr) or (
+            isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+        )
+        self.generic_visit(node)
+        if not (text and isinstance(node.op, ast.Mod)):
+            return node
+        return self._runtime("percent", node, node.left, node.right)
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         """obj.name"""

@@ -88,6 +88,7 @@ def _gradient(name: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool)
         with at_user_lines():
             values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
         values = inline(sub.block, inputs.values, values)
+        sub.settle(values)
         ones = full(here().b, 1.0, loss, ())
         gradients = filled(inputs, place(into, [ones], found))
         gradient = gradients[0] if one else gradients
@@ -167,6 +168,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     with at_user_lines():
         values, found = pull_back(sub.block.ops, values, sub.block.args, into, seeds)
     outputs = inline(sub.block, inputs.values, values)
+    sub.settle(outputs)
     outcome = results(sub.outcome, outputs)
     pull = Later("vjp", into, results_carry(main, outputs), found, inputs)
     return (outcome[0], pull, outcome[1]) if has_aux else (outcome, pull)
@@ -211,6 +213,7 @@ def jvp(
     main = main_part(sub.outcome, has_aux)
     given = like("jvp", inputs, tuple(tangents))
     outputs = inline(sub.block, [*inputs.values, *given], values)
+    sub.settle(outputs)
     renamed: Renamed = dict(zip(sub.block.args, [*inputs.values, *given], strict=True))
     moved = [None if x is None else renamed.get(x, x) for x in found[: len(main.arrays)]]
     outcome = results(sub.outcome, outputs)
@@ -235,12 +238,14 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
 
         return (found[0], push, found[1]) if has_aux else (found, push)
     inputs, sub, tangents, values, found = _pushed("linearize", f, primals, has_aux)
-    linear = _split(sub.block, tangents)
+    linear, kept = _split(sub.block, tangents)
+    values = [kept.get(x, x) for x in values]
     arguments = dict(zip(tangents, linear.args, strict=True))
     found = [None if x is None else arguments.get(x, x) for x in found]
     for _ in tangents:
         sub.block.erase_arg(sub.block.args[-1], safe_erase=False)
     outputs = inline(sub.block, inputs.values, values)
+    sub.settle(outputs)
     outcome = results(sub.outcome, outputs)
     gives = results_carry(main_part(sub.outcome, has_aux), outputs)
     later = Later("linearize", linear, inputs, found[: len(gives.arrays)], gives, one=True)
@@ -263,8 +268,12 @@ def _pushed(
     return inputs, sub, tangents, values, found
 
 
-def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
-    """Takes the ops that depend on the tangents out of the block, into one of their own."""
+def _split(block: Block, tangents: Sequence[SSAValue]) -> tuple[Block, Renamed]:
+    """
+    Takes the ops that depend on the tangents out of the block, into one of their own. What results
+    of theirs that do not depend on them are called in the block is given second.
+    """
+    kept: Renamed = {}
     linear = Block(arg_types=[x.type for x in tangents])
     depends = Varied(tangents).mark(block.ops)
     zeros = Emitter(Block())
@@ -279,6 +288,7 @@ def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
             for old, new in zip(op.results, stays.results, strict=True):
                 if old not in depends:
                     old.replace_all_uses_with(new)
+                    kept[old] = new
         op.detach()
         linear.add_op(op)
     first = block.first_op
@@ -290,7 +300,7 @@ def _split(block: Block, tangents: Sequence[SSAValue]) -> Block:
             block.insert_op_before(op, first)
     for old, new in zip(tangents, linear.args, strict=True):
         old.replace_all_uses_with(new)
-    return linear
+    return linear, kept
 
 
 @dataclass
@@ -373,7 +383,7 @@ def with_arguments(
             raise located(NotSupportedError, message, remedy="Write to a copy and return it.")
         return outcome
 
-    return subprogram(name, inputs, run)
+    return subprogram(name, inputs, run, passes=True)
 
 
 def place(

@@ -20,6 +20,7 @@ from mlc.dialects.tensor.shape import broadcast_to
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import is_operand, lift
 from mlc.frontend.trace.containers import children_of, flatten, leaf_names, unflatten
+from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.regions import Carry
 from mlc.frontend.trace.subprogram import (
     Subprogram,
@@ -187,13 +188,19 @@ def _one_example(
         for place, value in zip(mapped.places, values, strict=True):
             given[place] = value
         positional, named = unflatten(structure, given)
-        outcome = traced(f, *positional, **named)
+        here().examples += 1
+        try:
+            outcome = traced(f, *positional, **named)
+        finally:
+            here().examples -= 1
         if any(x.version for x in values):
             message = "vmap: the function writes to an argument; expected results to be returned."
             raise located(NotSupportedError, message, remedy="Write to a copy and return it.")
         return outcome
 
-    return subprogram("vmap", inputs, run, [_row_type(x, a) for x, a in _pairs(mapped)])
+    return subprogram(
+        "vmap", inputs, run, [_row_type(x, a) for x, a in _pairs(mapped)], passes=True
+    )
 
 
 def _pairs(mapped: _Mapped) -> Sequence[tuple[Tracer, int]]:
@@ -218,6 +225,9 @@ def _results(mapped: _Mapped, sub: Subprogram, out_axes: Any) -> Any:
         if isinstance(leaf, Tracer):
             weak = leaf.weak and axis is None
             made.append(Tracer(trace, _placed(b, next(found), axis, mapped.size, name), weak=weak))
+    if sub.effects and (beside := effects_of(trace)) is not None:
+        pairs = [(x, Tracer(trace, next(found).value)) for x, _ in sub.effects]
+        sub.settle(beside.examples(pairs))
     return outcome.with_arrays(made).container()
 
 

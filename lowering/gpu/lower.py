@@ -52,7 +52,7 @@ from mlc.lowering.gpu.transpose import transposed
 from mlc.lowering.gpu.update import UpdatePhase
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import buffer_type
-from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel
+from mlc.lowering.loops.function import Kernel, Scratch, Strides, lower_kernel, mentioned
 from mlc.lowering.loops.lower import EntryLowering
 from mlc.lowering.loops.opaque.library import call_library, library_scratch
 from mlc.lowering.loops.update import update_of
@@ -135,6 +135,12 @@ class _GpuEntry(EntryLowering):
     def _functions(
         self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
+        computed = mentioned(op) - set(self.symbols)
+        if computed:
+            raise PlanError(
+                f"plan to loops: kernels on a GPU take no sizes that the program computes, such as"
+                f" {min(computed)}: choose elements of whole arrays by np.where(…)"
+            )
         work, schedule = work_of(op, strides.numbers), op.schedule
         found: list[Kernel] = []
         for number, phase in enumerate(work.phases):

@@ -325,7 +325,8 @@ class IndexBuilder:
             return y if x else False
         if isinstance(y, bool):
             return x if y else False
-        result = self.value(arith.AndIOp.create(operands=[x, y], result_types=[i1]))
+        op = arith.AndIOp.create(operands=[x, y], result_types=[i1])
+        result = self.once(op, stays=True)
         self._asked[result] = (*self._asked.get(x, ()), *self._asked.get(y, ()))
         return result
 

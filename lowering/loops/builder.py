@@ -379,11 +379,17 @@ class LoopBuilder(IndexBuilder):
 
     def mask(self, count: Index, lanes: int) -> SSAValue:
         """The first `count` lanes."""
-        return self.value(
-            vector.CreateMaskOp.create(
-                operands=[self.index(count)], result_types=[vector_type(i1, lanes)]
-            )
+        op = vector.CreateMaskOp.create(
+            operands=[self.index(count)], result_types=[vector_type(i1, lanes)]
         )
+        return self.once(op, stays=True)
+
+    def both_masks(self, x: SSAValue | None, y: SSAValue | None) -> SSAValue | None:
+        """The lanes of both masks; None stands for all."""
+        if x is None or y is None:
+            return y if x is None else x
+        op = arith.AndIOp.create(operands=[x, y], result_types=[x.type])
+        return self.once(op, stays=True)
 
     def shuffled(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
         """The lanes of x and, counted on, of y, by their numbers."""

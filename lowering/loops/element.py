@@ -119,6 +119,10 @@ class Lanes:
             self._single = Lanes(self.b, self.buffers, 1, context=self.context, sites=self.sites)
         return self._single
 
+    def share(self, single: Lanes) -> None:
+        """What all lanes share, another builder makes, which knows some of it."""
+        self._single = single
+
     def _shared(self, *values: SSAValue) -> list[SSAValue] | None:
         """The values as scalars, if all lanes share them and they are not constants alone."""
         if self._scalars.keys().isdisjoint(values):

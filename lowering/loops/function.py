@@ -18,10 +18,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import par
 from mlc.dialects.analysis.access import RESULTS, Nest, nest_of
 from mlc.dialects.analysis.nests import ops_in
-from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
+from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.tensor.bind import symbols_in
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import INDEX, Index
@@ -108,7 +109,7 @@ class _Signature:
         """The signature of a kernel whose buffers lie so."""
         strided = strides.inputs
         nest = nest_of(op)
-        used = _symbols_of(op)
+        used = mentioned(op)
         if nest is None:
             groups = ()
             ranks = [len(shape_of(x.type)) for x in op.outs]
@@ -266,19 +267,9 @@ def _named(value: SSAValue, name: str | None) -> SSAValue:
     return value
 
 
-def _symbols_of(op: KernelOp) -> set[str]:
-    found: set[str] = set()
-    inside = list(ops_in(op.block))
-    values = [*op.inputs, *op.outs, *(r for o in inside for r in o.results)]
-    for value in values:
-        for dim in shape_of(value.type):
-            found |= dim.symbols()
-    for inner in inside:
-        for attribute in inner.properties.values():
-            if isinstance(attribute, DimsAttr):
-                for dim in attribute.data:
-                    found |= dim.symbols()
-    return found
+def mentioned(op: KernelOp) -> set[str]:
+    """The symbols that a kernel's types and properties say."""
+    return {name for inner in (op, *ops_in(op.block)) for name in symbols_in(inner)}
 
 
 def structure(op: KernelOp, strides: Strides, sites: Sequence[int], *, serial: bool = False) -> str:

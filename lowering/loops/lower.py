@@ -357,9 +357,8 @@ class EntryLowering(TilesLowering):
         for buffer in self._scratch(op) if isinstance(op, KernelOp) else self._called(op).scratch:
             if buffer.on_stack:
                 continue
-            total = self.b.add(
-                total, self._bytes(replace(buffer, count=highest(buffer.count, most)))
-            )
+            largest = replace(buffer, count=highest(buffer.count, most))
+            total = self.b.add(total, self._bytes(largest))
         return total
 
     def _cells(self, op: KernelOp) -> list[SSAValue]:
@@ -396,13 +395,16 @@ class EntryLowering(TilesLowering):
                 self.take(kernel.function)
         return found
 
+    def _symbols_at(self, op: KernelOp | CallOp) -> list[str]:
+        return list(dict.fromkeys([*self.b.symbols, *bounds_of(op)]))  # tile loops give theirs
+
     def _called(self, op: CallOp) -> Kernel:
         """The function of a tile program."""
         from mlc.lowering.tiles.kernel import lower_called
 
         name = op.callee.string_value()
         if name not in self.kernels:
-            kernel = lower_called(op, list(self.b.symbols), self.module)
+            kernel = lower_called(op, self._symbols_at(op), self.module)
             self.kernels[name] = (kernel,)
             self.take(kernel.function)
         return self.kernels[name][0]
@@ -425,7 +427,7 @@ class EntryLowering(TilesLowering):
         self, op: KernelOp, name: str, strides: Strides, sites: dict[Operation, int]
     ) -> tuple[Kernel, ...]:
         """The functions that do a kernel's work in turn, all with the same arguments."""
-        symbols, scratch, dealt = list(self.b.symbols), self._scratch(op), is_dealt(op)
+        symbols, scratch, dealt = self._symbols_at(op), self._scratch(op), is_dealt(op)
         kernel = lower_kernel(
             op, name, symbols, strides, sites, scratch=scratch, write=write_kernel, dealt=dealt
         )

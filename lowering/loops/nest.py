@@ -1,6 +1,6 @@
 """
 A nest: loops and branches over numbers in registers, and elements of arrays read and written in
-turn. One worker runs it.
+turn. One worker runs it, or each has a share of the trips of its loop where these are independent.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i1
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from mlc.dialects import par
-from mlc.dialects.analysis.nests import Place, is_number, loop_of, places_of
+from mlc.dialects.analysis.nests import HELD, Place, is_number, loop_of, ops_in, places_of
 from mlc.dialects.dims import shape_of
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.dialects.tensor.reduce import Reduction
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.element import Lanes
 from mlc.lowering.loops.kernel import KernelScope, write_piece
+from mlc.lowering.loops.nest_arrays import NestArrays
 from mlc.lowering.loops.update import first_element, moved
 
 POLL_TRIPS = 1 << 16
@@ -35,8 +38,14 @@ def lower_nest(s: KernelScope) -> None:
     assert loop is not None
     nest = _Nest(s, places_of(s.kernel.block))
     nest.begin(loop)
-    nest.control(loop)
-    nest.end(loop)
+    if s.workers == 1:
+        nest.control(loop)
+        nest.end(loop)
+    else:
+        assert isinstance(loop, ForOp)
+        s.barrier()  # where arrays start from, others may have written
+        nest.deal(loop)
+        s.alone(lambda: nest.end(loop))
 
 
 class _Nest:
@@ -46,15 +55,20 @@ class _Nest:
         self.s, self.b = s, s.b
         self.b.unchanging = frozenset()  # what nobody writes is LLVM's to move: it may not be there
         self.numbers: dict[SSAValue, SSAValue] = {}
-        self.buffers: dict[SSAValue, Buffer] = {
-            value: s.outputs[place] if isinstance(place, int) else s.inputs[place]
-            for value, place in places.items()
-        }
+        self.places = places
+        self.buffers: dict[SSAValue, Buffer] = {}
+        for value, place in places.items():
+            if isinstance(place, int):
+                self.buffers[value] = s.outputs[place]
+            elif isinstance(place, BlockArgument):
+                self.buffers[value] = s.inputs[place]
+        held = (x for x in ops_in(s.kernel.block) if HELD in x.attributes)
+        self.scratch = dict(zip(held, s.scratch, strict=True))
+        self.arrays = NestArrays.of(s, self.buffers, self.numbers)
 
     def lanes(self) -> Lanes:
         """A builder of single elements, which knows nothing of what was read before."""
-        s = self.s
-        return Lanes(self.b, self.buffers, 1, context=s.context, sites=s.sites, bound=self.numbers)
+        return self.arrays.lanes(1)
 
     def begin(self, loop: ControlOp) -> None:
         """Numbers among the inputs, what is computed before the loop, and where arrays start."""
@@ -90,25 +104,55 @@ class _Nest:
     def block(self, block: Block) -> list[SSAValue]:
         """Lowers a block's ops in order: the numbers that it ends with."""
         for op in block.ops:
-            if isinstance(op, ControlOp):
+            if isinstance(op, BindOp):
+                self.b.symbols[op.symbol.data] = self._index(op.x)
+            elif isinstance(op, ControlOp):
                 self.control(op)
             elif isinstance(op, DynamicUpdateOp) and not is_number(op.result):
                 self._store(op)
+            elif op in self.scratch:
+                assert isinstance(op, TensorOp)
+                self._hold(op)
             elif isinstance(op, TensorOp):
                 self._number(op)
             else:
                 assert isinstance(op, YieldOp)
         return self._of(yield_of(block).values)
 
+    def _hold(self, op: TensorOp) -> None:
+        """An array with memory of its own: of this value, and of its later versions."""
+        result = op.results[0]
+        buffer = self.arrays.buffer(self.scratch[op], result)
+        for value, place in self.places.items():
+            if place is result:
+                self.buffers[value] = buffer
+        self.arrays.write(op, buffer)
+
     def _number(self, op: TensorOp) -> None:
         result = op.results[0]
+        if not is_number(result):
+            return  # whoever reads an element computes it
+        if isinstance(op, Reduction):
+            self.numbers[result] = self.arrays.summed(op)
+            return
         at = (ORIGIN,) * len(shape_of(result.type))
         self.numbers[result] = op.element(self.lanes(), at)
 
     def _store(self, op: DynamicUpdateOp) -> None:
         e = self.lanes()
-        at = moved(self.s, first_element(e, op), (ORIGIN,) * len(op.shape))
-        e.store(self.numbers[op.update], self.buffers[op.result], tuple(at))
+        start, buffer = first_element(e, op), self.buffers[op.result]
+        if is_number(op.update):
+            at = moved(self.s, start, (ORIGIN,) * len(op.shape))
+            e.store(self.numbers[op.update], buffer, tuple(at))
+        else:
+            self.arrays.copy(op.update, buffer, start)
+
+    def _leave(self, block: Block, arguments: Sequence[SSAValue]) -> None:
+        """What a trip ends with is written to its place, unless it lies there."""
+        for argument, value in zip(arguments, yield_of(block).values, strict=True):
+            if not is_number(value) and value not in self.places:
+                buffer = self.buffers[argument]
+                self.arrays.copy(value, buffer, (ORIGIN,) * len(buffer.sizes))
 
     def _of(self, values: Sequence[SSAValue]) -> list[SSAValue]:
         """The numbers among values, in registers."""
@@ -131,16 +175,33 @@ class _Nest:
                 assert isinstance(op, IfOp)
                 self._if(op)
 
-    def _for(self, op: ForOp) -> None:
-        block = op.body.block
-        number, *arguments = block.args
+    def deal(self, op: ForOp) -> None:
+        """A share of the trips, which pass no number on."""
+        s, inits = self.s, self._of(op.inits)
+        count = self.b.max(self._count(op.count), 0)
+
+        def some(thread: Index, threads: Index) -> None:
+            low, high = s.share(count, thread, threads)
+            self.b.loop(low, high, 1, self._unless_stopped(self._trip(op)), inits)
+
+        s.parallel(count, some)
+        self._bind(op.outs, inits)
+
+    def _trip(self, op: ForOp) -> Callable[..., list[SSAValue]]:
+        number, *arguments = op.body.block.args
 
         def trip(i: Index, *parts: SSAValue) -> list[SSAValue]:
             if number.first_use is not None:
                 self.numbers[number] = self._as_number(i)
             self._bind(arguments, parts)
-            return self.block(block)
+            found = self.block(op.body.block)
+            self._leave(op.body.block, arguments)
+            return found
 
+        return trip
+
+    def _for(self, op: ForOp) -> None:
+        trip, block = self._trip(op), op.body.block
         inits, count = self._of(op.inits), self._count(op.count)
         holds_loops = any(isinstance(x, ForOp | WhileOp) for x in block.walk())
         if holds_loops:
@@ -194,6 +255,7 @@ class _Nest:
             left, _, *parts = after.args
             self._bind(op.body.block.args, parts)
             following = self.block(op.body.block)
+            self._leave(op.body.block, op.body.block.args)
             left = b.sub(left, 1)
             looks = b.compare("eq", left, 0)
             assert not isinstance(looks, bool)
@@ -221,6 +283,9 @@ class _Nest:
             return int(owner.array().reshape(())[()])
         if isinstance(owner, SizeOp):
             return self.b.dim(owner.dim)
+        return self._index(value)
+
+    def _index(self, value: SSAValue) -> Index:
         cast = arith.IndexCastOp.create(operands=[self.numbers[value]], result_types=[INDEX])
         return self.b.value(cast)
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlc.dialects.analysis.access import nest_of, whole_of
+from mlc.dialects.analysis.nests import HELD, ops_in
+from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.analysis.shares import is_dealt
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.order import BLOCKS
 from mlc.lowering.loops.builder import item_bytes, memory_type
 from mlc.lowering.loops.function import ONE, Scratch
@@ -20,11 +25,30 @@ ALIGNMENT = 64  # bytes; a cache line, and the widest vector
 
 def scratch_of(op: KernelOp) -> tuple[Scratch, ...]:
     """The memory that a kernel on the CPU needs while it runs."""
+    if op.is_nest:
+        return held_arrays(op)
     if sorting_of(op) is not None:
         return sort_scratch(op)
     if isinstance(whole_of(op), LibraryOp):
         return library_scratch(op)
     return partial_states(op)
+
+
+def held_arrays(op: KernelOp) -> tuple[Scratch, ...]:
+    """What a nest holds, as large as it is in any trip."""
+    held = [x.results[0] for x in ops_in(op.block) if HELD in x.attributes]
+    if not held:
+        return ()
+    ranges = Ranges()
+    ranges.bind_all(op)
+    found: list[Scratch] = []
+    for x in held:
+        sizes = [ranges.greatest(dim) for dim in shape_of(x.type)]
+        known = [size for size in sizes if size is not None]
+        if len(known) != len(sizes):
+            raise PlanError(f"{op.name}: {x.type} in a nest has no largest size")
+        found.append(Scratch(memory_type(dtype_of(tensor_of(x).element_type)), product(known)))
+    return tuple(found)
 
 
 def partial_states(op: KernelOp) -> tuple[Scratch, ...]:

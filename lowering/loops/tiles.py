@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects import par
 from mlc.dialects.analysis.aliases import is_unwritten
 from mlc.dialects.analysis.shares import DYNAMIC
-from mlc.dialects.dims import as_tensor, product, shape_of
+from mlc.dialects.dims import Dim, as_tensor, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import BufferAttr, KernelOp
@@ -66,7 +66,7 @@ class TilesLowering(ControlLowering):
         self.private_bytes = b.add(self.private_scratch, self._most_scratch(phases))
         self.private_at = total
         self.partials_at = b.add(total, b.mul(self.private_bytes, self._available()))
-        folding = [op for op in loops if op.folds]
+        folding = [op for op in loops if op.folds and op.parts is None]
         sizes = [b.mul(self._offsets(op)[1], self._chunks(op)) for op in folding]
         return b.add(self.partials_at, self._largest(sizes))
 
@@ -184,11 +184,12 @@ class TilesLowering(ControlLowering):
         loads = self._loads(op)
         if self.team is None:
             self.b.region(self.context, self._workers([op]), partial(self._share, op, loads))
-            self._combine(op)
+            if op.parts is None:
+                self._combine(op)
             self._check()
             return
         self._share(op, loads, *self.team)
-        if op.folds:
+        if op.folds and op.parts is None:
             self._wait()
             self._alone(partial(self._combine, op))
 
@@ -229,25 +230,37 @@ class TilesLowering(ControlLowering):
     def _chunks(self, op: TilesOp) -> Index:
         """How many, by sizes alone."""
         b = self.b
+        if op.parts is not None:
+            return op.parts.value.data
         fits = b.div(MOST_PARTIAL_BYTES, b.max(self._offsets(op)[1], 1))
         return b.min(self._trips(op), b.min(b.max(fits, 1), MOST_CHUNKS))
 
     def _partial(self, op: TilesOp, k: int, chunk: Index) -> SSAValue:
-        """Where a chunk leaves a carried value."""
+        """Where a chunk leaves a carried value: with others that are combined, or as a result."""
         b = self.b
+        if op.parts is not None:
+            states = op.results[op.first_carried + k]
+            kind = as_tensor(states.type)
+            one = tensor_type(kind.element_type, (Dim.const(1), *shape_of(kind)[1:]))
+            return self._part(self.homes[states], kind, (0,), [chunk], one).base
         offsets, state = self._offsets(op)
         at = b.add(b.add(self.partials_at, offsets[k]), b.mul(chunk, state))
         return self._arena(at, op.inits[k].type)
 
     def _chunk(self, op: TilesOp, number: Index) -> None:
-        """Trips one after another, from the monoids' identities to a partial state."""
+        """Trips one after another, from the identity to a partial state."""
         b, trips, chunks = self.b, self._trips(op), self._chunks(op)
         low, high = (b.div(b.mul(x, trips), chunks) for x in (number, b.add(number, 1)))
         states = self._buffers(op)[len(op.own) :]
-        for value, fold, buffer in zip(op.carried, op.folds, states, strict=True):
+        for k, (value, buffer) in enumerate(zip(op.carried, states, strict=True)):
             slot = buffer.data[1][0]
             self.homes[value] = Location(self._arena(self.private[slot], value.type), slot=slot)
-            self._fill(op, value, MONOIDS[fold])
+            own = self._flat(self.homes[value].base, value.type)
+            if fold := op.folds[k]:
+                self._fill(op, value, MONOIDS[fold])
+            else:
+                start = self._flat(self.homes[op.inits[k]].base, value.type)
+                self._copy(op, start, own, value.type)
 
         def trip(index: Index, *parts: SSAValue) -> list[SSAValue]:
             self._bind(op.carried, parts)

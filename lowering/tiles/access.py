@@ -253,17 +253,12 @@ def put(
     pieces = list(pieces_of(s, access.at, where, atoms, lanes))
     for piece in pieces or [Piece(access.at, tuple(where), atoms)]:
         part = replace(access, at=piece.at)
-
-        def write(piece: Piece = piece, part: Access = part) -> None:
-            point = point_of(s, part, piece.atoms, lanes)
-            guard = guard_of(s, part, point, lanes)
-            guard = _limited(s, guard, piece.where, piece.atoms, lanes)
-            e = s.element_builder(lanes, guard.lanes)
-            mask = e.masked(piece.mask)
-            store = s.element_builder(lanes, mask).store
-            s.b.when(guard.whole, lambda: store(value, buffer, point))
-
-        s.b.when(piece.there, write)
+        point = point_of(s, part, piece.atoms, lanes)
+        guard = guard_of(s, part, point, lanes)
+        guard = _limited(s, guard, piece.where, piece.atoms, lanes)
+        mask = s.b.both_masks(guard.lanes, piece.mask)
+        store = partial(s.element_builder(lanes, mask).store, value, buffer, point)
+        s.b.when(s.b.both(piece.there, guard.whole), store)
 
 
 _PREFIX = ("lt", 1, 0, None, None)
@@ -285,5 +280,5 @@ def _limited(
             found = b.mask(b.sub(right.base, left.base), lanes)
         else:
             found = e.compare(condition.relation, e.position(left), e.position(right), I64)
-        mask = found if mask is None else e.apply(arith.AndIOp, mask, found)
+        mask = b.both_masks(mask, found)
     return Guard(whole, mask)

@@ -56,8 +56,10 @@ def pieces_of(
         known = {**atoms, ROW: Position(b.add(first, k))}
         mask = b.mask(left, lanes)
         if k:
-            e = s.element_builder(lanes)
-            mask = e.apply(arith.XOrIOp, mask, e.constant(1, BOOL))
+            every = b.element(True, BOOL, lanes)
+            mask = b.once(
+                arith.XOrIOp.create(operands=[mask, every], result_types=[mask.type]), stays=True
+            )
         there = True if k == 0 else b.compare("lt", left, lanes)
         yield Piece(moved, conditions, known, there, mask)
 

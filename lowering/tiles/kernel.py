@@ -431,17 +431,29 @@ def _dealt(s: TileScope, op: ForOp) -> None:
 
 
 def _fill(s: TileScope, op: FillOp) -> None:
-    """One element after another: LLVM makes vectors of it."""
-    view = view_of(op.view)
+    """Vectors along the last axis, of which the last one ends where a row does."""
+    b, view = s.b, view_of(op.view)
     at = tuple(Dim.symbol(f"x{k}") for k in range(len(view.shape)))
     access = Access(op.view, at, ())
-    value = s.b.element(op.number.value.data, view.dtype, 1)
+    size = b.dim(view.shape[-1]) if at else 1
+    lanes = s.widest if isinstance(size, int) and size >= s.widest else 1
+    value = b.element(op.number.value.data, view.dtype, lanes)
+
+    def row(atoms: dict[str, Position]) -> None:
+        def vector(i: Index) -> None:
+            place = Position(i, 1) if lanes > 1 else Position(i)
+            put(s, access, {**atoms, f"x{len(at) - 1}": place}, lanes, value)
+
+        rest = size % lanes if isinstance(size, int) else 0
+        b.loop(0, b.sub(size, rest), lanes, vector)
+        if rest:
+            vector(b.sub(size, lanes))
 
     def nest(k: int, atoms: dict[str, Position]) -> None:
-        if k == len(at):
-            put(s, access, atoms, 1, value)
+        if k >= len(at) - 1:
+            row(atoms)
             return
-        size = s.b.dim(view.shape[k])
-        s.b.loop(0, size, 1, lambda i: nest(k + 1, {**atoms, f"x{k}": Position(i)}))
+        high = b.dim(view.shape[k])
+        b.loop(0, high, 1, lambda i: nest(k + 1, {**atoms, f"x{k}": Position(i)}))
 
     nest(0, {})

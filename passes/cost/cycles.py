@@ -102,7 +102,8 @@ class _Rows:
         loops, (row, lanes), states = self.loops, self._row(), self._states()
         rows, vectors = prod(self.extents) // row, ceil(row / lanes)
         vector = self._step(lanes) + loops.extreme_step_cycles * (states > 1)
-        end = loops.fold_cycles * (1 if states == 1 else 8)
+        end = loops.joined_fold_cycles if self.schedule.rows else loops.fold_cycles
+        end = loops.extreme_fold_cycles if states > 1 else end
         end += (row % lanes != 0) * loops.masked_load_cycles
         if vector >= FUNCTION_CYCLES:  # these wait for one another
             rest = ceil(row % (lanes * self.schedule.unroll) / lanes)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.analysis.nests import is_number, loop_of, ops_in
+from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.plan import CostAttr, KernelOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.passes.cost.sizes import estimate
 
 ONE = Dim.const(1)
 LATENCY_CYCLES = 4.0  # of a sum or a product of floats; source: the guides that `fma_ports` cites
@@ -29,8 +31,9 @@ def nest_cost(kernel: KernelOp) -> CostAttr:
     """
     flops, read = Dim.const(0), dict[SSAValue, Dim]()
     read.update((x, Dim.const(0)) for x in kernel.block.args)
-    for op, times in _runs(kernel.block, ONE):
-        flops = flops + times * op.FLOPS
+    largest = largest_in(kernel)
+    for op, times in _runs(kernel.block, ONE, largest):
+        flops = flops + times * _elements(op, largest) * op.FLOPS
         for x in op.operands:
             if x in read and not is_number(x):
                 read[x] = read[x] + times * dtype_of(tensor_of(x).element_type).bytes
@@ -48,38 +51,74 @@ def nest_cost(kernel: KernelOp) -> CostAttr:
 
 def nest_cycles(kernel: KernelOp, sizes: Mapping[str, int]) -> float:
     """Of one run on one core; loops whose count data decides run `UNKNOWN_TRIPS` times."""
-    return _cycles(kernel.block, sizes)
+    return _cycles(kernel.block, sizes, largest_in(kernel))
 
 
-def _runs(block: Block, times: Dim) -> Iterator[tuple[TensorOp, Dim]]:
+def trip_cycles(kernel: KernelOp) -> float:
+    """Of one trip of a nest's loop, with the sizes that searches assume."""
+    loop = loop_of(kernel.block)
+    assert loop is not None
+    largest = largest_in(kernel)
+    return sum(_cycles(block, None, largest) for block in loop.blocks) + TRIP_CYCLES
+
+
+Largest = Callable[[Dim], Dim]
+"""Of a size that a trip's number may say, the greatest that it has in any trip."""
+
+
+def largest_in(kernel: KernelOp) -> Largest:
+    """As the numbers in a nest are bound."""
+    ranges = Ranges()
+    ranges.bind_all(kernel)
+
+    def largest(dim: Dim) -> Dim:
+        found = ranges.greatest(dim)
+        return Dim.const(UNKNOWN_TRIPS) if found is None else found
+
+    return largest
+
+
+def _elements(op: TensorOp, largest: Largest) -> Dim:
+    """Of an array; half of the most where they differ from trip to trip."""
+    space = [(dim, largest(dim)) for dim in op.iteration()]
+    return product(most if dim == most else most // 2 for dim, most in space)
+
+
+def _runs(block: Block, times: Dim, largest: Largest) -> Iterator[tuple[TensorOp, Dim]]:
     """The ops of a block and how often they run: branches both."""
     for op in block.ops:
         if isinstance(op, TensorOp):
             yield op, times
         elif isinstance(op, ControlOp):
-            inside = times * _trips(op) if op.repeats else times
+            inside = times * _trips(op, largest) if op.repeats else times
             for inner in op.blocks:
-                yield from _runs(inner, inside)
+                yield from _runs(inner, inside, largest)
 
 
-def _trips(loop: ControlOp) -> Dim:
+def _trips(loop: ControlOp, largest: Largest) -> Dim:
     known = trips_of(loop)
-    return Dim.const(UNKNOWN_TRIPS) if known is None else known
+    return Dim.const(UNKNOWN_TRIPS) if known is None else largest(known)
 
 
-def _cycles(block: Block, sizes: Mapping[str, int]) -> float:
+def _cycles(block: Block, sizes: Mapping[str, int] | None, largest: Largest) -> float:
     """Of the loops in a block, and of what stands beside them."""
     total = 0.0
     for op in block.ops:
         if isinstance(op, IfOp):
-            total += max(_cycles(inner, sizes) for inner in op.blocks)
-        elif isinstance(op, ControlOp):
-            trip = sum(_cycles(inner, sizes) for inner in op.blocks)
+            total += max(_cycles(inner, sizes, largest) for inner in op.blocks)
+        elif isinstance(op, ControlOp) and op.repeats:
+            trip = sum(_cycles(inner, sizes, largest) for inner in op.blocks)
             trip = max(trip, *map(_chain, op.blocks)) + TRIP_CYCLES
-            total += max(_trips(op).evaluate(sizes), 0) * trip
+            total += max(_value(_trips(op, largest), sizes), 0) * trip
         elif isinstance(op, TensorOp) and (op.FLOPS or isinstance(op, DynamicUpdateOp)):
-            total += ISSUE_CYCLES * max(op.WEIGHT, 1.0)
+            elements = max(_value(_elements(op, largest), sizes), 1)
+            elements = 1 if isinstance(op, DynamicUpdateOp) else elements
+            total += ISSUE_CYCLES * max(op.WEIGHT, 1.0) * elements
     return total
+
+
+def _value(dim: Dim, sizes: Mapping[str, int] | None) -> int:
+    return estimate(dim) if sizes is None else dim.evaluate(sizes)
 
 
 def _chain(block: Block) -> float:

@@ -127,9 +127,16 @@ def _answering(target: CpuTarget) -> tuple[tuple[float, int], ...]:
 
 @lru_cache(maxsize=16)
 def _measured(target: CpuTarget) -> tuple[tuple[float, int], ...]:
-    """(size of a working set, level), as runtime/probe.py measures the rates."""
-    points: list[tuple[float, int]] = [(target.l1d_bytes / 2, 0), (target.l2_bytes / 2, 1)]
+    """
+    (size of a working set, level): level 1 holds as much as its size, and nothing of half as much
+    again; of level 2 pages share sets by chance, so that it loses some from half of its size on;
+    of level 3 the rates are measured at two sizes, since others use it, too.
+    """
+    points: list[tuple[float, int]] = [
+        (target.l1d_bytes, 0), (target.l1d_bytes * 1.5, 1), (target.l2_bytes / 2, 1),
+    ]  # fmt: skip
     if target.l3_bytes:
+        points.append((2 * target.l2_bytes, 2))
         points.append((max(2 * target.l2_bytes, target.l3_bytes / 8), 2))
         points.append((target.l3_bytes / 2, 3))
     return (*points, (2 * max(target.l3_bytes, target.l2_bytes), LEVELS - 1))

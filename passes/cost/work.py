@@ -130,7 +130,7 @@ class Clock:
 def clock(target: Target, threads: int = 1) -> Clock:
     """Of a machine. Whoever asks often keeps it."""
     a, b, c, d, e = (round(ATTO / rate) for rate in target.read_rates(threads))
-    p, q, r, s, t = (round(x * target.write_factor) for x in (a, b, c, d, e))
+    p, q, r, s, t = (round(ATTO / rate) for rate in target.write_rates(threads))
     start, barrier = (round(x * ATTO) for x in target.starts_s(threads))
     return Clock(target, threads, (a, b, c, d, e), (p, q, r, s, t), start, barrier)
 

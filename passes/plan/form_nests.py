@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.analysis.nests import NotANestError, is_number, places_of
+from mlc.dialects.analysis.nests import HELD, NotANestError, is_number, places_of
 from mlc.dialects.analysis.views import STORED
 from mlc.dialects.plan import KernelOp
-from mlc.dialects.tensor.control import ControlOp, ForOp, WhileOp, YieldOp, is_inside
+from mlc.dialects.tensor.bind import BindOp
+from mlc.dialects.tensor.control import (
+    PARALLEL,
+    ControlOp,
+    ForOp,
+    WhileOp,
+    YieldOp,
+    is_inside,
+)
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lazy_dataclass import dataclass
@@ -42,11 +50,14 @@ class FormNestsPass(ModulePass):
 
 def _form(block: Block) -> None:
     for op in list(block.ops):
+        if isinstance(op, KernelOp) and op.is_nest:
+            for out in op.outs:
+                _without_copy(out)
         if isinstance(op, TilesOp) or not isinstance(op, ControlOp):
             continue
-        if isinstance(op, ForOp | WhileOp) and _holds_elements(op):
+        if isinstance(op, ForOp | WhileOp) and _holds_elements(op) and not _deals_inside(op):
             try:
-                _Build(op).run()
+                NestBuilder(op).run()
                 continue
             except NotANestError:
                 pass
@@ -68,11 +79,18 @@ def _holds_elements(loop: ControlOp) -> bool:
     return kernels > 0
 
 
-class _Build:
-    """A loop as the body of a kernel."""
+def _deals_inside(loop: ControlOp) -> bool:
+    """Whether loops within one may be shared by workers, and it may not."""
+    inner = (x for x in loop.walk() if x is not loop)
+    return PARALLEL not in loop.attributes and any(PARALLEL in x.attributes for x in inner)
 
-    def __init__(self, loop: ForOp | WhileOp) -> None:
+
+class NestBuilder:
+    """A loop as the body of a kernel; `held`: what has memory of its own in it."""
+
+    def __init__(self, loop: ForOp | WhileOp, held: Collection[Operation] = ()) -> None:
         self.loop = loop
+        self.held = held
         self.block = Block()
         self.new: dict[SSAValue, SSAValue] = {}
         self.inputs: list[SSAValue] = []
@@ -113,7 +131,7 @@ class _Build:
         if found is not None:
             return found
         owner = value.owner
-        if isinstance(owner, SizeOp) or (isinstance(owner, ConstantOp) and is_number(value)):
+        if isinstance(owner, SizeOp) or (isinstance(owner, ConstantOp) and owner.only_moves):
             return self._copied(owner)
         if isinstance(owner, Operation) and is_inside(value, self.loop):
             if not isinstance(owner, ConstantOp):
@@ -182,8 +200,10 @@ class _Build:
                 self.new[old] = argument
             self._fill(block, new)
             regions.append(Region(new))
+        kept = {PARALLEL: UnitAttr()} if PARALLEL in op.attributes else {}
+        types = [x.type for x in op.results]
         made = type(op).create(
-            operands=operands, result_types=[x.type for x in op.results], regions=regions
+            operands=operands, result_types=types, regions=regions, attributes=kept
         )
         made.location = op.location
         self.new.update(zip(op.results, made.results, strict=True))
@@ -195,11 +215,15 @@ class _Build:
                 self._kernel(op, new)
             elif isinstance(op, YieldOp):
                 new.add_op(YieldOp.create(operands=[self._outer(x) for x in op.values]))
+            elif isinstance(op, BindOp):
+                new.add_op(BindOp.of(op.symbol.data, self._outer(op.x), op.highest))
             elif isinstance(op, ControlOp):
                 new.add_op(self._control(op, [self._outer(x) for x in op.operands]))
-            elif isinstance(op, TensorOp) and is_number(op.results[0]):
+            elif isinstance(op, ConstantOp) and not op.only_moves:
+                continue  # a table stands where it is read
+            elif isinstance(op, TensorOp) and not isinstance(op, OpaqueOp):
                 self._add(op, new, self.new, map(self._outer, op.operands))
-            elif not isinstance(op, ConstantOp):  # a table stands where it is read
+            else:
                 raise NotANestError(f"holds {op.name}")
 
     def _kernel(self, kernel: KernelOp, new: Block) -> None:
@@ -211,12 +235,17 @@ class _Build:
         values = kernel.yielded.values
         self.new.update((x, local[v]) for x, v in zip(kernel.outs, values, strict=True))
 
-    @staticmethod
     def _add(
-        op: TensorOp, block: Block, local: dict[SSAValue, SSAValue], operands: Iterator[SSAValue]
+        self,
+        op: TensorOp,
+        block: Block,
+        local: dict[SSAValue, SSAValue],
+        operands: Iterator[SSAValue],
     ) -> None:
         copy = op.on(list(operands))
         copy.attributes.pop(STORED, None)
+        if op in self.held:
+            copy.attributes[HELD] = UnitAttr()
         block.add_op(copy)
         local[op.results[0]] = copy.results[0]
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bitwise import AndOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp
 from mlc.dialects.tensor.control import IfOp, is_inside, yield_of
@@ -52,7 +53,7 @@ def _number(block: Block, known: dict[Hashable, SSAValue]) -> None:
                 block.erase_op(op)
         elif isinstance(op, IfOp) and (moved := _before_branches(op)):
             following = moved[0]
-        else:
+        elif not isinstance(op, KernelOp):
             for region in op.regions:
                 for inner in region.blocks:
                     _number(inner, dict(known))

@@ -6,6 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.markers import BarrierOp
 from mlc.lazy_dataclass import dataclass
 
@@ -17,7 +18,7 @@ class DropBarriersPass(ModulePass):
     name = "mlc-drop-barriers"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, BarrierOp):
                 inner.result.replace_all_uses_with(inner.x)
                 assert inner.parent is not None

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.dtypes import DType
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp
@@ -54,7 +55,7 @@ class FoldAffinePass(ModulePass):
         if is_strict(op):
             return
         target = target_of(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, Product) and inner.dtype.kind == "float" and inner.dtype.bytes > 2:
                 _fold(inner, target)
 

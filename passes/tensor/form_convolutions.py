@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
@@ -56,7 +57,7 @@ class FormConvolutionsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         strict = is_strict(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, AddOp) and not (strict and inner.dtype.is_inexact):
                 _visit(inner)
 

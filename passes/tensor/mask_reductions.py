@@ -184,7 +184,7 @@ class _Masks:
         found = self.b(ReduceOp, kept, monoid=op.monoid, letters=op.letters)
         if monoid.needs_element and product(op.shape).constant != 0:
             found = self._of_some(op, dim, found, start)
-        remark(op, "masks what it reduces: the elements that a mask picks are not gathered (exact)")
+        _say(op, "masks what it reduces")
         return found
 
     def _of_some(self, op: ReduceOp, dim: Dim, found: SSAValue, start: float) -> SSAValue:
@@ -207,7 +207,7 @@ class _Masks:
             if (whole := self.whole(x, 0)) is None:
                 return None
             parts.append(self._kept(self.positions[shape_of(x.type)[0]], whole, 0, 0))
-        remark(op, "masks its factors: the elements that a mask picks are not gathered (exact)")
+        _say(op, "masks its factors")
         return self.b(ContractOp, *parts, letters=op.properties["letters"])
 
     def written(self, op: ScatterOp) -> SSAValue | None:
@@ -226,7 +226,7 @@ class _Masks:
             whole = self.b(TransposeOp, whole, letters=f"{result}->{source}")
         place = words[0].index("0")
         mask = self._spread(owner, shape_of(op.x.type), place)
-        remark(op, "writes by the mask: the elements that it picks are not gathered (exact)")
+        _say(op, "writes by the mask")
         return self.b(SelectOp, mask, whole, op.x)
 
     # values -------------------------------------------------------------------------------------
@@ -341,3 +341,9 @@ class _Masks:
             return None
         whole = self.whole(op.x, place)
         return None if whole is None else self._again(op, [whole], kind)
+
+
+def _say(op: ReduceOp | ContractOp | ScatterOp, what: str) -> None:
+    exact = isinstance(op, ScatterOp) or op.order() == "any"
+    kind = "exact" if exact else "reassociating"
+    remark(op, f"{what}: the elements that a mask picks are not gathered ({kind})")

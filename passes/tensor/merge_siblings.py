@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, Shape, product, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp, outside_kernels
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -66,9 +67,10 @@ class MergeSiblingsPass(ModulePass):
 
 
 def _blocks(op: Operation) -> Iterator[Block]:
-    for inner in op.walk():
-        for region in inner.regions:
-            yield from region.blocks
+    for inner in outside_kernels(op):
+        if not isinstance(inner, KernelOp):
+            for region in inner.regions:
+                yield from region.blocks
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, is_inside
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of
@@ -35,7 +36,7 @@ class MultiplyBeforeLoopsPass(ModulePass):
     name = "mlc-multiply-before-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for loop in [x for x in op.walk() if isinstance(x, ForOp)]:
+        for loop in [x for x in outside_kernels(op) if isinstance(x, ForOp)]:
             for inner in list(loop.body.block.ops):
                 if isinstance(inner, ContractOp):
                     _visit(inner, loop)

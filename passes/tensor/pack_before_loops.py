@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import CpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.letters import fresh
@@ -53,7 +54,7 @@ class PackBeforeLoopsPass(ModulePass):
         packed: Packed = {}
         target = target_of(op)
         pack = _PACK.get(type(target))
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if pack is not None and isinstance(inner, ContractOp):
                 pack(inner, target, packed)
 

@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.dims import product
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp
@@ -32,7 +33,7 @@ class PrepackLoopFactorsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         turned: dict[tuple[SSAValue, str, Operation], SSAValue] = {}
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, ContractOp):
                 _turn(inner, turned)
 

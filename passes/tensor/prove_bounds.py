@@ -26,6 +26,7 @@ class ProveBoundsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ranges = Ranges()
+        ranges.bind_all(op)
         for inner in list(op.walk()):
             if isinstance(inner, WithinOp):
                 if ranges.is_inside(inner.x, inner.extent):

@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.comparison import CompareOp
@@ -63,7 +64,7 @@ class ReorderContractionsPass(ModulePass):
         if is_strict(op):
             return
         target = target_of(op)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, ContractOp) and inner.parent is not None and _is_root(inner):
                 _reorder(inner, _Rates.of(inner, target))
 

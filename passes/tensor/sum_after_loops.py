@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split
@@ -40,7 +41,7 @@ class SumAfterLoopsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if is_strict(op):
             return
-        for loop in [x for x in op.walk() if isinstance(x, ForOp)]:
+        for loop in [x for x in outside_kernels(op) if isinstance(x, ForOp)]:
             _visit(loop)
 
 

@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of, tensor_type
 from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.numerics import numerics_of
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.create import full
@@ -55,7 +56,7 @@ class WinogradPass(ModulePass):
         if numerics_of(op) != "fast":
             return
         target = cpu_of(op, self.name)
-        for inner in list(op.walk()):
+        for inner in list(outside_kernels(op)):
             if isinstance(inner, ConvOp):
                 form = _form(inner)
                 if form is not None and _repays(inner, form, target):

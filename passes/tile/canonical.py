@@ -5,13 +5,14 @@ memory, or computed where they are read; what follows the product is one region 
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import NoneAttr
 from xdsl.ir import Operation, Region, SSAValue
 
 from mlc.dialects.analysis.matmul_axes import ContractionRoles, contraction_roles
-from mlc.dialects.dims import Dim, DimsAttr, product
+from mlc.dialects.dims import Dim, DimsAttr, product, shape_of
 from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.plan import KernelOp as PlanKernel
@@ -59,7 +60,8 @@ def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Lay
             _Contraction(kernel, op, roles, apart(roles, op.sizes()), memory, via).write()
         axes, groups = joined(roles, op.sizes(), memory.shapes, memory.whole, memory.seen)
         memory = Memory(kernel, layouts, groups)
-    _Contraction(kernel, op, roles, axes, memory, via).write()
+    strips = windows is not None
+    _Contraction(kernel, op, roles, axes, memory, via, in_strips=strips).write()
     grain = shared_by(words)
     work = None if grain is None else product(op.sizes().values())
     program = KernelOp.of(name, Region(memory.block), len(kernel.outs), work, grain or 1)
@@ -80,6 +82,8 @@ class _Contraction:
         axes: Axes,
         memory: Memory,
         via: str | None,
+        *,
+        in_strips: bool = False,
     ) -> None:
         self.kernel, self.op, self.roles = kernel, op, roles
         # in which factors come to the instruction: as they are, or in the dtype of the sums
@@ -87,6 +91,7 @@ class _Contraction:
         takes = via is None or any(row.name == via and row.dtypes == dtypes for row in INTRINSICS)
         self.dtype = op.dtype if takes else op.summand()
         self.axes, self.memory, self.block = axes, memory, memory.block
+        self.in_strips = in_strips
         self.places = {axis: letter(axis) for axis in axes.letters}
         self.result = axes.of(op.words()[1])
 
@@ -129,10 +134,23 @@ class _Contraction:
             dims = [p.dim for p in lies[1] if isinstance(p, Place)]
             view, dims = self.memory.access(lies[0].index, dims)
             return axes, view, self.resolved(dims)
+        if self.in_strips:
+            # by its own positions, which windows share: a strip copies each once
+            dims = [p.dim for p in at if isinstance(p, Place)]
+            return axes, self.computed(tensor), self.resolved(dims)
         value = region.convert(region.fetch(tensor, at), op.dtype, self.dtype)
         kind = view_type(self.dtype.ir, tuple(map(self.axes.size, axes)))
         elements = self._added(ElementsOp.of(kind, region.ends_with([value])))
         return axes, elements, ExpressionsAttr(tuple(map(letter, axes)))
+
+    def computed(self, tensor: SSAValue) -> SSAValue:
+        """All elements of a tensor that the kernel computes."""
+        own = dict(zip(string.ascii_letters, shape_of(tensor.type), strict=False))
+        region = ElementRegion(self.memory, Axes({c: c for c in own}, own), list(own))
+        value = region.fetch(tensor, tuple(Place(source(c)) for c in own))
+        value = region.convert(value, self.op.dtype, self.dtype)
+        kind = view_type(self.dtype.ir, tuple(own.values()))
+        return self._added(ElementsOp.of(kind, region.ends_with([value])))
 
     def resolved(self, dims: Sequence[Dim]) -> ExpressionsAttr:
         """Subscripts in the letters of the tile."""

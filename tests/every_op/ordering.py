@@ -9,12 +9,14 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, tensor_type
-from mlc.dialects.dtypes import DTYPES, F32, I64, DType
+from mlc.dialects.dtypes import BOOL, DTYPES, F32, I64, DType
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
+from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.scan import SCANS, ScanOp
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.sort import ORDERS, SIDES, ArgsortOp, SearchsortedOp, SortOp
 from mlc.dialects.tensor.within import WithinOp
 from tests.every_op.cases import Case, Operand
@@ -269,9 +271,25 @@ def _dynamic(c: ShapeClass, dtype: DType, few: int | None) -> Iterator[Case]:
         )
 
 
+def _true(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...]) -> Array:
+    return np.ones(shape, dtype.numpy)
+
+
+def picking(c: ShapeClass) -> Iterator[Case]:
+    """Positions of a mask that is true everywhere, so that their number is known; and counts."""
+    (size,) = c.dims("n")
+    kind = tensor_type(I64.ir, (size,))
+    mask = Operand(BOOL, (size,), _true)
+    yield Case(PositionsOp, "", (mask,), lambda b, x: b(PositionsOp, *x, declared=kind))
+    for name in ("max", "min"):
+        count = Operand(I64, (size,), _true)
+        yield Case(SomeOp, name, (count,), lambda b, x, name=name: b(SomeOp, *x, reduction=name))
+
+
 ORDERING: dict[str, Callable[[ShapeClass], Iterator[Case]]] = {
     "scans": scans,
     "sorting": sorting,
     "scattering": scattering,
     "placing": placing,
+    "picking": picking,
 }

@@ -19,6 +19,7 @@ import secrets
 import sys
 import time
 import uuid
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -225,9 +226,12 @@ def test_round_gives_what_numpy_gives() -> None:
         lambda x: format(x[0], ".2f"),
     ],
 )
-def test_texts_of_traced_values_are_refused(f: Callable[..., Any]) -> None:
+def test_texts_of_traced_values_are_made_after_the_call(f: Callable[..., Any]) -> None:
+    compiled = mlc.compile(f)
+    for x in (X, -X):
+        assert compiled(x) == f(x)
     with pytest.raises(mlc.ConcretizationError, match=r"test_frontend_calls\.py"):
-        mlc.compile(f)(X)
+        mlc.compile(lambda x: {f(x): x})(X)
 
 
 def test_texts_of_what_is_known() -> None:
@@ -281,15 +285,28 @@ def test_what_differs_at_each_call_is_refused(f: Callable[[], float]) -> None:
     assert "test_frontend_calls.py" in str(caught.value)
 
 
-def test_what_writes_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    for f in (
-        lambda x: print("seen", x),
-        lambda x: sys.stdout.write(""),
-        lambda x: logging.getLogger("mlc.test").info("seen"),
-    ):
-        with pytest.warns(RuntimeWarning, match="runs once, when the function is traced"):
-            mlc.compile(lambda x, f=f: (f(x), x)[1])(X)
-    assert capsys.readouterr().out == "seen Tracer(float64[6])\n"
+def test_what_writes_does_so_at_each_call(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    def f(x: Any) -> Any:
+        print("seen", x[0])
+        sys.stdout.write(f"{x[1]:.2f}\n")
+        logging.getLogger("mlc.test").warning("logged %s", x[2])
+        warnings.warn(f"warned of {x[3]}", UserWarning, stacklevel=2)
+        return x
+
+    compiled = mlc.compile(f)
+    for x in (X, -X):
+        with pytest.warns(UserWarning, match=f"warned of {x[3]}"):
+            compiled(x)
+        assert capsys.readouterr().out == f"seen {x[0]}\n{x[1]:.2f}\n"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"logged {X[2]}",
+        f"logged {-X[2]}",
+    ]
+
+
+def test_dates_compute() -> None:
     date = mlc.compile(lambda x: x + dt.datetime(2020, 1, 7).day)
     assert_same(date(X), X + 7)
 

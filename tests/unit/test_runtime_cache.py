@@ -8,6 +8,7 @@ import socket
 import stat
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 import pytest
 
 from mlc import knobs
-from mlc.dialects.target.known import AVX2
 from mlc.runtime import probe
 from mlc.runtime.cache import ObjectCache, object_cache, object_key
 
@@ -287,13 +287,28 @@ def test_what_cannot_be_loaded_is_a_miss(tmp_path: Path, level: bytes) -> None:
         assert list(mlc.compile(doubled)(x)) == [0, 2, 4]
 
 
+WRONG = (
+    '"fold_cycles": "many"', '"fold_cycles": -1.0', '"folds": 4.5', '"name": "zen9"',
+    '"num_lines_together": 4.5', '"fold_cycles": {}',
+)  # fmt: skip
+
+
 def test_measured_rates_come_from_a_file_of_the_users_alone(tmp_path: Path) -> None:
-    target = AVX2
-    rates: dict[str, float] = dict.fromkeys(probe.MEASURED_FIELDS, 1.0)
+    target = probe.host_target()
+    loops = replace(target.loops, fold_cycles=4.5, function_cycles="exp 5.0 7.5")
+    rates: dict[str, Any] = dict.fromkeys(probe.MEASURED_FIELDS, 1.0)
+    measured = replace(target, source=probe.SOURCE, loops=loops, **rates)
     with knobs.scope(cache_dir=tmp_path):
-        probe._store_rates(target, rates)  # pyright: ignore[reportPrivateUsage]
-        assert probe._stored_rates(target) == rates  # pyright: ignore[reportPrivateUsage]
+        probe.keep(measured)
+        assert probe.host_target() == measured
         (path,) = files(tmp_path)
+        for wrong in WRONG:
+            path.write_text(path.read_text().replace('"fold_cycles": 4.5', wrong))
+            probe.host_target.cache_clear()
+            assert probe.host_target() != measured
+            probe.keep(measured)
         path.unlink()
         os.mkfifo(path)
-        assert probe._stored_rates(target) is None  # pyright: ignore[reportPrivateUsage]
+        probe.host_target.cache_clear()
+        assert probe.host_target() != measured
+    probe.host_target.cache_clear()

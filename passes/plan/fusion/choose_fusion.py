@@ -82,10 +82,10 @@ class ChooseFusionPass(ModulePass):
 
 
 def unformed(module: ModuleOp) -> Iterator[FuncOp]:
-    """The functions with a body and without kernels, in tile loops too."""
+    """The functions with a body and without kernels, in tile loops too; nests may stand before."""
     functions = (f for f in module.body.block.ops if isinstance(f, FuncOp) and f.body.blocks)
     for function in functions:
-        if not any(isinstance(op, KernelOp) for op in function.walk()):
+        if not any(isinstance(op, KernelOp) and not op.is_nest for op in function.walk()):
             yield function
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.views import is_buffer, is_view, through_reshapes
+from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import BufferAttr, KernelOp, Template
 from mlc.dialects.program import SYMBOLS, symbols_of
 from mlc.dialects.tensor.control import ControlOp, YieldOp
@@ -26,7 +27,7 @@ from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import ReshapeOp
-from mlc.dialects.tensor.tiles import TileOp
+from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.dialects.tensor.window import Windowed
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import kernel_cost
@@ -34,6 +35,7 @@ from mlc.passes.plan.fusion.choose_fusion import ChooseFusionPass, take_choices,
 from mlc.passes.plan.fusion.grouping import Grouping, Kernel
 from mlc.passes.plan.fusion.planner import BUDGET_MS
 from mlc.passes.plan.memory.in_place.ownership import Ownership
+from mlc.passes.remarks import place
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,9 @@ class _Build:
                 self.kernel(kernel)
             if isinstance(op, ControlOp):
                 self.control(op)
+            elif isinstance(op, KernelOp):
+                op.operands = [self.contiguous(x) for x in op.inputs]
+                self.ops.append(op)
         terminator = old[-1]
         for kernel in at.get(len(old), ()):
             self.kernel(kernel)
@@ -120,7 +125,7 @@ class _Build:
         kept = {*self.ops, terminator}
         for op in reversed(old):
             op.detach()
-            if not isinstance(op, ControlOp) and op not in kept:
+            if not isinstance(op, ControlOp | KernelOp) and op not in kept:
                 op.erase(safe_erase=False)
         self.block.add_ops([*self.ops, terminator])
         terminator.operands = values
@@ -131,7 +136,7 @@ class _Build:
         if isinstance(terminator, YieldOp) or (terminator, k) in self.grouping.copies:
             return self.handed_on(terminator, k)
         root = through_reshapes(value, self.block)
-        is_loop = isinstance(root.owner, ControlOp)
+        is_loop = isinstance(root.owner, ControlOp | KernelOp)
         buffer = self.buffer(root) if is_loop else self.leaving[root].pop(0)
         return buffer if value is root else self.reshape(cast(ReshapeOp, value.owner), buffer)
 
@@ -142,6 +147,11 @@ class _Build:
 
     def control(self, op: ControlOp) -> None:
         """Rewrites the regions; operands become buffers."""
+        if isinstance(op, TilesOp) and op.combine is not None:
+            raise PlanError(
+                f"{place(op)}: mlc-form-kernels: mlc.tiles with a region that combines states;"
+                " expected none behind mlc-split-folds: run it first"
+            )
         for block in op.blocks:
             for value in self.grouping.inner[block].outer:
                 self.buffer(value)

@@ -27,6 +27,7 @@ from mlc.dialects.analysis.views import (
 )
 from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
@@ -99,6 +100,9 @@ class Grouping:
             op = ops[index]
             if isinstance(op, ControlOp):
                 self._control(op, index)
+            elif isinstance(op, KernelOp):
+                for value in op.inputs:
+                    self._need(value, Demand(index))
             elif isinstance(op, TensorOp):
                 demands = self._demands.pop(op.results[0], None)
                 if demands:
@@ -419,7 +423,7 @@ class _Facts:
 
 def _is_identity(op: Operation, k: int) -> bool:
     """Whether an operand is a fold's start, and what its chunks of trips start from anyway."""
-    if not isinstance(op, TilesOp) or not op.spreads:
+    if not isinstance(op, TilesOp) or not op.spreads or op.parts is not None:
         return False
     value, fold = op.operands[k], op.folds[k - (len(op.operands) - len(op.starts))]
     (identity,) = MONOIDS[fold].identity(dtype_of(tensor_of(value).element_type))

@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.views import STORED, is_view
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.op import TensorOp
 
 Stage = Literal["result", "prologue", "operand", "piece"]
@@ -51,7 +52,7 @@ CHOSEN = "mlc.state"
 def bound_views(function: FuncOp) -> None:
     """Marks what is seen through too many views, so that no kernel repeats more of them."""
     behind: dict[SSAValue, int] = {}
-    for op in function.walk():
+    for op in outside_kernels(function):
         if not isinstance(op, TensorOp) or not op.operands or not is_view(op):
             continue
         count = 1 + sum(behind.get(x, 0) for x in op.operands)

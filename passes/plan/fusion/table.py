@@ -26,6 +26,7 @@ from mlc.dialects.analysis.views import (
     through_reshapes,
 )
 from mlc.dialects.dims import Shape, shape_of
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.control import ControlOp, YieldOp
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
@@ -275,6 +276,9 @@ class Table:
             op = ops[index]
             if isinstance(op, ControlOp):
                 self._control(op, index)
+            elif isinstance(op, KernelOp):
+                for value in op.inputs:
+                    self._want(op, value, index)
             elif (entry := self.of.get(op)) is not None:
                 self._append(entry)
 

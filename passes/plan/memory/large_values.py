@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
 from mlc.dialects.analysis.views import is_view
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
@@ -29,6 +30,7 @@ from mlc.passes.cost.sizes import ASSUMED, stored_bytes
 from mlc.passes.plan.fusion.block_graph import all_readers
 from mlc.passes.plan.fusion.choose_fusion import ABOVE
 from mlc.passes.plan.fusion.compare_indices import CompareIndicesPass, indexings
+from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.remarks import listening, remark
 from mlc.passes.report.report import Intermediate, Plan, plan_of
@@ -75,7 +77,7 @@ def has_large(function: FuncOp, target: CpuTarget) -> bool:
     limit = large_bytes(function, target)
     return any(
         isinstance(op, TensorOp) and not is_view(op) and stored_bytes(op.results[0].type) > limit
-        for op in function.walk()
+        for op in outside_kernels(function)
     )
 
 
@@ -148,13 +150,13 @@ def _may_inline(module: ModuleOp, limit: float) -> bool:
         isinstance(op, Elementwise)
         and stored_bytes(op.results[0].type) > limit
         and all(isinstance(x, Elementwise | ReduceOp) for x in all_readers(op.results[0]))
-        for op in module.walk()
+        for op in outside_kernels(module)
     )
 
 
 def _planned(module: ModuleOp, target: CpuTarget, fusion: str) -> Plan:
     """The plan of a module whose tile loops are formed."""
-    for each in kernel_passes(fusion):
+    for each in (SplitFoldsPass(), *kernel_passes(fusion)):
         each.apply(Context(), module)
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     symbols = [name for function in functions for name in symbols_of(function)]

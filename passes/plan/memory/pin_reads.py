@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects.analysis.aliases import root_of
 from mlc.dialects.analysis.views import STORED
 from mlc.dialects.dims import product, shape_of
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
@@ -28,7 +29,7 @@ def pin_reads(function: FuncOp) -> None:
 
     Views are read where they are used, which would be after the write.
     """
-    for loop in function.walk():
+    for loop in outside_kernels(function):
         if not isinstance(loop, ForOp | WhileOp):
             continue
         block = loop.body.block

@@ -35,7 +35,8 @@ from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
-from mlc.passes.plan.tiling.form_tiles import DEAR, LIMIT, FormTilesPass
+from mlc.passes.plan.tiling.form_tiles import DEAR, LIMIT, UNTILED, FormTilesPass
+from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.plan.widen import WidenPass
 from mlc.passes.remarks import place, remark, unheard
@@ -47,6 +48,9 @@ SEGMENTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
 PLANS = 6  # made of choices; each takes as long as planning the program
 MISSES = 2  # plans one after another without a lower peak end the search
 LISTED = 6  # values that an error names
+
+OTHER_LOOPS = {DEAR: "tile loops store less", UNTILED: "loops that are tiled nowhere store less"}
+"""What is tried, in this order, where computing again is not enough."""
 
 Measure = Callable[[ModuleOp], Memory]
 
@@ -91,9 +95,12 @@ def rematerialise(module: ModuleOp, fusion: str, measure: Measure) -> None:
         if search.keeps():
             return
         found = search.run()
-        if found is None:
-            module.attributes[DEAR] = UnitAttr()
-            found = search.with_less_memory()
+        for other, said in OTHER_LOOPS.items():
+            if found is None:
+                for each in OTHER_LOOPS:
+                    module.attributes.pop(each, None)
+                module.attributes[other] = UnitAttr()
+                found = search.with_other_loops(said)
     if found is None:
         assert search.before is not None
         assert search.least is not None
@@ -177,10 +184,10 @@ class _Search:
         stored = {x for n in self.stored for x in ops[n].results}
         return Model(function.body.block, stored, clock(target_of(module)))
 
-    def with_less_memory(self) -> str | None:
-        """As `run`, once tile loops store less."""
+    def with_other_loops(self, said: str) -> str | None:
+        """As `run`, once tile loops are others."""
         if self.keeps():
-            return f"{self._peaks(self.now)}; tile loops store less and may take longer"
+            return f"{self._peaks(self.now)}; {said} and may take longer"
         assert self.before is not None
         return self.run() if self.now.peak_bytes < self.before.peak_bytes else None
 
@@ -207,7 +214,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         merging = MergeStreamsPass(), MergeRowsPass(fusion)
         return (FormStreamsPass(), choose, form, *merging, WidenPass(), *rest)
     return (
-        *([FormTilesPass(fusion)] if target.forms_tile_loops else []),
+        *([FormTilesPass(fusion), SplitFoldsPass()] if target.forms_tile_loops else []),
         choose,
         form,
         MergeReductionsPass(fusion),

@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp
@@ -60,7 +61,7 @@ class FormStreamsPass(ModulePass):
 
 def _products(function: Operation) -> list[ContractOp]:
     """All, in order."""
-    return [x for x in function.walk() if isinstance(x, ContractOp)]
+    return [x for x in outside_kernels(function) if isinstance(x, ContractOp)]
 
 
 def _again(ctx: Context, module: ModuleOp, function: FuncOp, target: GpuTarget) -> bool:
@@ -95,7 +96,7 @@ def _again(ctx: Context, module: ModuleOp, function: FuncOp, target: GpuTarget) 
 
 def _has_programs(function: FuncOp, target: GpuTarget) -> bool:
     """Whether each stream has a program, alone or beside the one that reads as much and more."""
-    streams = [x for x in function.walk() if isinstance(x, StreamOp)]
+    streams = [x for x in outside_kernels(function) if isinstance(x, StreamOp)]
     whole = [x for x in streams if _words([x], target)]
     rest = [x for x in streams if x not in whole]
     return all(any(_words([x, y], target) for y in whole) for x in rest)

@@ -34,7 +34,8 @@ from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.fusion.planner import Planner, states_of
 from mlc.passes.plan.memory.in_place.ownership import Ownership
 from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
-from mlc.passes.plan.tiling.online_reduction import COMBINE, Stream
+from mlc.passes.plan.tiling.column_walks import Stream
+from mlc.passes.plan.tiling.online_reduction import COMBINE
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups
@@ -44,6 +45,9 @@ LIMIT = "mlc.peak_bytes"
 
 DEAR = "mlc.less_memory"
 """Module attribute: tile loops need not pay, if they store less."""
+
+UNTILED = "mlc.no_tile_loops"
+"""Module attribute: there are no tile loops, which takes less memory here and there."""
 
 PARTS_OF_LIMIT = 16
 """A loop formed for its memory cuts tiles as if level 2 were this part of what may be allocated."""
@@ -56,7 +60,8 @@ class FormTilesPass(ModulePass):
 
     Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles. In a module with
     `mlc.peak_bytes`, no loop computes what would be stored as well; with `mlc.less_memory` loops
-    whose columns are never stored are formed even where storing them would take less time.
+    whose columns are never stored are formed even where storing them would take less time; with
+    `mlc.no_tile_loops` there are none.
 
     `tile`: rows and columns of every tile, for all groups that are legal, whether they pay or not,
     which tests of small programs ask for; without it those that pay, by estimate.
@@ -69,7 +74,7 @@ class FormTilesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = cpu_of(op, self.name)
-        if self.fusion == "none":
+        if self.fusion == "none" or UNTILED in op.attributes:
             return
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp) and f.body.blocks]
         columns: Columns = "large" if DEAR in op.attributes else "paying"
@@ -153,6 +158,8 @@ class _Loop:
         self.outer = block
         self.group = group
         self.function = function
+        if _is_one_tile(group):
+            group.steps = ()
         count = len(group.steps)
         self.symbols = [
             function.symbol(*loop) for loop in zip(group.rows, group.steps, strict=False)
@@ -166,7 +173,7 @@ class _Loop:
         self.scalings = {op: _scalings(op) for op in group.ops if group.is_fold(op)}
 
     def form(self) -> None:
-        """Writes the loop where the last op of the group stands."""
+        """Writes the loop where the last op of the group stands; of one tile, its walks alone."""
         group = self.group
         folds = [op for op in group.ops if group.is_fold(op)]
         placed = [
@@ -192,6 +199,13 @@ class _Loop:
                 value = self._scaled(scaling, value)
             ends.append(self.scope.b(COMBINE[fold_of(op)], carried, value))
             ends[-1].name_hint = op.results[0].name_hint
+        if not group.steps:
+            made = list(self.body.ops)
+            for op in made:
+                op.detach()
+            self._place(made, last)
+            self._replace(made[-1], placed, ends)
+            return
         self.body.add_op(YieldOp.create(operands=ends))
         loop = TilesOp.make(
             group.rows[: len(group.steps)],
@@ -203,12 +217,18 @@ class _Loop:
             [cast("tuple[int, ...]", self.scope.result_rows(op)) for op in placed],
             Region(self.body),
         )
-        loop.location = last.location
-        for op in loop.walk():  # what merging made
-            if isinstance(op.location, UnknownLoc):
-                op.location = last.location
-        self.outer.insert_op_before(loop, last)
-        self._replace(loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)])
+        self._place([loop], last)
+        self._replace(
+            loop, [*placed, *([op, *self.scalings[op]][-1] for op in folds)], loop.results
+        )
+
+    def _place(self, made: Sequence[Operation], last: TensorOp) -> None:
+        """Puts what was made before the last op of the group, which it takes its place from."""
+        for new in made:
+            for op in new.walk():  # what merging made
+                if isinstance(op.location, UnknownLoc):
+                    op.location = last.location
+        self.outer.insert_ops_before(made, last)
 
     def stores_twice(self) -> bool:
         """
@@ -251,8 +271,13 @@ class _Loop:
 
     # In the block -------------------------------------------------------------------------------
 
-    def _replace(self, loop: TilesOp, ends: Sequence[TensorOp]) -> None:
-        """The loop's results take the members' place; what needs them moves behind the loop."""
+    def _replace(
+        self, loop: Operation, ends: Sequence[TensorOp], results: Sequence[SSAValue]
+    ) -> None:
+        """
+        Results take the members' place; what needs them moves behind the loop, which is the last of
+        what was made.
+        """
         staying = {op for op in self.group.ops if self.group.is_wide(op) and self._leaves(op)}
         gone = [op for op in self.group.ops if op not in staying]
         gone += [op for chain in self.scalings.values() for op in chain]
@@ -270,7 +295,7 @@ class _Loop:
         for op in reversed(moved):
             op.detach()
             self.outer.insert_op_after(op, loop)
-        for op, result in zip(ends, loop.results, strict=True):
+        for op, result in zip(ends, results, strict=True):
             result.name_hint = op.results[0].name_hint
             op.results[0].replace_all_uses_with(result)
         for op in gone:
@@ -283,7 +308,15 @@ class _Loop:
                 op.erase()
         for op in gone:
             op.erase()
-        maps.forget(loop.results)
+        maps.forget(results)
+
+
+def _is_one_tile(group: Group) -> bool:
+    """Whether one tile has all rows, and walks over columns are what is left."""
+    loops = zip(group.rows, group.steps, strict=False)
+    if group.column is None or any(group.is_fold(op) for op in group.ops):
+        return False
+    return all(n.constant is not None and n.constant <= step for n, step in loops)
 
 
 def _scalings(fold: TensorOp) -> list[TensorOp]:

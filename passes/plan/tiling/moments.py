@@ -13,16 +13,15 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.views import root
 from mlc.dialects.dims import shape_of, tensor_type
-from mlc.dialects.dtypes import F32, F64, I64, DType
+from mlc.dialects.dtypes import F32, F64, I64, DType, dtype_of
 from mlc.dialects.numerics import is_strict
 from mlc.dialects.tensor.comparison import ConvertOp, MaxOp, MinOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp, DivOp, MulOp, SubOp
-from mlc.dialects.tensor.op import OpBuilder, TensorOp
+from mlc.dialects.tensor.op import OpBuilder, TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.plan.tiling.tile_scope import TileScope
 from mlc.passes.tensor.constants import splat
 
 
@@ -49,36 +48,33 @@ class Columns:
     count: int
     step: int
 
-    def of_tile(self, b: OpBuilder, position: SSAValue, dtype: DType) -> tuple[SSAValue, SSAValue]:
-        """How many lie before a tile, and in it, as numbers of a dtype."""
+    def of_tile(self, b: OpBuilder, position: SSAValue) -> SSAValue:
+        """How many a tile has."""
         rest = b(SubOp, full(b, self.count, I64, ()), position)
-        own = b(MinOp, full(b, self.step, I64, ()), rest)
-        scalar = tensor_type(dtype.ir, ())
-        return b(ConvertOp, position, declared=scalar), b(ConvertOp, own, declared=scalar)
+        return b(MinOp, full(b, self.step, I64, ()), rest)
+
+    def grown(self, b: OpBuilder, part: SSAValue, own: SSAValue) -> SSAValue:
+        """The sum of all columns that has the mean of so many, whose sum is known."""
+        dtype = dtype_of(tensor_of(part).element_type)
+        factor = b(DivOp, full(b, self.count, dtype, ()), _number(b, own, dtype))
+        return b(MulOp, part, broadcast_to(b, factor, shape_of(part.type)))
 
 
-@dataclass(frozen=True)
-class Moment:
-    """What joins the squares of a tile to those before it: (m₂ - m₁)² n₁ n₂ / (n₁ + n₂)."""
+def between(
+    b: OpBuilder, sums: tuple[SSAValue, SSAValue], counts: tuple[SSAValue, SSAValue]
+) -> SSAValue:
+    """What joins the squares of some columns to those before: (m₂ - m₁)² n₁ n₂ / (n₁ + n₂)."""
+    dtype, shape = dtype_of(tensor_of(sums[0]).element_type), shape_of(sums[0].type)
+    one = full(b, 1, dtype, ())
+    left, right = (_number(b, n, dtype) for n in counts)
+    weight = b(DivOp, b(MulOp, left, right), b(MaxOp, b(AddOp, left, right), one))
+    means = (
+        b(DivOp, x, broadcast_to(b, b(MaxOp, n, one), shape))
+        for x, n in zip(sums, (left, right), strict=True)
+    )
+    apart = b(SubOp, *means)
+    return b(MulOp, b(MulOp, apart, apart), broadcast_to(b, weight, shape))
 
-    between: SSAValue
 
-    @staticmethod
-    def of(
-        inner: TileScope, top: ReduceOp, columns: Columns, before: SSAValue, part: SSAValue
-    ) -> Moment:
-        """Of sums before a tile and in it; in the scope the mean is that of the tile from here."""
-        b, dtype, shape = inner.b, top.dtype, shape_of(part.type)
-        left, own = columns.of_tile(b, inner.positions[-1], dtype)
-        some = b(MaxOp, left, full(b, 1, dtype, ()))
-        weight = b(DivOp, b(MulOp, left, own), b(AddOp, left, own))
-        # the whole sum that would have the tile's mean
-        grown = broadcast_to(b, b(DivOp, full(b, columns.count, dtype, ()), own), shape)
-        inner.bind(top, b(MulOp, part, grown))
-        means = (b(DivOp, x, broadcast_to(b, n, shape)) for x, n in ((part, own), (before, some)))
-        apart = b(SubOp, *means)
-        return Moment(b(MulOp, b(MulOp, apart, apart), broadcast_to(b, weight, shape)))
-
-    def joined(self, b: OpBuilder, before: SSAValue, part: SSAValue) -> SSAValue:
-        """The squares so far, with a tile's."""
-        return b(AddOp, b(AddOp, before, part), self.between)
+def _number(b: OpBuilder, count: SSAValue, dtype: DType) -> SSAValue:
+    return b(ConvertOp, count, declared=tensor_type(dtype.ir, ()))

@@ -25,7 +25,7 @@ from mlc.dialects.analysis.flat_rows import (
     streams_rows,
 )
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
-from mlc.dialects.analysis.shares import DYNAMIC
+from mlc.dialects.analysis.shares import DYNAMIC, dealt_trips
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
@@ -39,8 +39,9 @@ from mlc.dialects.tensor.tiles import TilesOp, bounds_of, is_phase
 from mlc.dialects.tile.nest_words import Flat, Rows, Unroll, Vector
 from mlc.dialects.tile.words import Grain, Words, grain_of
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.nests import trip_cycles
 from mlc.passes.cost.ops import at_peak
-from mlc.passes.cost.work import ATTO, seconds
+from mlc.passes.cost.work import ATTO, cycle_s, seconds
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from mlc.passes.plan.tiling.grain import least_share_s, work_of_point
 from mlc.passes.plan.tiling.past_caches import with_nontemporal
@@ -103,8 +104,8 @@ def choose_register_tile(
 def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> Schedule:
     """The schedule of one kernel on a CPU."""
     lanes = target.lanes(8 * _widest(kernel, nest))
-    if kernel.is_nest:  # one worker runs it; lanes are for what its arrays start from
-        return Schedule((Vector(lanes),))
+    if kernel.is_nest:  # lanes are for what its arrays start from
+        return Schedule((Vector(lanes), *_grain_of_trips(kernel, target)))
     point = seconds(work_of_point(kernel, nest, target), target)
     grain = max(int(least_share_s(target) * ATTO / point), 1)
     if nest is None:
@@ -137,6 +138,14 @@ def choose_schedule(nest: Nest | None, kernel: KernelOp, target: CpuTarget) -> S
         return schedule.having(Unroll(AT_ONCE_VECTORS), Rows(rows))
     rows = _streamed_rows(nest, schedule, target)
     return schedule.having(Rows(rows)) if rows else schedule
+
+
+def _grain_of_trips(nest: KernelOp, target: CpuTarget) -> tuple[Grain, ...]:
+    """Trips of a nest that one worker must have, where workers may share them."""
+    if dealt_trips(nest) == Dim.const(1):
+        return ()
+    trip_s = trip_cycles(nest) * cycle_s(target)
+    return (Grain(max(int(least_share_s(target) / trip_s), 1)),)
 
 
 def _of_vectors(lanes: int, axis: int, unroll: int, grain: int) -> Schedule:

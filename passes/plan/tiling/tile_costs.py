@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -18,6 +19,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.sizes import elements_of, estimate
 from mlc.passes.cost.work import ATTO, Work, clock, level_of, moved, seconds
@@ -35,15 +37,30 @@ MASKED_COLUMNS = 128
 LEAST_COLUMNS = 16  # in such a tile; fewer do not repay a contraction's beginnings
 
 
-def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
-    """Seconds that the group saves by estimate, at most 0 where it does not; sets its steps."""
+class Price(NamedTuple):
+    """
+    Seconds of what differs between a loop and its kernels one by one: what they move, begin and
+    compute beside what both do.
+    """
+
+    kernels: float
+    loop: float
+
+    @property
+    def saved(self) -> float:
+        """By the loop."""
+        return self.kernels - self.loop
+
+
+def price(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> Price | None:
+    """Of a group, whose steps it sets; None where no loop can be faster, whatever it takes."""
     if group.column is not None:
-        return _column_gain(group, maps, grouping, target)
+        return _price_of_columns(group, maps, grouping, target)
     members = set(group.ops)
     homes = {op: grouping.home[op.results[0]] for op in group.ops if op.results[0] in grouping.home}
     kernels = {id(kernel) for kernel in homes.values()}
     if len(kernels) < 2:
-        return 0.0
+        return None
     readers: dict[SSAValue, set[int]] = {}
     factors: set[SSAValue] = set()
     inline: set[SSAValue] = set()
@@ -74,7 +91,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
         if op.results[0] not in readers and not group.is_fold(op):
             per_row += max(estimate(bytes_of(op.results[0].type)) // rows, 1)
     if whole > target.l2_bytes // 2:
-        return 0.0  # each tile would read it from further away
+        return None  # each tile would read it from further away
     group.steps = choose_steps(group.rows, per_row, target)
     tiles = 1
     for extent, step in zip(group.rows, group.steps, strict=False):
@@ -89,7 +106,7 @@ def gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) ->
     apart = sum(estimate(bytes_of(value.type)) for value in inline)
     copied = moved(apart, level_of(2 * apart, target))
     after += Work(core=_idle_lanes(group, target), read=copied, write=copied)
-    return (before - seconds(after, target)) / ATTO
+    return Price(before / ATTO, seconds(after, target) / ATTO)
 
 
 def _idle_lanes(group: Group, target: CpuTarget) -> int:
@@ -106,38 +123,65 @@ def _idle_lanes(group: Group, target: CpuTarget) -> int:
     return found
 
 
-def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget) -> float:
-    """What storing values with rows and columns costs more than computing them where needed."""
-    assert group.column is not None
-    wide = [op for op in group.ops if group.is_wide(op)]
-    if not all(_dissolves(op, group, maps) for op in wide):
-        return 0.0
-    stored = [op for op in wide if op.results[0] in grouping.home]
-    sizes_of = [estimate(bytes_of(op.results[0].type)) for op in stored]
-    readers = [len(set(readers_of(op.results[0]))) for op in stored]
+@dataclass(frozen=True)
+class _Cut:
+    """How a group with columns is cut: rows and columns in a tile, and how many tiles of rows."""
+
+    steps: tuple[int, ...]
+    columns: int
+    tiles: int
+
+
+def _cut(group: Group, walks: Walks, masked: bool, states: int, target: CpuTarget) -> _Cut | None:
+    """`states`: bytes of what is summed so far, which each trip reads and writes."""
     sizes = [estimate(size) for size in group.rows]
+    assert group.column is not None
     column = estimate(group.column)
     # bytes of the largest value at one row and column: it may have further axes
+    wide = (op for op in group.ops if group.is_wide(op))
     each = max((estimate(bytes_of(op.results[0].type)) for op in wide), default=0)
     each = max(each // (math.prod(sizes) * column), 1)
-    # what is summed so far: each trip reads and writes it
-    states = sum(
-        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
-    )
     carried = max(states // math.prod(sizes), 1)
     rows = min(target.l2_bytes // (4 * LEAST_COLUMNS * each), target.l2_bytes // (2 * carried))
     rows = min(COLUMN_TILE_ROWS, max(rows, 1))
-    steps = (*[1] * (len(sizes) - 1), _even(sizes[-1], rows))
-    column_step = target.l2_bytes // (4 * steps[-1] * each)
-    if not any(sizes_of) or column_step < LEAST_COLUMNS:
-        return 0.0
-    tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // steps[-1])
+    step = _even(sizes[-1], rows)
+    columns = target.l2_bytes // (4 * step * each)
+    if columns < LEAST_COLUMNS:
+        return None
+    tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // step)
+    if masked:
+        columns = min(columns, MASKED_COLUMNS)
+    elif 1 < tiles <= target.cores // 2 and _splits(group, walks):
+        # all rows at once, where threads then share more trips over columns
+        fewer = target.l2_bytes // (4 * math.prod(sizes) * each)
+        fits = fewer >= LEAST_COLUMNS and 2 * carried * math.prod(sizes) <= target.l2_bytes
+        if fits and column >= fewer * max(target.cores, 2 * tiles):
+            return _Cut(tuple(sizes), fewer, 1)
+    return _Cut((*[1] * (len(sizes) - 1), step), columns, tiles)
+
+
+def _price_of_columns(
+    group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTarget
+) -> Price | None:
+    """What storing values with rows and columns takes, and computing them where needed."""
+    assert group.column is not None
+    wide = [op for op in group.ops if group.is_wide(op)]
+    stored = [op for op in wide if op.results[0] in grouping.home]
+    sizes_of = [estimate(bytes_of(op.results[0].type)) for op in stored]
+    if not any(sizes_of) or not all(_dissolves(op, group, maps) for op in wide):
+        return None
+    readers = [len(set(readers_of(op.results[0]))) for op in stored]
     found = Walks(group, maps)
     walks = found.count
     masked = {n: mask for n in range(1, walks + 1) if (mask := masked_walk(group, found.sums(n)))}
-    if masked:
-        column_step = min(column_step, MASKED_COLUMNS)
-    trips = -(-column // column_step)
+    states = sum(
+        estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
+    )
+    cut = _cut(group, found, bool(masked), states, target)
+    if cut is None:
+        return None
+    column, tiles = estimate(group.column), cut.tiles
+    trips = -(-column // cut.columns)
     members = set(group.ops)
     # whoever else reads these computes them too
     others = any(user not in members for op in wide for user in all_readers(op.results[0]))
@@ -162,9 +206,15 @@ def _column_gain(group: Group, maps: AxisMaps, grouping: Grouping, target: CpuTa
     after += Work(starts=walks * tiles * trips * len(group.ops))
     summed = moved(trips * states, level_of(2 * states // tiles, target))
     after += Work(read=summed, write=summed)
-    group.steps = steps
-    group.column_step = _even(column, column_step)
-    return before - seconds(after, target) / ATTO
+    group.steps = cut.steps
+    group.column_step = _even(column, cut.columns)
+    return Price(before, seconds(after, target) / ATTO)
+
+
+def _splits(group: Group, walks: Walks) -> bool:
+    """Whether what walks carry may be combined, all rows being in one tile of a known size."""
+    known = all(n.constant is not None for n in group.rows)
+    return known and walks.combine and not any(group.is_fold(op) for op in group.ops)
 
 
 def _products(ops: Sequence[TensorOp], target: CpuTarget) -> int:

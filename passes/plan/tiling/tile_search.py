@@ -16,7 +16,7 @@ from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.memory.large_values import Columns
-from mlc.passes.plan.tiling.tile_costs import gain
+from mlc.passes.plan.tiling.tile_costs import price
 from mlc.passes.plan.tiling.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
 
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
@@ -42,7 +42,8 @@ def tile_groups(
 
     def worth(group: Group) -> float:
         if not tile:
-            seconds = group.saved_s = gain(group, maps, grouping, target)
+            found = price(group, maps, grouping, target)
+            seconds = group.saved_s = 0.0 if found is None else found.saved
             if wanted.columns == "large" and group.column_step and keeps_small(group, wanted.above):
                 return max(seconds, LEAST_S)
             return seconds

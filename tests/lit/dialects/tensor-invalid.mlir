@@ -147,6 +147,54 @@ func.func @within_two(%x: tensor<i64>) {
 
 // -----
 
+// CHECK: mlc.positions of f32; expected bool (mlc.compare)
+func.func @positions_of_numbers(%x: tensor<4xf32>) {
+  %0 = mlc.positions %x : tensor<4xf32> -> tensor<2xi64>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.positions: a mask of 2 axes; expected one (mlc.reshape)
+func.func @positions_of_a_matrix(%x: tensor<4x4xi1>) {
+  %0 = mlc.positions %x : tensor<4x4xi1> -> tensor<2xi64>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.some: the number is i32; expected i64 (mlc.convert)
+func.func @some(%x: tensor<i32>) {
+  %0 = mlc.some %x of "max" : tensor<i32>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.some: reduction 'sum'; expected one of max, min
+func.func @some_sum(%x: tensor<i64>) {
+  %0 = mlc.some %x of "sum" : tensor<i64>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.bind: the limit is #mlc.dims<4, 5>; expected one dim
+func.func @limits(%n: tensor<i64>) {
+  mlc.bind "k" = %n to <4, 5>
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.bind: the limit of "k" is said by itself
+func.func @itself(%n: tensor<i64>) {
+  mlc.bind "k" = %n to <"k + 1">
+  func.return
+}
+
+// -----
+
 // CHECK: mlc.contract: factors of f64 are rounded to bf16; expected f32, and bf16 or f16
 func.func @rounded(%x: tensor<4xf64>) -> tensor<f64> {
   %0 = mlc.contract "a,a->" %x, %x rounds "bf16" : tensor<4xf64>, tensor<4xf64> -> tensor<f64>

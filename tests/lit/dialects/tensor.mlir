@@ -90,3 +90,17 @@ func.func @indices(%x: tensor<?xf32, #mlc.dims<"N">>, %i: tensor<i64>) -> tensor
   %2 = mlc.dynamic_update %x, %1[%i] : tensor<?xf32, #mlc.dims<"N">>, tensor<1xf32>, tensor<i64> -> tensor<?xf32, #mlc.dims<"N">>
   func.return %2 : tensor<?xf32, #mlc.dims<"N">>
 }
+
+// A number that becomes a size: types after it say its symbol.
+// CHECK-LABEL: func.func @picked(
+// CHECK:         mlc.bind "k" = %[[COUNT:.*]] to <"N">
+// CHECK-NEXT:    mlc.positions %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"k">>
+// CHECK-NEXT:    mlc.some %[[COUNT]] of "max" : tensor<i64>
+func.func @picked(%m: tensor<?xi1, #mlc.dims<"N">>) -> tensor<?xi64, #mlc.dims<"k">> {
+  %0 = mlc.convert %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"N">>
+  %n = mlc.reduce "sum" "a->" %0 : tensor<?xi64, #mlc.dims<"N">> -> tensor<i64>
+  mlc.bind "k" = %n to <"N">
+  %p = mlc.positions %m : tensor<?xi1, #mlc.dims<"N">> -> tensor<?xi64, #mlc.dims<"k">>
+  %s = mlc.some %n of "max" : tensor<i64>
+  func.return %p : tensor<?xi64, #mlc.dims<"k">>
+}

@@ -109,3 +109,49 @@ func.func @extent(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   }
   func.return %y : tensor<8x4xf32>
 }
+
+// -----
+
+func.func @parts_that_fold(%c: tensor<f32>) -> tensor<2xf32> {
+  // CHECK: mlc.tiles: 2 parts; expected at least 1, of an outermost loop that combines nothing
+  %y = mlc.tiles (%i in 8 step 4) iter(%a = %c) fold("sum") parts 2 -> (tensor<2xf32>) {
+    mlc.yield %a : tensor<f32>
+  }
+  func.return %y : tensor<2xf32>
+}
+
+// -----
+
+func.func @too_many(%c: tensor<f32>) -> tensor<3xf32> {
+  // CHECK: each carried result holds 2 states along a first axis
+  %y = mlc.tiles (%i in 8 step 4) iter(%a = %c) parts 2 -> (tensor<3xf32>) {
+    mlc.yield %a : tensor<f32>
+  }
+  func.return %y : tensor<3xf32>
+}
+
+// -----
+
+func.func @half_a_state(%c: tensor<f32>) -> tensor<f32> {
+  // CHECK: mlc.tiles: combine: region arguments must be tensor<f32>, tensor<f32>
+  %y = mlc.tiles (%i in 8 step 4) iter(%a = %c) -> (tensor<f32>) {
+    mlc.yield %a : tensor<f32>
+  } combine {
+  ^bb0(%l: tensor<f32>):
+    mlc.yield %l : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}
+
+// -----
+
+func.func @twice(%c: tensor<f32>) -> tensor<f32> {
+  // CHECK: mlc.tiles: a fold beside a region that combines all
+  %y = mlc.tiles (%i in 8 step 4) iter(%a = %c) fold("sum") -> (tensor<f32>) {
+    mlc.yield %a : tensor<f32>
+  } combine {
+  ^bb0(%l: tensor<f32>, %r: tensor<f32>):
+    mlc.yield %l : tensor<f32>
+  }
+  func.return %y : tensor<f32>
+}

@@ -44,3 +44,36 @@ func.func @nested(%x: tensor<32x9xf32>, %init: tensor<9xf32>, %u: tensor<f32>) -
   }
   func.return %y : tensor<32x9xf32>
 }
+
+// Two carried values are one state, which a region combines; in parts, each result holds theirs.
+// CHECK-LABEL: @combined
+// CHECK:         %m, %s = mlc.tiles (%j in 64 step 8) iter(%a = %lowest, %b = %zero) -> (tensor<f32>, tensor<f32>) {
+// CHECK:         } combine {
+// CHECK-NEXT:    ^bb0(%m1: tensor<f32>, %s1: tensor<f32>, %m2: tensor<f32>, %s2: tensor<f32>):
+// CHECK-NEXT:      %m3 = mlc.max %m1, %m2
+// CHECK-NEXT:      %s3 = mlc.add %s1, %s2
+// CHECK-NEXT:      mlc.yield %m3, %s3
+// CHECK-NEXT:    }
+// CHECK:         %{{.*}} = mlc.tiles (%{{.*}} in 64 step 8) iter(%{{.*}} = %zero) parts 4 -> (tensor<4xf32>) {
+func.func @combined(%x: tensor<64xf32>, %lowest: tensor<f32>, %zero: tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<4xf32>) {
+  %m, %s = mlc.tiles (%j in 64 step 8) iter(%a = %lowest, %b = %zero) -> (tensor<f32>, tensor<f32>) {
+    %t = mlc.tile %x[%j] at (0) : tensor<64xf32> -> tensor<8xf32>
+    %u = mlc.reduce "max" "a->" %t : tensor<8xf32> -> tensor<f32>
+    %v = mlc.reduce "sum" "a->" %t : tensor<8xf32> -> tensor<f32>
+    %c = mlc.max %a, %u : tensor<f32>
+    %d = mlc.add %b, %v : tensor<f32>
+    mlc.yield %c, %d : tensor<f32>, tensor<f32>
+  } combine {
+  ^bb0(%m1: tensor<f32>, %s1: tensor<f32>, %m2: tensor<f32>, %s2: tensor<f32>):
+    %m3 = mlc.max %m1, %m2 : tensor<f32>
+    %s3 = mlc.add %s1, %s2 : tensor<f32>
+    mlc.yield %m3, %s3 : tensor<f32>, tensor<f32>
+  }
+  %p = mlc.tiles (%j in 64 step 8) iter(%b = %zero) parts 4 -> (tensor<4xf32>) {
+    %t = mlc.tile %x[%j] at (0) : tensor<64xf32> -> tensor<8xf32>
+    %v = mlc.reduce "sum" "a->" %t : tensor<8xf32> -> tensor<f32>
+    %d = mlc.add %b, %v : tensor<f32>
+    mlc.yield %d : tensor<f32>
+  }
+  func.return %m, %s, %p : tensor<f32>, tensor<f32>, tensor<4xf32>
+}

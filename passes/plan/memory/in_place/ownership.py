@@ -16,6 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
 from mlc.dialects.analysis.views import STORED, is_stored_constant
+from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
@@ -36,7 +37,7 @@ class Ownership:
         updates: list[DynamicUpdateOp] = []
         self._order: dict[Operation, int] = {}
         self._exclusive: dict[Handed, bool] = {}
-        for op in function.walk():
+        for op in outside_kernels(function):
             self._order[op] = len(self._order)
             if isinstance(op, ControlOp):
                 self._exclusive.update({(op, k): not op.IS_RIGID for k in range(len(op.results))})

@@ -52,3 +52,22 @@ builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
     func.return %y : tensor<100x300xf32>
   }
 }
+
+// -----
+
+// Of a padded tensor the elements that are there are copied, and zeros around them; each once, whatever windows share it.
+// CHECK:         %strip = mlc_tile.alloc worker : !mlc_tile.view<16x398xf32>
+// CHECK:         %[[X:.*]] = mlc_tile.elements at(%[[G:.*]], %[[K:.*]], %[[Y:.*]], %[[PLACE:.*]]) : !mlc_tile.view<2x16x30x30xf32> {
+// CHECK:           mlc_tile.read %x[%[[G]], %[[K]], %[[Y]] - 1, %[[PLACE]] - 1] where
+// CHECK:           mlc_tile.copy %[[X]][%g, k, %y + Y, X] -> %strip "kYX -> k(YX)" over (Y %y_left + 2, X 30, k 16)
+builtin.module attributes {mlc.target = #mlc.target<"avx512">} {
+  func.func @main(%x: tensor<2x16x28x28xf32>, %w: tensor<24x16x3x3xf32>) -> tensor<2x24x28x28xf32> attributes {mlc.arena = {}} {
+    %r = mlc.kernel "window" (%a = %x, %b = %w) : (tensor<2x16x28x28xf32>, tensor<24x16x3x3xf32>) -> (tensor<2x24x28x28xf32>) {
+      %z = mlc.constant dense<0.000000e+00> : tensor<f32>
+      %p = mlc.pad %a, %z[<0, 0, 1, 1>, <0, 0, 1, 1>] : tensor<2x16x28x28xf32>, tensor<f32> -> tensor<2x16x30x30xf32>
+      %s = mlc.conv "nc(y+i)(x+j),fcij->nfyx" %p, %b : tensor<2x16x30x30xf32>, tensor<24x16x3x3xf32> -> tensor<2x24x28x28xf32>
+      mlc.yield %s : tensor<2x24x28x28xf32>
+    } {schedule = #mlc.schedule<[pack(a, panels 8, team), strip(b, rows 10, unit 48), register(m 8, n 48), via(fma), grain(2080000)]>, buffers = [#mlc.buffer<out 0>]}
+    func.return %r : tensor<2x24x28x28xf32>
+  }
+}

@@ -1,0 +1,339 @@
+"""
+Whether the trips of a loop may run in any order, or at once: what each reads and writes of the
+arrays that it carries, and which of its numbers are sums (or products, …) over the trips.
+
+Places are polynomials of sizes and trip numbers (`ranges.py`). Two accesses of an array meet in one
+trip only if on some axis both are c i + f + [0, c) for the number i of the trip, with c and f the
+same in all trips; and nowhere, if on some axis one lies behind the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.analysis.ranges import Ranges, linear_in
+from mlc.dialects.dims import Dim, Shape, shape_of
+from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, YieldOp, is_inside, yield_of
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
+from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
+from mlc.dialects.tensor.shape import SliceOp
+from mlc.dialects.tensor.within import WithinOp
+from mlc.lazy_dataclass import dataclass
+
+ZERO, ONE = Dim.const(0), Dim.const(1)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What an op does with an array that a loop carries: [start, start + extent) on each axis."""
+
+    op: Operation
+    starts: tuple[Dim, ...]
+    extents: tuple[Dim, ...]
+    writes: bool = False
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """
+    Why trips are not independent. `second` reads or writes what `first` writes, or may; `trips`:
+    two that do so; without a `second`, `first` hands something on from trip to trip.
+    """
+
+    first: Operation
+    second: Operation | None = None
+    trips: tuple[int, int] | None = None
+
+
+@dataclass
+class Trips:
+    """What the trips of a loop have to do with one another."""
+
+    loop: ForOp
+    folds: dict[int, type[TensorOp]] = field(default_factory=dict[int, type[TensorOp]])
+    """Carried values that are sums and the like over the trips, by place."""
+    last: set[int] = field(default_factory=set[int])
+    """Those that are what the last trip makes of itself alone."""
+    conflict: Conflict | None = None
+
+
+def trips_together(loop: ForOp, ranges: Ranges | None = None) -> Trips:
+    """Whether trips are independent but for folds."""
+    if ranges is None:
+        ranges, top = Ranges(), loop
+        while (around := top.parent_op()) is not None and not isinstance(around, ModuleOp):
+            top = around
+        ranges.bind_all(top)
+    return _Analysis(loop, ranges).run()
+
+
+class _Analysis:
+    def __init__(self, loop: ForOp, ranges: Ranges) -> None:
+        self.loop, self.ranges = loop, ranges
+        self.found = Trips(loop)
+        self.fixed: set[str] = set()  # symbols that are the same in all trips
+        for op in loop.body.walk():
+            for x in op.operands:
+                if not is_inside(x, loop) and not shape_of(x.type):
+                    self.fixed |= ranges.of(x).symbols()
+        self.count = ranges.of(loop.count)
+        self.number = ranges.of(loop.body.block.args[0])
+
+    def run(self) -> Trips:
+        loop = self.loop
+        values = yield_of(loop.body.block).values
+        for k, (argument, value) in enumerate(zip(loop.carried, values, strict=True)):
+            if value is argument:
+                continue
+            if argument.first_use is None:
+                self.found.last.add(k)
+                continue
+            versions = _Versions(argument)
+            problem = versions.follow(loop.body.block, value)
+            if problem is None:
+                self._array(versions)
+            elif (fold := _Fold().of(argument, loop.body.block, k)) is not None:
+                self.found.folds[k] = fold
+            else:
+                self.found.conflict = Conflict(problem)
+            if self.found.conflict is not None:
+                break
+        return self.found
+
+    def _array(self, versions: _Versions) -> None:
+        accesses = [self._access(op, versions) for op in versions.ops]
+        for write in accesses:
+            if not write.writes:
+                continue
+            for other in accesses:
+                if (conflict := self._meet(write, other)) is not None:
+                    self.found.conflict = conflict
+                    return
+
+    def _access(self, op: TensorOp, versions: _Versions) -> Access:
+        match op:
+            case DynamicSliceOp():
+                shape = shape_of(op.result.type)
+                return Access(op, self._places(op, shape), shape)
+            case DynamicUpdateOp() if op.result in versions.values:
+                shape = shape_of(op.update.type)
+                return Access(op, self._places(op, shape), shape, writes=True)
+            case SliceOp() if all(step == ONE for step in op.steps.data):
+                return Access(op, op.offsets.data, shape_of(op.result.type))
+            case _:
+                shape = shape_of(versions.start.type)
+                return Access(op, (ZERO,) * len(shape), shape)
+
+    def _places(self, op: DynamicSliceOp | DynamicUpdateOp, part: Shape) -> tuple[Dim, ...]:
+        """
+        Where a part begins on each axis: where the offset says, if it is checked (else the call
+        fails) or known to fit; else anywhere.
+        """
+        found: list[Dim] = []
+        for offset, size, extent in zip(op.offsets, shape_of(op.x.type), part, strict=True):
+            owner = offset.owner
+            if isinstance(owner, WithinOp):
+                found.append(self.ranges.of(owner.x))
+            elif op.fits is not None or self.ranges.is_inside(offset, size - extent + 1):
+                found.append(self.ranges.of(offset))
+            else:
+                found.append(self.ranges.unknown(ZERO, size - extent))
+        return tuple(found)
+
+    def _meet(self, write: Access, other: Access) -> Conflict | None:
+        """How an access meets a write of another trip; None where it cannot."""
+        for k, (a, b) in enumerate(zip(write.starts, other.starts, strict=True)):
+            if self._apart_in_trips(a, write.extents[k], b, other.extents[k]):
+                return None
+            if self._behind(a, write.extents[k], b) or self._behind(b, other.extents[k], a):
+                return None
+        trips = self._example(write, other)
+        return Conflict(write.op, other.op, trips)
+
+    def _apart_in_trips(self, a: Dim, size_a: Dim, b: Dim, size_b: Dim) -> bool:
+        """Whether two parts of an axis lie in one stretch of it for each trip."""
+        (name,) = self.number.symbols() or ("",)
+        factor, f = linear_in(a, name)
+        other, g = linear_in(b, name)
+        if not name or factor != other or not self._is_fixed(factor):
+            return False
+        if self.ranges.is_natural(-factor - 1):  # downwards: the same from the other end
+            factor, f, g = -factor, -f - size_a, -g - size_b
+        if size_a == size_b == ONE and self._never_same(factor, f - g):
+            return True
+        ends = ((f, size_a), (g, size_b))
+        natural = self.ranges.is_natural
+        return natural(factor - 1) and any(
+            all(natural(x - low) and natural(low + factor - x - size) for x, size in ends)
+            for low in dict.fromkeys((f, g, Dim.const(0)))
+            if self._is_fixed(low)
+        )
+
+    def _never_same(self, factor: Dim, distance: Dim) -> bool:
+        """Whether places factor i + distance and factor j are the same for no trips i and j."""
+        step, apart, count = factor.constant, distance.constant, self.count.constant
+        if not step or not apart:
+            return False
+        return apart % step != 0 or (count is not None and abs(apart // step) >= count)
+
+    def _is_fixed(self, dim: Dim) -> bool:
+        return all(map(self._is_same, dim.symbols()))
+
+    def _is_same(self, name: str) -> bool:
+        return name in self.fixed or self.ranges.is_size(name)
+
+    def _behind(self, a: Dim, size: Dim, b: Dim) -> bool:
+        """Whether one part lies behind the other in all trips: at most one depends on the trip."""
+        both = b - a - size
+        moving = [x for x in (a, b) if not self._is_fixed(x)]
+        return len(moving) < 2 and self.ranges.is_natural(both)
+
+    def _example(self, write: Access, other: Access) -> tuple[int, int] | None:
+        """Two trips that meet, where constants say so: i and i + 1 are tried first."""
+        (name,) = self.number.symbols() or ("",)
+        moving = {s for x in (*write.starts, *other.starts) for s in x.symbols()}
+        if not all(s == name or self._is_same(s) for s in moving):
+            return None
+        for distance in (1, 2, 3, 4, -1, -2, -3, -4):
+            found = True
+            for a, b in zip(write.starts, other.starts, strict=True):
+                factor, f = linear_in(a, name)
+                other_factor, g = linear_in(b, name)
+                first, second = (0, distance) if distance > 0 else (-distance, 0)
+                difference = f + factor * first - g - other_factor * second
+                found = found and difference == ZERO
+            if found:
+                return (0, distance) if distance > 0 else (-distance, 0)
+        return None
+
+
+@dataclass
+class _Versions:
+    """The values that an array takes in a trip, and the ops that read and write parts of it."""
+
+    start: SSAValue
+    values: set[SSAValue] = field(default_factory=set[SSAValue])
+    ops: list[TensorOp] = field(default_factory=list[TensorOp])
+
+    def follow(self, block: Block, end: SSAValue) -> Operation | None:
+        """An op that does something else with it than writing parts of the one array."""
+        self.values.add(self.start)
+        problem = self._block(block)
+        if problem is None and end not in self.values:
+            owner = end.owner
+            problem = owner if isinstance(owner, Operation) else self.start.owner.parent_op()
+        return problem
+
+    def _block(self, block: Block) -> Operation | None:
+        for op in block.ops:
+            if not any(x in self.values for x in op.operands) and not op.regions:
+                continue
+            problem = self._op(op)
+            if problem is not None:
+                return problem
+        return None
+
+    def _op(self, op: Operation) -> Operation | None:
+        match op:
+            case DynamicUpdateOp() if op.update not in self.values:
+                self.values.add(op.result)
+                self.ops.append(op)
+            case ControlOp():
+                return self._control(op)
+            case TensorOp():
+                self.ops.append(op)
+            case _:
+                return None if isinstance(op, YieldOp) else op
+        return None
+
+    def _control(self, op: ControlOp) -> Operation | None:
+        first = len(op.operands) - len(op.starts)
+        if any(x in self.values for x in op.operands[:first]):
+            return op
+        entered = [k for k, x in enumerate(op.starts) if x in self.values]
+        if len(entered) > 1:
+            return op
+        for block in op.blocks:
+            arguments = op.carried_in(block)
+            self.values.update(arguments[k] for k in entered)
+            problem = self._block(block)
+            if problem is not None:
+                return problem
+        given = [yield_of(block).values for block in op.yielding()]
+        for k, result in enumerate(op.results):
+            kinds = {values[k] in self.values for values in given}
+            wanted = k in entered or (isinstance(op, IfOp) and True in kinds)
+            if kinds != {wanted}:
+                return op
+            if wanted:
+                self.values.add(result)
+        return None
+
+
+class _Fold:
+    """What makes the end of a carried value of its beginning, trip by trip."""
+
+    def __init__(self) -> None:
+        self.kinds: set[type[TensorOp]] = set()
+        self.values: list[SSAValue] = []
+        self.uses: set[tuple[Operation, int]] = set()  # of the values, by what adds up
+        self.made: set[SSAValue] = set()  # of the carried value
+
+    def of(self, start: SSAValue, block: Block, k: int) -> type[TensorOp] | None:
+        """The op that adds up, if nothing else reads what it has so far."""
+        self.made = _made_of(start, block)
+        if not self._chain(start, block, k) or len(self.kinds) != 1:
+            return None
+        used = {(use.operation, use.index) for x in self.values for use in x.uses}
+        return next(iter(self.kinds)) if used <= self.uses else None
+
+    def _chain(self, start: SSAValue, block: Block, k: int) -> bool:
+        """Whether the k-th value that a block yields is `start` and what is added to it."""
+        self.values.append(start)
+        last = yield_of(block)
+        return self._adds(start, last.values[k], last, k)
+
+    def _adds(self, start: SSAValue, value: SSAValue, user: Operation, index: int) -> bool:
+        self.uses.add((user, index))
+        if value is start:
+            return True
+        self.values.append(value)
+        match value.owner:
+            case SelectOp() as op:
+                return all(self._adds(start, op.operands[n], op, n) for n in (1, 2))
+            case SubOp() as op:
+                self.kinds.add(AddOp)
+                return self._adds(start, op.operands[0], op, 0)
+            case AddOp() | MulOp() | MinOp() | MaxOp() as op:
+                self.kinds.add(type(op))
+                n = 0 if op.operands[0] in self.made else 1
+                return self._adds(start, op.operands[n], op, n)
+            case IfOp() as op:
+                n = op.results.index(value)
+                ends = [yield_of(block) for block in op.blocks]
+                return all(self._adds(start, end.values[n], end, n) for end in ends)
+            case ForOp() as op:
+                n = op.results.index(value)
+                inner = self._chain(op.carried[n], op.body.block, n)
+                return inner and self._adds(start, op.inits[n], op, n + 1)
+            case _:
+                return False
+
+
+def _made_of(start: SSAValue, block: Block) -> set[SSAValue]:
+    """The values of a block, and of those in it, that may depend on one."""
+    found = {start}
+    for op in block.walk():
+        if any(x in found for x in op.operands):
+            found.update(op.results)
+            for inner in op.regions:
+                found.update(x for b in inner.blocks for x in b.args)
+            around = op.parent_op()
+            if op is not block.last_op and isinstance(op, YieldOp) and around is not None:
+                found.update(around.results)
+    return found

@@ -1,0 +1,53 @@
+"""Arrays of which two bodies leave different sizes: both fill one that has room, and count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.dims import Dim, Shape, highest, shape_of
+from mlc.dialects.dtypes import dtype_of
+from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.placing import PadOp
+from mlc.frontend.numpy.indexing import Run, sliced
+from mlc.frontend.trace.program_sizes import bound_symbol
+from mlc.frontend.trace.symbolic import bounds
+from mlc.frontend.trace.trace import here
+
+ZERO = Dim.const(0)
+
+
+def room_for(x: Shape, y: Shape) -> Shape:
+    """The least shape known to hold both."""
+    return tuple(a if a == b else _larger(a, b) for a, b in zip(x, y, strict=True))
+
+
+def _larger(x: Dim, y: Dim) -> Dim:
+    limits = here().limits
+    a, b = highest(x, limits), highest(y, limits)
+    low, high = bounds(a - b)
+    if low is not None and low >= 0:
+        return a
+    return b if high is not None and high <= 0 else a + b
+
+
+def padded(x: SSAValue, room: Shape) -> SSAValue:
+    """The array with elements behind it, up to a shape."""
+    dims = shape_of(x.type)
+    if dims == room:
+        return x
+    trace = here()
+    zero = full(trace.b, 0, dtype_of(tensor_of(x).element_type), ())
+    high = tuple(n - d for d, n in zip(dims, room, strict=True))
+    return trace.emit(PadOp, x, zero, low=(ZERO,) * len(dims), high=high)
+
+
+def cut(x: SSAValue, sizes: Sequence[SSAValue | None]) -> SSAValue:
+    """The first elements, along each axis that has a number as many as it says."""
+    runs = [
+        Run(ZERO, 1, dim if size is None else bound_symbol(size, dim))
+        for dim, size in zip(shape_of(x.type), sizes, strict=True)
+    ]
+    return sliced(x, runs)

@@ -1,0 +1,133 @@
+"""
+Sizes that the program computes: numbers of trips, and what is made of them, as symbols that a block
+binds (`mlc.bind`). What is known of integers while a function is traced, `Ranges` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from itertools import count as counting
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from mlc.dialects.analysis.ranges import Ranges
+from mlc.dialects.dims import Dim, highest
+from mlc.dialects.tensor.bind import BindOp
+
+ZERO = Dim.const(0)
+
+
+class BoundSizes:
+    """The symbols of one program that are numbers it computes."""
+
+    def __init__(
+        self, scopes: Sequence[Block], symbols: Sequence[str], limits: dict[str, Dim]
+    ) -> None:
+        self.ranges = Ranges()
+        self._scopes = scopes  # blocks that are being built, innermost last
+        self._symbols = symbols  # of arguments
+        self._bounds = limits  # of symbols that are bound
+        self._values: dict[str, SSAValue] = {}
+        self._limits: dict[str, Dim | None] = {}
+        self._ops: dict[str, BindOp] = {}  # of symbols that types may say
+        self._sizes: dict[Dim, str] = {}  # of other numbers, by what is known of them
+        self._loops: list[Block] = []  # bodies of loops that are being traced, innermost last
+        self._sliced = 0  # how many of them have slices that variables begin or end
+
+    @contextmanager
+    def loop(
+        self,
+        block: Block,
+        index: SSAValue | None = None,
+        count: SSAValue | None = None,
+        *,
+        sliced: bool = False,
+    ) -> Generator[None]:
+        """A loop's body is traced: its trips have the numbers 0, 1, … below a count, if it has."""
+        if index is not None and count is not None:
+            highest = self.ranges.of(count) - 1
+            symbol = self._fresh(index, self.ranges.greatest(highest))
+            self.ranges.bind(index, symbol, [ZERO], [highest])
+        self._loops.append(block)
+        self._sliced += sliced
+        try:
+            yield
+        finally:
+            self._loops.pop()
+            self._sliced -= sliced
+
+    @property
+    def inside(self) -> bool:
+        """Whether ops go into a loop."""
+        return bool(self._loops)
+
+    @property
+    def writes_parts(self) -> bool:
+        """Whether arrays are written where they lie: the loop may be one kernel."""
+        return self._sliced > 0
+
+    def is_symbol(self, name: str) -> bool:
+        """Whether a symbol stands for a number that the program computes."""
+        return name in self._values
+
+    def is_bound(self, dim: Dim) -> bool:
+        """Whether a dim says a number that a loop computes."""
+        return not self._values.keys().isdisjoint(dim.symbols())
+
+    def escapes(self, dim: Dim) -> bool:
+        """Whether a dim says a number that nobody knows where ops go now."""
+        names = (s for s in dim.symbols() if s in self._values)
+        return not all(map(self._is_visible, names))
+
+    def _is_visible(self, symbol: str) -> bool:
+        op = self._ops.get(symbol)
+        return op is not None and any(op.parent is scope for scope in self._scopes)
+
+    def size(self, number: SSAValue, limit: Dim) -> Dim | None:
+        """
+        A number in [0, limit] as a dim, whose symbols are bound from now on; None where it does not
+        come from a loop, or has no end that is known before.
+        """
+        known = self.ranges.of(number)
+        if not any(name[0] == "%" for name in known.symbols()):
+            symbols = [s for s in known.symbols() if s in self._values]
+            return known if all(map(self._bound, symbols)) else None
+        if not self.inside:
+            return None
+        symbol = self._sizes.get(known)
+        if symbol is None or not self._is_visible(symbol):
+            symbol = self._fresh(number, self.ranges.greatest(limit))
+            if not self._bound(symbol):
+                return None
+            self.ranges.bind(number, symbol, [ZERO, known], [limit, known])
+            self._sizes[known] = symbol
+        return Dim.symbol(symbol)
+
+    def _fresh(self, number: SSAValue, limit: Dim | None) -> str:
+        names = (f"i{k}" for k in counting(len(self._values)))
+        symbol = next(x for x in names if x not in self._symbols and x not in self._bounds)
+        self._values[symbol], self._limits[symbol] = number, limit
+        return symbol
+
+    def _bound(self, symbol: str) -> bool:
+        """Puts the op that binds a symbol where its number is made, but into a loop."""
+        if symbol in self._ops:
+            return True
+        number, limit = self._values[symbol], self._limits[symbol]
+        if limit is None:
+            return False
+        op, owner = BindOp.of(symbol, number, limit), number.owner
+        block = owner if isinstance(owner, Block) else owner.parent
+        first = next(k for k, scope in enumerate(self._scopes) if scope is self._loops[0])
+        inside = any(scope is block for scope in self._scopes[first:])
+        if inside and isinstance(owner, Operation):
+            owner.parent.insert_op_after(op, owner)
+        else:
+            block = owner if inside and isinstance(owner, Block) else self._loops[0]
+            if block.first_op is None:
+                block.add_op(op)
+            else:
+                block.insert_op_before(op, block.first_op)
+        self._ops[symbol], self._bounds[symbol] = op, highest(limit, self._bounds)
+        return True

@@ -1,0 +1,282 @@
+"""
+Python values that exist when the compiled function runs: texts of traced numbers, and containers
+and errors with such numbers in them. `recipe_of` says how one is made, and of which traced values.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.trace.containers import children_of, rebuilt
+from mlc.frontend.trace.kinds import class_of, is_array
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import lift_size
+from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
+
+Maker = Callable[[Sequence[Any]], Any]
+
+
+class Text:
+    """A text that only the compiled function knows: what `make` gives for these arguments."""
+
+    __mlc_leaf__ = True
+
+    def __init__(self, make: Callable[..., str], *args: Any, **kwargs: Any) -> None:
+        self.call = make, args, kwargs
+
+    def __add__(self, other: Any) -> Text:
+        return Text(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> Text:
+        return Text(operator.add, other, self)
+
+    def __mul__(self, other: Any) -> Text:
+        return Text(operator.mul, self, other)
+
+    def __mod__(self, other: Any) -> Text:
+        return Text(operator.mod, self, other)
+
+    def __getitem__(self, key: Any) -> Text:
+        return Text(operator.getitem, self, key)
+
+    def __getattr__(self, name: str) -> Callable[..., Text]:
+        method = getattr(str, name)  # AttributeError as of a str
+        return lambda *args, **kwargs: Text(method, self, *args, **kwargs)
+
+    def known(self) -> str:
+        """The text now; where only the compiled function knows it, the values say so."""
+        make, args, kwargs = self.call
+        known = [x.known() if isinstance(x, Text) else x for x in args]
+        return make(*known, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return self.known() == other
+
+    def __hash__(self) -> int:
+        return hash(self.known())
+
+    def __bool__(self) -> bool:
+        return bool(self.known())
+
+    def __len__(self) -> int:
+        return len(self.known())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known())
+
+    def __contains__(self, part: str) -> bool:
+        return part in self.known()
+
+    def __str__(self) -> str:
+        return self.known()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.known(), spec)
+
+
+class Raising:
+    """An error to be raised with values that only the compiled function knows: kind(*args)."""
+
+    __mlc_leaf__ = True
+
+    def __init__(self, kind: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> None:
+        self.call = kind, tuple(args), dict(kwargs)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a value is made of the values of its leaves; `key`: equal recipes have equal ones."""
+
+    make: Maker
+    leaves: tuple[Tracer, ...]
+    key: tuple[Any, ...]
+
+
+def recipe_of(value: Any) -> Recipe:
+    """How the value is made when the function has run."""
+    leaves: list[Tracer] = []
+    make, key = _recipe(value, leaves)
+    kinds = tuple((x.row.name, tuple(map(str, x.dims)), x.weak) for x in leaves)
+    return Recipe(make, tuple(leaves), (key, kinds))
+
+
+def is_deferred(value: Any) -> bool:
+    """Whether something traced is in a value: a number, an array, a text."""
+    if isinstance(value, Tracer | SymbolicDim | Text | Raising):
+        return True
+    parts = children_of(value)
+    return parts is not None and any(map(is_deferred, parts[2]))
+
+
+def _recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
+    if isinstance(value, SymbolicDim):
+        value = lift_size(value)
+    if isinstance(value, Tracer):
+        k, weak = len(leaves), value.weak and not value.ndim
+        leaves.append(value)
+        return (lambda found: found[k].item() if weak else found[k]), k
+    if isinstance(value, Text | Raising):
+        return _call_recipe(value.call, leaves)
+    if (parts := children_of(value)) is not None:
+        kind, keys, children = parts
+        made = [_recipe(child, leaves) for child in children]
+        makers = [make for make, _ in made]
+        key = (kind, keys, tuple(inner for _, inner in made))
+        return (lambda found: rebuilt(kind, keys, [make(found) for make in makers])), key
+    if is_array(value):
+        value = value.copy()
+    return (lambda _: value), _constant_key(value)
+
+
+def _call_recipe(call: tuple[Any, Any, Any], leaves: list[Tracer]) -> tuple[Maker, Any]:
+    function, args, kwargs = call
+    given = [_recipe(x, leaves) for x in args]
+    named = {name: _recipe(x, leaves) for name, x in kwargs.items()}
+
+    def make(found: Sequence[Any]) -> Any:
+        positional = [maker(found) for maker, _ in given]
+        return function(*positional, **{name: maker(found) for name, (maker, _) in named.items()})
+
+    inner = tuple(k for _, k in given), tuple((name, k) for name, (_, k) in named.items())
+    return make, (function, *inner)
+
+
+def _constant_key(value: Any) -> Any:
+    plain = value is None or type(value) in (bool, int, float, complex, str, bytes)
+    return (type(value), repr(value)) if plain else id(value)
+
+
+# texts, where Python makes them
+
+
+def joined(parts: Sequence[Any], shown: Callable[..., Any]) -> Any:
+    """An f-string: parts are texts, or (value, conversion, format)."""
+    made = [x if isinstance(x, str) else _formatted(x[0], x[1], x[2], shown) for x in parts]
+    if all(isinstance(x, str) for x in made):
+        return "".join(made)
+    return Text(_join, *made)
+
+
+def _join(*parts: str) -> str:
+    return "".join(parts)
+
+
+_STR, _REPR = ("__str__", "__repr__"), ("__repr__",)
+_CONVERSIONS: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
+
+
+def _formatted(value: Any, conversion: int, spec: Any, shown: Callable[..., Any]) -> Any:
+    if conversion != -1 or not spec:
+        text = shown(value, _REPR if conversion == 114 else _STR)
+        value, conversion = (value, conversion) if text is value else (text, -1)
+    if not (is_deferred(value) or isinstance(spec, Text)):
+        convert = _CONVERSIONS.get(conversion)
+        return format(value if convert is None else convert(value), spec)
+    if (convert := _CONVERSIONS.get(conversion)) is not None:
+        value = Text(convert, value)
+    return Text(_format, value, spec)
+
+
+def _format(value: Any, spec: str) -> str:
+    if is_array(value) and not value.ndim:
+        value = value[()]
+    return format(value, spec)
+
+
+def text_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """str(x), repr(x), format(x, spec), or a method of a str."""
+    if getattr(function, "__name__", "") == "join" and len(args) == 1:
+        args = (list(args[0]),)
+    if any(map(is_deferred, (*args, *kwargs.values()))):
+        return Text(function, *args, **kwargs)
+    return function(*args, **kwargs)
+
+
+def users_text(value: Any, names: Sequence[str] = ("__str__", "__repr__")) -> FunctionType | None:
+    """The method of the user's that says how an object is shown."""
+    if is_deferred(value) or children_of(value) is not None:
+        return None
+    for name in names:
+        found = getattr(class_of(value), name)
+        if isinstance(found, FunctionType):
+            return found
+        if name == "__str__" and found is not object.__str__:
+            return None
+    return None
+
+
+# bits of values, as a program tells them
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the leaves of a recipe lie in a row of words: dtype and sizes of each, None if open."""
+
+    parts: tuple[tuple[np.dtype[Any], tuple[int | None, ...]], ...]
+
+    @staticmethod
+    def of(leaves: Sequence[Tracer]) -> Layout:
+        """Of traced values."""
+        return Layout(tuple((x.row.numpy, tuple(d.constant for d in x.dims)) for x in leaves))
+
+    def values(self, words: Any) -> list[Any]:
+        """The values again."""
+        found: list[Any] = []
+        at = 0
+        for dtype, dims in self.parts:
+            shape: list[int] = []
+            for size in dims:
+                shape.append(int(words[at]) if size is None else size)
+                at += size is None
+            width = 2 if dtype.kind == "c" else 1
+            count = int(np.prod(shape, dtype=np.int64)) * width
+            found.append(_unpacked(words[at : at + count], dtype, tuple(shape)))
+            at += count
+        return found
+
+
+def _unpacked(words: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    words = np.array(words, np.float64)
+    if dtype.kind == "c":
+        wide: Any = words.view(np.complex128)
+    elif dtype.kind in "iub":
+        wide = words.view(np.uint64 if dtype.kind == "u" else np.int64)
+    else:
+        wide = words
+    return wide.astype(dtype).reshape(shape)[()]
+
+
+def packed(leaves: Sequence[Tracer]) -> list[Tracer]:
+    """The leaves as rows of words, in the layout of `Layout.of`; no derivative goes through."""
+    from mlc.frontend import numpy as names
+
+    rows: list[Any] = []
+    for x in leaves:
+        rows += [_word(lift_size(d)) for d in x.dims if d.constant is None]
+        if x.row.kind == "complex":
+            pair = names.stack([x.real, x.imag], axis=-1)
+            rows.append(_bits(names.astype(pair, "float64")))
+        elif x.row.kind == "float" or x.row.kind == "storage":
+            rows.append(_bits(names.astype(x, "float64")))
+        else:
+            rows.append(_bits(names.astype(x, "uint64" if x.row.kind == "uint" else "int64")))
+    return rows
+
+
+def _word(x: Tracer) -> Any:
+    from mlc.frontend import numpy as names
+
+    return names.astype(x, "float64").reshape(1)
+
+
+def _bits(x: Any) -> Any:
+    from mlc.frontend import numpy as names
+
+    whole = names.bits_as(names.bits_as(x, np.int64), np.float64)
+    return names.reshape(whole, (-1,))

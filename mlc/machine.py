@@ -1,0 +1,295 @@
+"""
+What loops take on this machine, measured: `mlc machine --measure`.
+
+Each figure of a `LoopCosts` is the one that makes a prediction true: of two programs that differ in
+little but what it is of, how much longer the one takes, by the clock and by the model. So a figure
+is what the model means by it, and none is fitted to programs that people write.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from mlc.dialects.analysis.trips import running_kernels
+from mlc.dialects.target.cpu import CpuTarget
+from mlc.dialects.target.loop_costs import LoopCosts
+from mlc.frontend.call.compile import compile as compile_function
+from mlc.frontend.numpy.creation import arange
+from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.prediction import predicted_seconds
+from mlc.profile import Profiler
+from mlc.runtime import probe
+
+RUN_S = 0.012
+"""Of one program, in one round."""
+ROUNDS = 3
+"""In turn, the least of which counts: other work only ever adds."""
+HALVINGS = 24
+LIMIT = 16.0
+"""A figure is so many times its row's at most, and a sixteenth of it at least."""
+
+DTYPES = (np.float32, np.float64)
+LANES = 1536
+"""Elements of a program whose functions are measured."""
+SOURCE = "measured by `mlc machine --measure`"
+
+Program = Callable[..., Any]
+Shape = tuple[int, ...]
+Given = tuple[Program, tuple[Shape, ...]]
+
+
+def shifted(x: Any) -> Any:
+    return x + 1
+
+
+def by_row(x: Any, c: Any) -> Any:
+    return x + c
+
+
+def row_sums(x: Any) -> Any:
+    return x.sum(-1)
+
+
+def column_sums(x: Any) -> Any:
+    return x.sum(0)
+
+
+def column_maxima(x: Any) -> Any:
+    return x.max(0)
+
+
+def positions(x: Any) -> Any:
+    return x.argmax(-1)
+
+
+def numbered(x: Any) -> Any:
+    return x + arange(x.shape[0], dtype=np.float32)
+
+
+def halved(x: Any) -> Any:
+    return x.max((0, 1))
+
+
+def every_third(x: Any) -> Any:
+    return x[::3] + 1
+
+
+def every_page(x: Any) -> Any:
+    return x[::256] + 1
+
+
+def turned(x: Any, y: Any) -> Any:
+    return x.T + y
+
+
+def picked(x: Any, i: Any) -> Any:
+    return x[i]
+
+
+def ordered(x: Any) -> Any:
+    return np.sort(x, axis=-1)
+
+
+def order(x: Any) -> Any:
+    return np.argsort(x, axis=-1)
+
+
+def running(x: Any) -> Any:
+    return np.cumsum(x, axis=-1)
+
+
+def multiplied(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def biased(x: Any, w: Any) -> Any:
+    return np.tanh(x @ w)
+
+
+def quotient(x: Any) -> Any:
+    return 1.5 / x
+
+
+def root(x: Any) -> Any:
+    return np.sqrt(x)
+
+
+def exponential(x: Any) -> Any:
+    return np.exp(x)
+
+
+def logarithm(x: Any) -> Any:
+    return np.log(x)
+
+
+def logarithm_1p(x: Any) -> Any:
+    return np.log1p(x)
+
+
+def tangent(x: Any) -> Any:
+    return np.tanh(x)
+
+
+def sine(x: Any) -> Any:
+    return np.sin(x)
+
+
+def cosine(x: Any) -> Any:
+    return np.cos(x)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A figure, and two programs with what they are given; of the second the first is taken off."""
+
+    figure: str
+    few: Given
+    many: Given
+
+
+PROBES = (
+    Probe("vector_step_cycles", (shifted, ((512,),)), (shifted, ((1536,),))),
+    Probe("row_start_cycles", (by_row, ((16, 96), (16, 1))), (by_row, ((48, 32), (48, 1)))),
+    Probe("masked_store_cycles", (by_row, ((48, 32), (48, 1))), (by_row, ((48, 31), (48, 1)))),
+    Probe("reduce_step_cycles", (row_sums, ((16, 64),)), (row_sums, ((16, 192),))),
+    Probe("fold_cycles", (row_sums, ((2, 480),)), (row_sums, ((12, 80),))),
+    Probe("joined_fold_cycles", (row_sums, ((16, 128),)), (row_sums, ((64, 32),))),
+    Probe("masked_load_cycles", (row_sums, ((64, 32),)), (row_sums, ((64, 31),))),
+    Probe("extreme_step_cycles", (positions, ((16, 64),)), (positions, ((16, 192),))),
+    Probe("extreme_fold_cycles", (positions, ((2, 480),)), (positions, ((12, 80),))),
+    Probe("few_rows_vector_cycles", (column_sums, ((16, 64),)), (column_sums, ((16, 192),))),
+    Probe("down_step_cycles", (column_sums, ((16, 64),)), (column_sums, ((48, 64),))),
+    Probe("many_rows_vector_cycles", (column_sums, ((256, 64),)), (column_sums, ((512, 64),))),
+    Probe("short_loop_cycles", (column_maxima, ((4, 16, 32),)), (halved, ((2, 2, 16, 32),))),
+    Probe("iota_cycles", (shifted, ((1536,),)), (numbered, ((1536,),))),
+    Probe("strided_cycles", (every_third, ((768,),)), (every_third, ((3072,),))),
+    Probe("conflict_cycles", (every_page, ((1 << 14,),)), (every_page, ((1 << 16,),))),
+    Probe("turned_cycles", (by_row, ((32, 32), (32, 32))), (turned, ((32, 32), (32, 32)))),
+    Probe("gathered_cycles", (picked, ((1024,), (-128,))), (picked, ((1024,), (-512,)))),
+    Probe("gathered_row_cycles", (picked, ((32, 32), (-8,))), (picked, ((32, 32), (-32,)))),
+    Probe("sort_cycles", (ordered, ((4, 256),)), (ordered, ((12, 256),))),
+    Probe("argsort_cycles", (order, ((4, 256),)), (order, ((12, 256),))),
+    Probe("scan_cycles", (running, ((4, 128),)), (running, ((12, 128),))),
+    Probe(
+        "tile_epilogue_factor", (multiplied, ((48, 64), (64, 64))), (biased, ((48, 64), (64, 64)))
+    ),
+)
+
+FUNCTIONS: Mapping[str, Program] = {
+    "div": quotient, "sqrt": root, "exp": exponential, "log": logarithm, "log1p": logarithm_1p,
+    "tanh": tangent, "sin": sine, "cos": cosine,
+}  # fmt: skip
+"""Ops whose cycles a row may have."""
+
+
+class Timed:
+    """A program with a clock around its kernels, and what they took."""
+
+    def __init__(self, program: Program, shapes: Sequence[Shape], dtype: Any = np.float32) -> None:
+        """Arguments lie at each place in a line that NumPy gives them."""
+        numbers = np.random.default_rng(0)
+        given = [
+            numbers.integers(0, 8, -s[0]) if s[0] < 0 else numbers.random(s).astype(dtype)
+            for s in shapes
+        ]
+        levels = compile_function(program, threads=1).lower(*given).levels
+        self.profiler = Profiler(levels)
+        self.arguments = [[_at(x, offset) for x in given] for offset in range(0, 64, 16)]
+        self.seconds = [[math.inf] * self.profiler.count for _ in self.arguments]
+        self.runs: Sequence[int] = ()
+
+    def run(self, seconds: float) -> None:
+        """The least of each kernel so far."""
+        for k, arguments in enumerate(self.arguments):
+            found = self.profiler.run(arguments, seconds / len(self.arguments))
+            self.seconds[k] = [*map(min, self.seconds[k], found.seconds)]
+            self.runs = found.runs
+
+    @property
+    def measured_s(self) -> float:
+        """Of a call, of all places in a line."""
+        return sum(map(sum, self.seconds)) / len(self.seconds)
+
+    def predicted_s(self, target: CpuTarget) -> float:
+        """Of a call."""
+        found = predicted_seconds(self.profiler.plan, target, {})
+        kernels = running_kernels(self.profiler.plan)
+        return sum(found[k] * runs for k, runs in zip(kernels, self.runs, strict=True))
+
+
+def _at(x: Any, offset: int) -> Any:
+    """A copy that lies so many bytes behind the beginning of a line."""
+    room = np.empty(x.nbytes + 128, np.uint8)
+    start = -room.ctypes.data % 64 + offset
+    found = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
+    found[...] = x
+    return found
+
+
+def measured_loops(target: CpuTarget) -> LoopCosts:
+    """The row of a machine whose rates are measured."""
+    loops = replace(target.loops, **probe.measured_waits(target), source=SOURCE)
+    programs = {given: Timed(*given) for x in PROBES for given in (x.few, x.many)}
+    plain = {dtype: Timed(shifted, ((LANES,),), dtype) for dtype in DTYPES}
+    functions = {
+        name: [Timed(program, ((LANES,),), dtype) for dtype in DTYPES]
+        for name, program in FUNCTIONS.items()
+    }
+    for _ in range(ROUNDS):
+        for timed in (*programs.values(), *plain.values(), *chain(*functions.values())):
+            timed.run(RUN_S)
+
+    def cycles(name: str, few: Timed, many: Timed) -> float:
+        def row(value: float) -> LoopCosts:
+            return replace(loops, function_cycles=f"{name} {value} {value}")
+
+        return _figure(row, few, many, target, usual=16.0)
+
+    found = {
+        name: [cycles(name, *pair) for pair in zip(plain.values(), both, strict=True)]
+        for name, both in functions.items()
+    }
+    known = {name.removeprefix("mlc."): [*x] for name, x in loops.functions.items()} | found
+    text = ", ".join(f"{name} {single:g} {double:g}" for name, (single, double) in known.items())
+    loops = replace(loops, function_cycles=text)
+    for x in PROBES:
+
+        def row(value: float, x: Probe = x, loops: LoopCosts = loops) -> LoopCosts:
+            return replace(loops, **{x.figure: value})
+
+        usual = getattr(loops, x.figure)
+        loops = row(_figure(row, programs[x.few], programs[x.many], target, usual))
+    return loops
+
+
+def _figure(
+    row: Callable[[float], LoopCosts], few: Timed, many: Timed, target: CpuTarget, usual: float
+) -> float:
+    def more(value: float) -> float:
+        there = replace(target, loops=row(value))
+        return many.predicted_s(there) - few.predicted_s(there)
+
+    return solved(more, many.measured_s - few.measured_s, usual=usual)
+
+
+def solved(more: Callable[[float], float], wanted: float, *, usual: float) -> float:
+    """The figure with which one program is predicted to take as much longer as it does."""
+    low, high = usual / LIMIT, usual * LIMIT
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if more(middle) < wanted else (low, middle)
+    return float(f"{low:.3g}")
+
+
+def measure() -> CpuTarget:
+    """This machine, its rates and its loops measured, and kept for later processes."""
+    target = probe.measure()
+    target = replace(target, loops=measured_loops(target))
+    probe.keep(target)
+    return target

@@ -1,0 +1,127 @@
+"""
+Errors and lines of functions on values: classes, messages, printed text in order, what was stored
+before; through derivatives and batches, and in the reference.
+"""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from tests.effect_programs import PROGRAMS
+
+
+def outcome(function: Any, arguments: tuple[Any, ...], capsys: Any) -> tuple[Any, ...]:
+    """Result, error, arguments afterwards, printed text."""
+    given = copy.deepcopy(arguments)
+    result, error = None, None
+    try:
+        result = function(*given)
+    except Exception as found:  # noqa: BLE001 - whichever it raises is the answer
+        error = type(found), str(found)
+    return result, error, given, capsys.readouterr().out
+
+
+def assert_same_outcome(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
+    np.testing.assert_equal(found[0], expected[0])
+    assert found[1] == expected[1]
+    np.testing.assert_equal(found[2], expected[2])
+    assert found[3] == expected[3]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    function, calls = PROGRAMS[name]
+    compiled = mlc.compile(function)
+    for arguments in calls:
+        expected = outcome(function, arguments, capsys)
+        assert_same_outcome(outcome(compiled, arguments, capsys), expected)
+        assert_same_outcome(outcome(compiled, arguments, capsys), expected)
+
+
+@pytest.mark.parametrize("name", ["several_errors", "in_while", "raised_in_a_helper"])
+def test_reference(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    function, calls = PROGRAMS[name]
+    for arguments in calls:
+        found = outcome(mlc.compile(function).reference, arguments, capsys)
+        assert_same_outcome(found, outcome(function, arguments, capsys))
+
+
+def squares(x: Any) -> Any:
+    assert x.sum() > 0, f"sum {x.sum()}"
+    total = 0.0
+    for v in x:
+        if v < 0:
+            raise ValueError(f"negative {v}")
+        total += v**2
+    print("total", total)
+    return total
+
+
+def pushed(x: Any) -> Any:
+    return mlc.jvp(squares, (x,), (x,))[1]
+
+
+def test_derivatives_raise_and_print(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    for transformed, expected in (
+        (mlc.grad(squares), 2 * x),
+        (mlc.hessian(squares), 2 * np.eye(3)),
+        (pushed, 28.0),
+    ):
+        np.testing.assert_allclose(transformed(x), expected)
+        assert capsys.readouterr().out == "total 14.0\n"
+        with pytest.raises(ValueError, match=r"^negative -1\.0$"):
+            transformed(x * [1, -0.5, 1])
+        with pytest.raises(AssertionError, match=r"^sum -6\.0$"):
+            transformed(-x)
+
+
+def test_batches_raise_what_the_first_example_raises(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    each = mlc.vmap(squares)
+    np.testing.assert_allclose(each(x), (x**2).sum(1))
+    assert capsys.readouterr().out == "total 5.0\ntotal 25.0\ntotal 61.0\n"
+    with pytest.raises(ValueError, match=r"^negative -1\.0$"):
+        each(x * [[1, 1], [-1 / 3, 1], [1, -1 / 6]])
+
+
+def test_errors_show_the_line() -> None:
+    with pytest.raises(AssertionError) as caught:
+        mlc.compile(squares)(-np.ones(2))
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert last.line == 'assert x.sum() > 0, f"sum {x.sum()}"'
+    assert last.filename == __file__
+
+
+def test_an_error_in_printing_is_raised() -> None:
+    def misprinted(x: Any) -> Any:
+        print(f"{x[0]:q}")
+        return x
+
+    with pytest.raises(ValueError, match="format"):
+        mlc.compile(misprinted)(np.ones(2))
+
+
+def test_bodies_of_scans_neither_raise_nor_print() -> None:
+    def body(carry: Any, x: Any) -> Any:
+        print(carry)
+        return carry + x, carry
+
+    def scanned(x: Any) -> Any:
+        return mlc.scan(body, 0.0, x)
+
+    with pytest.raises(mlc.NotSupportedError, match="Write it as Python's for"):
+        mlc.compile(scanned)(np.ones(3))
+
+
+def test_one_program_for_all_values() -> None:
+    f = mlc.compile(squares)
+    for x in (1.0, 2.0, 3.0):
+        f(np.array([x, 1.0]))
+    assert len(f.stats().artifacts) == 1

@@ -1,0 +1,74 @@
+"""`mlc machine --measure`: what its programs tell apart, and what it makes of their times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.dialects.analysis.trips import running_kernels
+from mlc.dialects.target import CpuTarget, named_target
+from mlc.dialects.target.loop_costs import LoopCosts
+from mlc.machine import FUNCTIONS, LANES, PROBES, Given, Probe, shifted, solved
+from mlc.passes.cost.prediction import predicted_seconds
+
+
+def machine(name: str) -> CpuTarget:
+    found = named_target(name)
+    assert isinstance(found, CpuTarget)
+    return found
+
+
+def plan_of(given: Given, target: CpuTarget, dtype: Any = np.float32) -> Any:
+    program, shapes = given
+    arguments = [np.zeros(-s[0], "i8") if s[0] < 0 else np.ones(s, dtype) for s in shapes]
+    return mlc.compile(threads=1, target=target.name)(program).lower(*arguments).levels.plan()
+
+
+def predicted(plan: Any, target: CpuTarget, **figures: Any) -> float:
+    there = replace(target, loops=replace(target.loops, **figures))
+    found = predicted_seconds(plan, there, {})
+    return sum(found[kernel] for kernel in running_kernels(plan))
+
+
+@pytest.mark.parametrize("name", ["avx2", "avx512", "neon"])
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.figure)
+def test_programs_differ_by_the_figure_that_they_are_for(probe: Probe, name: str) -> None:
+    target = machine(name)
+    few, many = (plan_of(given, target) for given in (probe.few, probe.many))
+    usual = getattr(target.loops, probe.figure)
+
+    def more(factor: float) -> float:
+        figures = {probe.figure: usual * factor}
+        return predicted(many, target, **figures) - predicted(few, target, **figures)
+
+    assert more(2.0) > more(1.0)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_what_a_row_says(name: str) -> None:
+    target = machine("avx512")
+    plan = plan_of((FUNCTIONS[name], ((LANES,),)), target)
+    quick, slow = (predicted(plan, target, function_cycles=f"{name} {n} 9") for n in (20, 40))
+    assert slow > 1.5 * quick
+
+
+def test_a_figure_is_found_from_how_much_longer_a_program_takes() -> None:
+    target = machine("avx512")
+    plans: Sequence[Any] = [plan_of((shifted, ((n,),)), target) for n in (512, 1536)]
+
+    def took(cycles: float) -> float:
+        few, many = (predicted(plan, target, vector_step_cycles=cycles) for plan in plans)
+        return many - few
+
+    for cycles in (0.1, 0.7, 3.0):
+        assert solved(took, took(cycles), usual=0.4) == pytest.approx(cycles, rel=0.01)
+
+
+def test_what_is_measured_is_what_there_is() -> None:
+    names = {field.name for field in fields(LoopCosts)}
+    assert {probe.figure for probe in PROBES} < names
