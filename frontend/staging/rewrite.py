@@ -16,6 +16,7 @@ other branch is.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any

@@ -17,7 +17,7 @@ from typing import Any
 
 from xdsl.ir import Attribute, Block, SSAValue
 
-from mlc.dialects.dims import Shape
+from mlc.dialects.dims import Shape, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp
