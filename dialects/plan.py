@@ -6,7 +6,7 @@ machine's instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Data, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Data, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -37,8 +37,9 @@ from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.analysis.nests import NotANestError, places_of
+from mlc.dialects.cost import CostAttr
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dims import Dim, DimsAttr, parse_dim
+from mlc.dialects.dims import Dim, DimsAttr
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tile.nest_words import (
@@ -232,42 +233,6 @@ class ScheduleAttr(Data[Schedule]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(spell(self.data.words) if self.data.words else "")
-
-
-@irdl_attr_definition
-class CostAttr(Data[tuple[Dim, Dim, Dim]]):
-    """
-    Work of one kernel as dims: arithmetic operations, bytes read, bytes written.
-
-    ```mlir
-    #mlc.cost<flops "3*B", read 24, written "4*B">
-    ```
-    """
-
-    name = "mlc.cost"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[Dim, Dim, Dim]:
-        def dim(keyword: str) -> Dim:
-            parser.parse_keyword(keyword)
-            return parse_dim(parser)
-
-        with parser.in_angle_brackets():
-            flops = dim("flops")
-            parser.parse_punctuation(",")
-            read = dim("read")
-            parser.parse_punctuation(",")
-            return flops, read, dim("written")
-
-    def print_parameter(self, printer: Printer) -> None:
-        def spell(dim: Dim) -> str:
-            return str(dim) if dim.constant is not None else f'"{dim}"'
-
-        flops, read, written = self.data
-        with printer.in_angle_brackets():
-            printer.print_string(
-                f"flops {spell(flops)}, read {spell(read)}, written {spell(written)}"
-            )
 
 
 @irdl_attr_definition
@@ -483,17 +448,6 @@ class KernelOp(IRDLOperation):
         )
         op.attributes |= rest
         return op
-
-
-def outside_kernels(op: Operation) -> Iterator[Operation]:
-    """An op and those in it, but not what is in kernels, whose loops may bind sizes."""
-    yield op
-    if isinstance(op, KernelOp):
-        return
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from outside_kernels(inner)
 
 
 def slot_sizes(sizes: Sequence[Sequence[Dim]]) -> DictionaryAttr:

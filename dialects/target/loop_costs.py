@@ -127,6 +127,10 @@ class LoopCosts:
     tile_start_cycles: float = 25.0
     """Around a register tile's loop. Source: as `source`."""
 
+    tile_edge_cycles: float = 2.0
+    """A row of a register tile that may lie past the end: where it is read, and whether it is
+    stored. Source: docs/measurements.md, Register tiles."""
+
     pack_cycles: float = 2.0
     """A vector moved into a panel. Source: as `source`."""
 
