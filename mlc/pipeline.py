@@ -29,7 +29,7 @@ from mlc.memory import memory_of_plan
 from mlc.options import Options
 from mlc.passes import wellformed
 from mlc.passes.plan.memory.rematerialise import rematerialise
-from mlc.passes.plan.tiling.form_tiles import LIMIT
+from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.passes.plan.tiling.schedule import WANTED
 from mlc.passes.tile.plan_to_tiles import has_words
 

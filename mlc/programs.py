@@ -37,7 +37,7 @@ from mlc.levels import Levels
 from mlc.opt import read_text
 from mlc.options import Options
 from mlc.passes.plan.fusion.form_kernels import general_arguments
-from mlc.passes.plan.tiling.form_tiles import LIMIT
+from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.pipeline import level_of
 from mlc.text import check_program, parse_text, verify_text
 

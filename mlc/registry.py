@@ -43,6 +43,7 @@ PASSES = {
     "mlc-rematerialise": "mlc.passes.plan.memory.rematerialise:RematerialisePass",
     "mlc-compare-indices": "mlc.passes.plan.fusion.compare_indices:CompareIndicesPass",
     "mlc-form-streams": "mlc.passes.plan.tiling.form_streams:FormStreamsPass",
+    "mlc-choose-tiles": "mlc.passes.plan.tiling.choose_tiles:ChooseTilesPass",
     "mlc-form-tiles": "mlc.passes.plan.tiling.form_tiles:FormTilesPass",
     "mlc-split-folds": "mlc.passes.plan.tiling.split_folds:SplitFoldsPass",
     "mlc-choose-fusion": "mlc.passes.plan.fusion.choose_fusion:ChooseFusionPass",

@@ -122,3 +122,24 @@ def test_any_number_of_parts(columns: int, parts: int) -> None:
         for found, other, exact in zip(interpret(module, x), whole, results_of(f(*x)), strict=True):
             np.testing.assert_allclose(found, exact, rtol=1e-9)
             np.testing.assert_allclose(other, exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("made", ["half", "minus", "guarded"])
+@pytest.mark.parametrize("rows", [96, 3000])
+def test_what_is_made_of_the_maximum_may_be_no_number_yet(made: str, rows: int) -> None:
+    """The first columns are all -inf; what sums follow may also fall when the maximum grows."""
+
+    def f(q: Array, k: Array, v: Array) -> Array:
+        s = np.where(k[:, 0] > 0, q @ k.T * 0.125, -np.inf)
+        m = s.max(-1, keepdims=True)
+        ways = {"half": m * 0.5, "minus": m * -0.5, "guarded": np.where(m == -np.inf, 0.0, m)}
+        return np.exp(s - ways[made]).sum(-1)
+
+    x = operands(rows, 8000)
+    with np.errstate(all="ignore"):
+        for _ in range(2):
+            exact = f(*(a.astype(float) for a in x))
+            found = [mlc.compile(f, target="avx2", threads=n)(*x) for n in (1, 3)]
+            np.testing.assert_allclose(found[0], exact, rtol=1e-4)
+            assert found[0].tobytes() == found[1].tobytes()
+            x[1][:, 0] = -1.0  # nothing is left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlc.dialects.analysis.access import nest_of, whole_of
+from mlc.dialects.analysis.access import Nest, nest_of, whole_of
 from mlc.dialects.analysis.nests import HELD, loop_of, ops_in
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
 from mlc.dialects.dims import Dim, DimsAttr, highest, product, shape_of
@@ -10,6 +10,7 @@ from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import at_most
 from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.library import LibraryOp
+from mlc.dialects.tensor.order import BLOCK_ELEMENTS
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_phase
 from mlc.dialects.tile.kernel import CallOp, called
@@ -27,6 +28,12 @@ WAIT = "mlc.wait"
 
 WAKING = 5
 """Shares of work that repay waking a worker that sleeps; one repays a worker that is awake."""
+
+
+FEW_ROWS = 16
+"""Rows from which workers share these; fewer are cut into blocks if they are long."""
+LONG_ROW = 16 * BLOCK_ELEMENTS
+"""Elements from which a row has blocks enough to be shared."""
 
 
 def loads_of(kernel: KernelOp | CallOp) -> Dim:
@@ -64,6 +71,16 @@ def _grain(kernel: KernelOp) -> int:
         return 1
     schedule = kernel.schedule.data
     return schedule.shared if schedule.cuts else max(schedule.grain, 1)
+
+
+def shares_columns(nest: Nest) -> bool:
+    """Whether a reduction has few long rows, of which workers take blocks: by sizes alone (D1)."""
+    rows, columns = (
+        product(x).constant for x in (nest.sizes[: nest.rank], nest.sizes[nest.rank :])
+    )
+    if nest.reduction is None or nest.order != "any" or rows is None or columns is None:
+        return False
+    return 1 < rows < FEW_ROWS and columns >= LONG_ROW
 
 
 def is_dealt(kernel: KernelOp | CallOp) -> bool:

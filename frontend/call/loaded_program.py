@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.dialects.dims import Shape
+from mlc.dialects.errors import RoomError
 from mlc.frontend.call.arguments import Call, Leaf
 from mlc.frontend.call.counted import counted
 from mlc.frontend.call.donation import check_apart
@@ -99,15 +100,19 @@ class Ready:
     def run(self, call: Call) -> Any:
         """The function's result."""
         program = self.program
-        inputs = [call.leaves[k].value for k in program.inputs]
-        if program.hidden:
-            inputs += program.read_hidden(call.values) or []
+        given = [call.leaves[k].value for k in program.inputs]
+        inputs = self._with_hidden(given, call)
         if program.in_place or program.written or program.stores:
             self._refuse_aliases(call, inputs)
         for k, site in program.written_at.items():
             _check_writeable(call.leaves[k], site)
         assert self.entry is not None
-        outcome = self.entry(*inputs)
+        try:
+            outcome = self.entry(*inputs)
+        except RoomError as error:
+            assert program.room is not None
+            program.room.grow(error.needed)
+            return self.run(call)
         if program.outcome is not None:
             program.outcome.check()
         assert outcome is not MISS, "the entry does not take the arguments of its own program"
@@ -137,6 +142,11 @@ class Ready:
             elif maker is not None and is_array(value):
                 values[number] = maker(value)
         return program.returned(values)
+
+    def _with_hidden(self, given: list[Any], call: Call) -> list[Any]:
+        if not self.program.hidden:
+            return given
+        return given + (self.program.read_hidden(call.values) or [])
 
     def _refuse_aliases(self, call: Call, inputs: Sequence[Any]) -> None:
         """Raises where an array that is written shares memory with another one that is read."""

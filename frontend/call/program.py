@@ -36,6 +36,7 @@ from mlc.frontend.trace.effects import Outcome, concluded
 from mlc.frontend.trace.kinds import is_array, is_class, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
+from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
 from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -76,7 +77,8 @@ class Program:
     signature: EntrySignature
     inputs: tuple[int, ...]  # the argument leaf of each explicit input
     hidden: tuple[HiddenInput, ...]
-    hidden_types: tuple[tuple[object, ...], ...]  # dtype, shape and layout of each
+    # dtype, shape and layout of each; None of what has room, which grows
+    hidden_types: tuple[tuple[object, ...] | None, ...]
     guards: tuple[Guard, ...]
     assumptions: tuple[Assumption, ...]
     structure: Structure
@@ -90,6 +92,7 @@ class Program:
     outcome: Outcome | None  # what a call does beside its results, from results before `written`
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
+    room: Room | None  # for sizes that nothing bounds
     trace_s: float
 
     @property
@@ -123,7 +126,7 @@ class Program:
                 array = source.read(values)
             except (LookupError, AttributeError, ValueError, TypeError):
                 return None
-            if not is_array(array) or _hidden_type(array) != expected:
+            if not is_array(array) or (expected is not None and _hidden_type(array) != expected):
                 return None
             arrays.append(addressable(array))
         return arrays
@@ -142,6 +145,11 @@ def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
         return leaf.value([next(values) for _ in range(leaf.count)])
     value = next(values)
     return value.item() if leaf.kind == "number" else value
+
+
+def _hidden_types(trace: Trace) -> tuple[tuple[object, ...] | None, ...]:
+    grows = None if trace.room is None else trace.room.array
+    return tuple(None if x is grows else _hidden_type(x) for x in trace.hidden_arrays)
 
 
 def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
@@ -211,22 +219,21 @@ def _traced(
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
         for number, k in enumerate(written, len(ssa) - len(written))
-        if call.leaves[k].layout == "c"
+        if call.leaves[k].layout == "c" and trace.room is None  # a call may begin again
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
     counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
     plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
-    returns_tuple = None if plain else True
-    signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
+    signature = _entry_signature(trace, specs, ssa, places, None if plain else True)
     return Program(
         name=trace.name,
         module=module,
         signature=signature,
         inputs=tuple(inputs),
         hidden=tuple(trace.hidden),
-        hidden_types=tuple(map(_hidden_type, trace.hidden_arrays)),
+        hidden_types=_hidden_types(trace),
         guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
         structure=structure,
@@ -238,6 +245,7 @@ def _traced(
         stores=stores,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
+        room=trace.room,
         trace_s=0.0,
     )
 

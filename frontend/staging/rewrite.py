@@ -60,11 +60,8 @@ def staged(node: Definition, care: int = 0) -> Definition:
 
 def is_runtime(node: ast.expr) -> bool:
     """Whether the expression is `__mlc__.name`."""
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == RUNTIME
-    )
+    held = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(held, ast.Name) and held.id == RUNTIME
 
 
 @dataclass

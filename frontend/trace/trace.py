@@ -68,6 +68,7 @@ class Trace:
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol

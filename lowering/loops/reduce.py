@@ -30,6 +30,7 @@ from mlc.lowering.loops.extreme import (
     repays_search,
     values_of,
 )
+from mlc.lowering.loops.few_rows import write_few_rows
 from mlc.lowering.loops.flat import FlatColumns
 from mlc.lowering.loops.kernel import Axes, KernelScope, axes_of, vector_loop
 from mlc.lowering.loops.rows_at_once import RowsAtOnce
@@ -238,6 +239,9 @@ class ReductionNest:
         if outer is None:
             self.in_blocks(order)
             return
+        if self.s.scratch and not repays_search(self) and not ends_early(self):
+            write_few_rows(self, order)
+            return
 
         def nest(k: int, fixed: dict[int, Position], thread: Index, threads: Index) -> None:
             if k == len(self.kept):
@@ -309,15 +313,11 @@ class ReductionNest:
                 return value, s.lanes(1).position(Position(k))
             return self.reduce_range(fixed, order, low, end)
 
-        def leave(k: Index, state: State) -> None:
-            for value, buffer, dtype in zip(state, partials, self.states, strict=True):
-                b.store(self.to_memory(value, dtype), buffer, [k])
-
         def unless_settled(k: Index, *last: SSAValue) -> Sequence[SSAValue]:
             ends = b.value(par.CancelledOp.of(s.context))
             ends = s.lanes(1).apply(arith.OrIOp, ends, settled(self, last, 1))
             state = b.pick_all(ends, lambda: last, lambda: state_of(k))
-            leave(k, state)
+            self.leave(k, state, partials)
             return state
 
         def share(thread: Index, threads: Index) -> None:
@@ -325,7 +325,12 @@ class ReductionNest:
             if ends_early(self):
                 b.loop(low, high, 1, unless_settled, self.identity(1, 1))
                 return
-            b.loop(low, high, 1, lambda k: s.unless_cancelled(lambda: leave(k, state_of(k))))
+            b.loop(
+                low,
+                high,
+                1,
+                lambda k: s.unless_cancelled(lambda: self.leave(k, state_of(k), partials)),
+            )
 
         s.parallel(total, share)
         s.barrier()
@@ -341,12 +346,17 @@ class ReductionNest:
 
         s.alone(end)
 
-    def folded_blocks(self, partials: Sequence[SSAValue], count: Index) -> State:
+    def leave(self, place: Index, state: State, partials: Sequence[SSAValue]) -> None:
+        """Stores the state of a block where the others find it."""
+        for value, buffer, dtype in zip(state, partials, self.states, strict=True):
+            self.b.store(self.to_memory(value, dtype), buffer, [place])
+
+    def folded_blocks(self, partials: Sequence[SSAValue], count: Index, first: Index = 0) -> State:
         """The states that blocks have left in memory, combined in order."""
 
         def fold(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
             found = tuple(
-                self.from_memory(self.b.load(buffer, [k]), dtype)
+                self.from_memory(self.b.load(buffer, [self.b.add(first, k)]), dtype)
                 for buffer, dtype in zip(partials, self.states, strict=True)
             )
             return self.combine(self.s.lanes(1), carried, found)

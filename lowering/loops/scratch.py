@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from mlc.dialects.analysis.access import nest_of, whole_of
 from mlc.dialects.analysis.nests import HELD, ops_in
 from mlc.dialects.analysis.ranges import Ranges
-from mlc.dialects.analysis.shares import is_dealt
-from mlc.dialects.dims import Dim, product, shape_of
+from mlc.dialects.analysis.shares import is_dealt, shares_columns
+from mlc.dialects.dims import product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import PlanError
 from mlc.dialects.plan import KernelOp
@@ -52,13 +52,14 @@ def held_arrays(op: KernelOp) -> tuple[Scratch, ...]:
 
 
 def partial_states(op: KernelOp) -> tuple[Scratch, ...]:
-    """Where workers leave the states of blocks of a reduction to a single element."""
+    """Where workers leave the states of blocks of a reduction to one element, or to few."""
     nest = nest_of(op)
     if not is_dealt(op) or nest is None or nest.reduction is None:
         return ()
-    if any(size != ONE for size in nest.sizes[: nest.rank]):
+    count = product(nest.sizes[: nest.rank])
+    if count != ONE and not shares_columns(nest):
         return ()
-    return tuple(Scratch(memory_type(x), Dim.const(BLOCKS), on_stack=True) for x in nest.states)
+    return tuple(Scratch(memory_type(x), count * BLOCKS, on_stack=True) for x in nest.states)
 
 
 def reserved_bytes(scratch: Sequence[Scratch], sizes: Mapping[str, int], threads: int) -> int:

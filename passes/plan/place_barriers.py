@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.access import nest_of
 from mlc.dialects.analysis.aliases import Aliases, donations_of, root_of, values_from_outside
-from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt
+from mlc.dialects.analysis.shares import TEAM, WAIT, is_dealt, shares_columns
 from mlc.dialects.dims import Dim
 from mlc.dialects.plan import BufferAttr, KernelOp
 from mlc.dialects.tensor.bind import BindOp
@@ -230,4 +230,5 @@ def _may_have_scratch(op: KernelOp) -> bool:
     packs = op.schedule is not None and bool(op.schedule.data.packed)
     if nest is None or packs:
         return True
-    return nest.reduction is not None and all(n == Dim.const(1) for n in nest.sizes[: nest.rank])
+    one = nest.reduction is not None and all(n == Dim.const(1) for n in nest.sizes[: nest.rank])
+    return one or shares_columns(nest)

@@ -34,8 +34,9 @@ from mlc.passes.plan.form_nests import FormNestsPass
 from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
+from mlc.passes.plan.tiling.choose_tiles import DEAR, LIMIT, UNTILED
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
-from mlc.passes.plan.tiling.form_tiles import DEAR, LIMIT, UNTILED, FormTilesPass
+from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.plan.widen import WidenPass

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Region, SSAValue
 
 from mlc.dialects.dims import Dim, shape_of, tensor_type
-from mlc.dialects.dtypes import I64, dtype_of
+from mlc.dialects.dtypes import BOOL, I64, dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import INDEX, IfOp, YieldOp
 from mlc.dialects.tensor.create import full
@@ -25,7 +25,7 @@ from mlc.dialects.tensor.reduce import ReduceOp, Reduction
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, broadcast_to
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.passes.plan.tiling.moments import Columns, between
-from mlc.passes.plan.tiling.online_reduction import COMBINE, Walks, spread_axes
+from mlc.passes.plan.tiling.online_reduction import COMBINE, Shifted, Walks, spread_axes
 from mlc.passes.plan.tiling.skipping import is_needed, masked_walk
 from mlc.passes.plan.tiling.tile_groups import Group, finds_position, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
@@ -75,7 +75,7 @@ class Stream:
             following = list(branch.outs)
         block.add_op(YieldOp.create(operands=following))
         names = state.names()
-        combine = None if names or not self.walks.combine else state.combining(inits)
+        combine = None if names else state.combining(inits)
         names = names or [""] * len(inits)
         steps, symbols = [group.column_step], [self.symbol]
         loop = TilesOp.make([column], steps, symbols, inits, names, [], [], Region(block), combine)
@@ -91,22 +91,33 @@ class Stream:
         form, b = self.walks.merged[op], self.scope.b
         if form.power:
             return total
-        if form.runner is form.top:
-            # exp(-inf - -inf) is not a number, and so is the sum where every column is -inf
-            known = self._known(form.top)
-            total = b(MulOp, total, _spread(self.scope, known, op, form.difference, form.runner))
+        known = _spread(self.scope, self._known(form), op, form.difference, form.runner)
+        total = b(MulOp, total, known)
         for late in form.pending:
             factor = self.walks.factor_of(late)
             value = _spread(self.scope, self.scope.result(factor), op, late, factor)
             total = b(type(late), total, value)
         return total
 
-    def _known(self, top: TensorOp) -> SSAValue:
-        """1 where the maximum is a number, else NaN."""
-        found = self._ones.get(top)
+    def _known(self, form: Shifted) -> SSAValue:
+        """
+        What a sum with a finite maximum in its c is multiplied by: 1, but where every column is
+        -inf exp(c_finite - c), as exp(-inf - -inf) is not a number, and so is the sum.
+        """
+        found, runner, top = self._ones.get(form.runner), form.runner, form.top
         if found is None:
             b, value = self.scope.b, self.scope.result(top)
-            found = self._ones[top] = b(ExpOp, b(SubOp, _finite(b, value), value))
+            finite = _finite(b, value)
+            if runner is top:
+                difference = b(SubOp, finite, value)
+            else:
+                self.scope.bind(top, finite)
+                known = self.scope.result(runner)
+                self.scope.bind(top, value)
+                difference = b(SubOp, known, self.scope.result(runner))
+                nothing = full(b, 0.0, runner.dtype, shape_of(difference.type))
+                difference = b(SelectOp, _is_lowest(b, value, difference), difference, nothing)
+            found = self._ones[runner] = b(ExpOp, difference)
         return found
 
 
@@ -336,24 +347,31 @@ def _difference(
     """
     c_before - c_now, -inf before there is anything to scale; the scope knows the new c.
 
-    With c = m the differences must stay numbers while all columns so far are -inf.
+    Differences must stay numbers while all columns so far are -inf: c is made of a finite maximum.
     """
+    b, new_top = inner.b, _finite(inner.b, after)
     if runner is top:
-        old, new = before, _finite(inner.b, after)
-        inner.bind(top, new)
-    else:
-        inner.bind(top, before)
-        old = inner.result(runner)
-        inner.bind(top, after)
-        new = inner.result(runner)
-    difference = inner.b(SubOp, old, new)
-    zero = full(inner.b, 0.0, runner.dtype, shape_of(difference.type))
-    return inner.b(MinOp, difference, zero)
+        inner.bind(top, new_top)
+        difference = b(SubOp, before, new_top)
+        return b(MinOp, difference, full(b, 0.0, runner.dtype, shape_of(difference.type)))
+    inner.bind(top, _finite(b, before))
+    old = inner.result(runner)
+    inner.bind(top, new_top)
+    difference = b(SubOp, old, inner.result(runner))
+    lowest = full(b, -math.inf, runner.dtype, shape_of(difference.type))
+    return b(SelectOp, _is_lowest(b, before, difference), lowest, difference)
 
 
 def _finite(b: OpBuilder, top: SSAValue) -> SSAValue:
     """A maximum, 0 where it is -inf."""
     dtype, shape = dtype_of(tensor_of(top).element_type), shape_of(top.type)
-    lowest = full(b, -math.inf, dtype, shape)
-    is_lowest = b(CompareOp, top, lowest, predicate="eq")
-    return b(SelectOp, is_lowest, full(b, 0.0, dtype, shape), top)
+    return b(SelectOp, _is_lowest(b, top, top), full(b, 0.0, dtype, shape), top)
+
+
+def _is_lowest(b: OpBuilder, top: SSAValue, like: SSAValue) -> SSAValue:
+    """Whether a maximum is -inf, in the shape of what is made of it."""
+    dtype, shape = dtype_of(tensor_of(top).element_type), shape_of(top.type)
+    found = b(CompareOp, top, full(b, -math.inf, dtype, shape), predicate="eq")
+    if shape == shape_of(like.type):
+        return found
+    return b(ReshapeOp, found, declared=tensor_type(BOOL.ir, shape_of(like.type)))

@@ -3,54 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from mlc.dialects.analysis.axes import AxisMaps, operands_of
-from mlc.dialects.analysis.views import is_splat, is_view
+from mlc.dialects.analysis.axes import operands_of
+from mlc.dialects.analysis.views import is_splat
 from mlc.dialects.dims import Dim
-from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
-from mlc.dialects.tensor.bind import BindOp, symbols_in
-from mlc.dialects.tensor.control import INDEX, ControlOp, YieldOp
+from mlc.dialects.tensor.control import INDEX, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
-from mlc.dialects.tensor.reduce import Reduction
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.dialects.tensor.tiles import TilesOp, tile_size
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.sizes import stored_bytes
-from mlc.passes.plan.fusion.grouping import Grouping
-from mlc.passes.plan.fusion.planner import Planner, states_of
-from mlc.passes.plan.memory.in_place.ownership import Ownership
-from mlc.passes.plan.memory.large_values import Columns, choose, has_large, large_bytes
+from mlc.passes.plan.memory.large_values import Columns, choose, has_large
+from mlc.passes.plan.tiling.choose_tiles import (
+    DEAR,
+    UNTILED,
+    Chooser,
+    check,
+    choosers,
+    leaves,
+    taken,
+)
 from mlc.passes.plan.tiling.column_walks import Stream
 from mlc.passes.plan.tiling.online_reduction import COMBINE
 from mlc.passes.plan.tiling.tile_groups import Group, fold_of
 from mlc.passes.plan.tiling.tile_scope import TileScope
-from mlc.passes.plan.tiling.tile_search import Wanted, tile_groups
-
-LIMIT = "mlc.peak_bytes"
-"""Module attribute: the bytes that a call may allocate for results and between kernels."""
-
-DEAR = "mlc.less_memory"
-"""Module attribute: tile loops need not pay, if they store less."""
-
-UNTILED = "mlc.no_tile_loops"
-"""Module attribute: there are no tile loops, which takes less memory here and there."""
-
-PARTS_OF_LIMIT = 16
-"""A loop formed for its memory cuts tiles as if level 2 were this part of what may be allocated."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +46,8 @@ class FormTilesPass(ModulePass):
     """
     softmax: m = max x; e = exp(x - m); s = sum e; e / s  ->  the same for 16 rows at a time
 
-    Each group becomes one `mlc.tiles`. What its ops hand to one another are tiles. In a module with
+    Each group of ops that `mlc.loop` names becomes one `mlc.tiles`; then those that
+    `mlc-choose-tiles` chooses. What ops hand to one another are tiles. In a module with
     `mlc.peak_bytes`, no loop computes what would be stored as well; with `mlc.less_memory` loops
     whose columns are never stored are formed even where storing them would take less time; with
     `mlc.no_tile_loops` there are none.
@@ -86,61 +75,34 @@ class FormTilesPass(ModulePass):
 
     def _form(self, module: ModuleOp, columns: Columns) -> float:
         """Forms the loops of a module, of those with columns these, and what these save."""
-        target = cpu_of(module, self.name)
-        limit = module.attributes.get(LIMIT)
-        if DEAR in module.attributes and isinstance(limit, IntegerAttr):
-            # tiles are cut for level 2, and here for what may be allocated
-            share = limit.value.data // PARTS_OF_LIMIT
-            target = replace(target, l2_bytes=min(target.l2_bytes, share))
         saved_s = 0.0
-        planner = Planner(fusion="greedy", target=target, says=False)
-        for function in module.body.block.ops:
-            if isinstance(function, FuncOp) and any(
-                isinstance(inner, Reduction) for inner in function.walk()
-            ):  # loops begin with one
-                block = function.body.block
-                ownership = Ownership(function)
-                states = states_of(block, ownership, planner)
-                grouping = Grouping(block, ownership, states).run()
-                wanted = Wanted(
-                    columns=columns,
-                    above=0.0 if DEAR in module.attributes else large_bytes(function, target),
-                    tile=self.tile,
-                )
-                limited = LIMIT in module.attributes and DEAR not in module.attributes
-                visitor = _Function(target, wanted, limited=limited)
-                visitor.visit(block, grouping)
-                saved_s += visitor.saved_s
+        for chooser in choosers(module, cpu_of(module, self.name), columns, self.tile):
+            former = _Function(chooser)
+            former.run()
+            saved_s += former.saved_s
         return saved_s
 
 
 class _Function:
     """The rewriting of one function."""
 
-    def __init__(self, target: CpuTarget, wanted: Wanted, *, limited: bool) -> None:
-        self.target = target
-        self.wanted = wanted
-        self.limited = limited
+    def __init__(self, chooser: Chooser) -> None:
+        self.chooser = chooser
         self.saved_s = 0.0  # by loops whose columns are never stored, by estimate
-        self.maps = AxisMaps()
+        self.maps = chooser.maps
         self.names = 0
 
-    def visit(self, block: Block, grouping: Grouping, around: frozenset[str] = frozenset()) -> None:
-        """Forms the tile loops of a block and of the blocks inside it."""
-        bound = around
-        for op in list(block.ops):
-            if isinstance(op, BindOp):
-                bound |= {op.symbol.data}
-            if isinstance(op, ControlOp):
-                for inner in op.blocks:
-                    self.visit(inner, grouping.inner[inner], bound)
-        for group in tile_groups(block, self.maps, grouping, self.target, self.wanted):
-            if any(not bound.isdisjoint(symbols_in(op)) for op in group.ops if bound):
-                continue  # room for the partial states of chunks is laid out before
-            loop = _Loop(block, group, self)
-            if not (self.limited and loop.stores_twice()):
-                loop.form()
-                self.saved_s += group.saved_s if group.column is not None else 0.0
+    def run(self) -> None:
+        """Forms the tile loops of all blocks: those that are said, and those that pay."""
+        for block, bound in self.chooser.blocks():
+            if (group := taken(block)) is not None:
+                check(group, block, self.maps)
+                _Loop(block, group, self).form()
+            for chosen in self.chooser.loops(block, bound):
+                group = taken(block)
+                assert group is not None
+                _Loop(block, group, self).form()
+                self.saved_s += chosen.saved_s if chosen.column is not None else 0.0
 
     def symbol(self, extent: Dim, step: int) -> str:
         """The name of a tile's size where the last tile may be smaller."""
@@ -230,20 +192,6 @@ class _Loop:
                     op.location = last.location
         self.outer.insert_ops_before(made, last)
 
-    def stores_twice(self) -> bool:
-        """
-        Whether columns that are computed in the loop are wanted elsewhere too, and are no larger
-        than what the loop hands on: both would lie in memory, where one would do.
-        """
-        results = [op for op in self.group.ops if not self.group.is_wide(op) and self._leaves(op)]
-        largest = max((stored_bytes(op.results[0].type) for op in results), default=0)
-        return any(
-            self.group.is_wide(op)
-            and stored_bytes(op.results[0].type) <= largest
-            and self._leaves(op)
-            for op in self.group.ops
-        )
-
     def _scaled(self, op: TensorOp, value: SSAValue) -> SSAValue:
         """What a tile adds to a sum, times what the sum is multiplied by."""
         none = (None,) * len(self.group.steps)
@@ -252,22 +200,7 @@ class _Loop:
 
     def _leaves(self, op: TensorOp) -> bool:
         """Whether somebody outside of the group reads the result."""
-        pending, seen = [op.results[0]], set[Operation]()
-        while pending:
-            for use in pending.pop().uses:
-                user = use.operation
-                if user in seen:
-                    continue
-                seen.add(user)
-                if user in self.members and not self.group.is_wide(cast("TensorOp", user)):
-                    continue
-                # columns are computed here; who else wants them computes them from the rows
-                if user not in self.members and not (
-                    isinstance(user, TensorOp) and is_view(user) and user.parent is self.outer
-                ):
-                    return True
-                pending.append(user.results[0])
-        return False
+        return leaves(op, self.group)
 
     # In the block -------------------------------------------------------------------------------
 
@@ -283,14 +216,18 @@ class _Loop:
         gone += [op for chain in self.scalings.values() for op in chain]
         late: set[Operation] = set(gone)
         moved: list[Operation] = []
+        bound: set[str] = set()  # by what is moved
         here: Operation | None = self.group.ops[0]
         while here is not None and here is not loop:
             following = here.next_op
-            if here not in late and any(
+            reads = any(
                 isinstance(x.owner, Operation) and x.owner in late for x in operands_of(here)
-            ):
+            )
+            says = bound and any(not bound.isdisjoint(symbols_in(op)) for op in here.walk())
+            if here not in late and (reads or says):
                 late.add(here)
                 moved.append(here)
+                bound |= {here.symbol.data} if isinstance(here, BindOp) else set()
             here = following
         for op in reversed(moved):
             op.detach()

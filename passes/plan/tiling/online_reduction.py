@@ -77,14 +77,6 @@ class Walks:
             op for op in self.group.ops if self.group.sums_columns(op) and self.number[op] == number
         ]
 
-    @property
-    def combine(self) -> bool:
-        """
-        Whether the states of some columns and of others combine: what is made of a maximum, and is
-        not that itself, need not be a number where all columns are -inf.
-        """
-        return all(form.power or form.runner is form.top for form in self.merged.values())
-
     def of(self, value: SSAValue) -> int:
         """The walk at whose end a value is known; 0 for what comes from outside."""
         owner = root(value).owner
@@ -179,7 +171,10 @@ class Walks:
         if fold_of(top) == "sum":
             mean = root(top.x) is root(op.lhs) and is_mean(runner, top, self.columns)
             return Shifted(op, runner, top, power=1) if mean else None
-        return Shifted(op, runner, top) if fold_of(top) == "max" else None
+        one = Dim.const(1)
+        seen = [[n for n in x.shape if n != one] for x in (runner, top)]
+        is_row = runner is top or seen[0] == seen[1]  # of each row its own, and nothing else's
+        return Shifted(op, runner, top) if fold_of(top) == "max" and is_row else None
 
     def _tops(self, op: TensorOp, known: int) -> set[TensorOp]:
         """The reductions of the walk that a row value is made of."""

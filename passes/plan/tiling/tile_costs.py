@@ -132,7 +132,7 @@ class _Cut:
     tiles: int
 
 
-def _cut(group: Group, walks: Walks, masked: bool, states: int, target: CpuTarget) -> _Cut | None:
+def _cut(group: Group, masked: bool, states: int, target: CpuTarget) -> _Cut | None:
     """`states`: bytes of what is summed so far, which each trip reads and writes."""
     sizes = [estimate(size) for size in group.rows]
     assert group.column is not None
@@ -151,7 +151,7 @@ def _cut(group: Group, walks: Walks, masked: bool, states: int, target: CpuTarge
     tiles = math.prod(sizes[:-1]) * -(-sizes[-1] // step)
     if masked:
         columns = min(columns, MASKED_COLUMNS)
-    elif 1 < tiles <= target.cores // 2 and _splits(group, walks):
+    elif 1 < tiles <= target.cores // 2 and _splits(group):
         # all rows at once, where threads then share more trips over columns
         fewer = target.l2_bytes // (4 * math.prod(sizes) * each)
         fits = fewer >= LEAST_COLUMNS and 2 * carried * math.prod(sizes) <= target.l2_bytes
@@ -177,7 +177,7 @@ def _price_of_columns(
     states = sum(
         estimate(bytes_of(op.results[0].type)) for op in group.ops if group.sums_columns(op)
     )
-    cut = _cut(group, found, bool(masked), states, target)
+    cut = _cut(group, bool(masked), states, target)
     if cut is None:
         return None
     column, tiles = estimate(group.column), cut.tiles
@@ -211,10 +211,10 @@ def _price_of_columns(
     return Price(before, seconds(after, target) / ATTO)
 
 
-def _splits(group: Group, walks: Walks) -> bool:
+def _splits(group: Group) -> bool:
     """Whether what walks carry may be combined, all rows being in one tile of a known size."""
     known = all(n.constant is not None for n in group.rows)
-    return known and walks.combine and not any(group.is_fold(op) for op in group.ops)
+    return known and not any(group.is_fold(op) for op in group.ops)
 
 
 def _products(ops: Sequence[TensorOp], target: CpuTarget) -> int:

@@ -5,7 +5,7 @@ so that what passes between them stays in a cache. Legality alone (D16, D22).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 
 from xdsl.ir import Operation, SSAValue
@@ -148,6 +148,18 @@ class Growth:
         if self.column is None:
             return Group(ops, self.rows, {op: self.axes[op][:-1] for op in ops})
         return Group(ops, self.rows, {op: self.axes[op] for op in ops}, self.column)
+
+    def stranger(self, axes: Mapping[TensorOp, Axes]) -> TensorOp | None:
+        """The first of ops with given axes that cannot be computed tile by tile with the others."""
+        self.axes = dict(axes)
+        convex = ConvexSet(self.graph)
+        for op in self.graph.ordered(axes):
+            fits = _may_join(op) and self._has_shape(op, axes[op])
+            if not (fits and self._agrees(op, axes[op], axes)):
+                return op
+            if not convex.add(op, ends=self._is_fold(op, axes[op])):
+                return op
+        return None
 
     def _may_grow(self, op: TensorOp, wanted: Axes) -> bool:
         return self.graph.number(op) is not None and _may_join(op) and self._fits(op, wanted)

@@ -16,8 +16,9 @@ from mlc.passes.cost.sizes import stored_bytes
 from mlc.passes.plan.fusion.block_graph import BlockGraph
 from mlc.passes.plan.fusion.grouping import Grouping
 from mlc.passes.plan.memory.large_values import Columns
-from mlc.passes.plan.tiling.tile_costs import price
+from mlc.passes.plan.tiling.tile_costs import Price, price
 from mlc.passes.plan.tiling.tile_groups import MIN_COLUMNS, Axes, Group, Growth, starts_of
+from mlc.passes.remarks import is_heard, remark
 
 LEAST_S = 1e-12  # said to be saved by a loop that is formed for its memory
 
@@ -44,8 +45,11 @@ def tile_groups(
         if not tile:
             found = price(group, maps, grouping, target)
             seconds = group.saved_s = 0.0 if found is None else found.saved
-            if wanted.columns == "large" and group.column_step and keeps_small(group, wanted.above):
-                return max(seconds, LEAST_S)
+            large = wanted.columns == "large" and bool(group.column_step)
+            if large and keeps_small(group, wanted.above):
+                seconds = max(seconds, LEAST_S)
+            if found is not None and is_heard():
+                _say(group, found, pays=seconds > 0)
             return seconds
         group.steps, group.column_step = (*[1] * (len(group.rows) - 1), tile[0]), tile[1]
         return len(group.ops) - 1.0
@@ -60,6 +64,18 @@ def tile_groups(
         columns = (tile[1] if tile else MIN_COLUMNS) if with_columns else None
         while found := _next(BlockGraph(block, maps), tried, worth, maps, columns):
             yield found
+
+
+def _say(group: Group, found: Price, *, pays: bool) -> None:
+    """A remark on a candidate, with the seconds of both ways that differ between them."""
+    op = group.ops[-1]
+    rows = " x ".join(map(str, group.steps))
+    cut = f"rows {rows}" + (f", columns {group.column_step}" if group.column is not None else "")
+    names = [f"{found.loop * 1e6:.3f} us as a tile loop ({cut})"]
+    names.append(f"{found.kernels * 1e6:.3f} us as kernels of their own")
+    text = ", and ".join(names if pays else names[::-1])
+    verb = "pay as a tile loop" if pays else "stay kernels of their own"
+    remark(op, f"{len(group.ops)} ops {verb}: what differs takes {text}")
 
 
 def _next(
