@@ -239,9 +239,7 @@ def _traced(
         structure=structure,
         results=tuple(results),
         written=written,
-        written_at={
-            k: at for k in inputs if leaves[k].version and (at := leaves[k].written_at) is not None
-        },
+        written_at=_written_at(leaves, inputs),
         in_place=in_place,
         outcome=outcome,
         stores=stores,
@@ -250,6 +248,12 @@ def _traced(
         room=trace.room,
         trace_s=0.0,
     )
+
+
+def _written_at(leaves: Sequence[Any], inputs: Sequence[int]) -> dict[int, Site]:
+    """Where argument leaves are written."""
+    places = {k: leaves[k].written_at for k in inputs if leaves[k].version}
+    return {k: site for k, site in places.items() if site is not None}
 
 
 def _location(function: Callable[..., Any]) -> LocationAttr:

@@ -155,11 +155,12 @@ def widened(start: Held, end: Held, name: str) -> Variants | None:
         if k in numbers:
             options.append(mine[numbers.index(k)].value)
         else:
-            options.append(unflatten(other.structure, [_zero(x) for x in other.leaves]))
+            options.append(unflatten(other.structure, [zero_of(x) for x in other.leaves]))
     return Variants(_renumbered(None if leaf is None else leaf[0], numbers), options)
 
 
-def _zero(leaf: Any) -> Any:
+def zero_of(leaf: Any) -> Any:
+    """Zeros like a number or an array; anything else as it is."""
     if not is_number_or_array(leaf):
         return leaf
     x = lift(leaf) if not isinstance(leaf, Tracer) else leaf

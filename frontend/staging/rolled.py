@@ -24,7 +24,7 @@ from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import discard
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.values import common_dtype, convert, lift, number
+from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
 from mlc.frontend.staging.joins import (
     UNBOUND,
@@ -36,7 +36,7 @@ from mlc.frontend.staging.joins import (
     equal_values,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
-from mlc.frontend.staging.options import is_number_or_array, widened
+from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import cut, more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.trace.containers import leaf_names, unflatten
@@ -268,7 +268,7 @@ def _found(
             held = Held.of(wide)
             found.append(Carried(variable, held, True, [_lifted(x) for x in held.leaves]))
         elif runs:
-            zeros = [_zero(end, k) for k in range(len(end.leaves))]
+            zeros = [zero_of(x) if is_number_or_array(x) else None for x in end.leaves]
             found.append(Carried(variable, end, False, zeros))
     arrays = (x for x in trip.journal.arrays if id(x) not in known and _is_visible(x))
     found += [Carried.of(Elements(_name_of(array), array)) for array in arrays]
@@ -318,15 +318,6 @@ def _checked(carried: Carried, end: Held) -> Carried:
         if not is_number_or_array(x) and not equal_values(x, y):
             raise Peel(name, described(x), described(y))
     return carried
-
-
-def _zero(end: Held, k: int) -> Tracer | None:
-    leaf = end.leaves[k]
-    if not is_number_or_array(leaf):
-        return None
-    if isinstance(leaf, Tracer):
-        return Tracer(here(), number(0, leaf.row, leaf.dims), weak=leaf.weak)
-    return _lifted(leaf)
 
 
 def _key(variable: Variable) -> object:
