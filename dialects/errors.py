@@ -53,3 +53,26 @@ class CompilerBug(MlcError):  # noqa: N818 - what it is: no user can make or men
 
     A level holds what it forbids, or an emitter met an op that it does not know.
     """
+
+
+class RoomError(MlcError):
+    """
+    A call has more elements to keep than it has room for; whoever called begins again with more.
+    """
+
+    def __init__(self, needed: int) -> None:
+        super().__init__(f"there is no room for {needed} elements")
+        self.needed = needed
+
+    @staticmethod
+    def of(function: str, number: int) -> Exception:
+        """For a number of elements that a function of NumPy's counts; below 0 it is at fault."""
+        if number >= 0:
+            return RoomError(number)
+        return ValueError(_NEGATIVE[function])
+
+
+_NEGATIVE = {
+    "repeat": "repeats may not contain negative values.",
+    "bincount": "'list' argument must have no negative elements",
+}

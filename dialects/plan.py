@@ -37,8 +37,9 @@ from xdsl.traits import IsolatedFromAbove, Pure, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.analysis.nests import NotANestError, places_of
+from mlc.dialects.cost import CostAttr
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dims import Dim, DimsAttr, parse_dim
+from mlc.dialects.dims import Dim, DimsAttr
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tile.nest_words import (
@@ -232,42 +233,6 @@ class ScheduleAttr(Data[Schedule]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(spell(self.data.words) if self.data.words else "")
-
-
-@irdl_attr_definition
-class CostAttr(Data[tuple[Dim, Dim, Dim]]):
-    """
-    Work of one kernel as dims: arithmetic operations, bytes read, bytes written.
-
-    ```mlir
-    #mlc.cost<flops "3*B", read 24, written "4*B">
-    ```
-    """
-
-    name = "mlc.cost"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple[Dim, Dim, Dim]:
-        def dim(keyword: str) -> Dim:
-            parser.parse_keyword(keyword)
-            return parse_dim(parser)
-
-        with parser.in_angle_brackets():
-            flops = dim("flops")
-            parser.parse_punctuation(",")
-            read = dim("read")
-            parser.parse_punctuation(",")
-            return flops, read, dim("written")
-
-    def print_parameter(self, printer: Printer) -> None:
-        def spell(dim: Dim) -> str:
-            return str(dim) if dim.constant is not None else f'"{dim}"'
-
-        flops, read, written = self.data
-        with printer.in_angle_brackets():
-            printer.print_string(
-                f"flops {spell(flops)}, read {spell(read)}, written {spell(written)}"
-            )
 
 
 @irdl_attr_definition

@@ -14,6 +14,18 @@ from mlc.frontend.trace.source import Site, site_of, user_site
 E = TypeVar("E", bound=MlcError)
 
 
+BESIDE = (
+    "an error is raised, or a line printed, in a function that a loop or branch of mlc's is made"
+    " of."
+)
+ALIASED = (
+    "an array {} that may be the same one as another, which is written: which of them it is depends"
+    " on the branch that ran, or the trip."
+)
+COPY = "Give the variable an array of its own before: x = x.copy()."
+OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
+
+
 class NotSupportedError(MlcError, NotImplementedError):
     """
     NumPy can do it, mlc cannot yet; the message names what to write instead.

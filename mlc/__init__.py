@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call import torch_bridge as torch
     from mlc.frontend.call.compile import Compiled, compile  # noqa: A004 - mlc.compile
     from mlc.frontend.call.contract import ContractError
+    from mlc.frontend.call.disabled import disable
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
     from mlc.frontend.staging.items import prange
@@ -57,6 +58,7 @@ _PLACES = {
     "Compiled": "mlc.frontend.call.compile",
     "cond": "mlc.frontend.trace.control",
     "constant": "mlc.frontend.trace.constant",
+    "disable": "mlc.frontend.call.disabled",
     "fori_loop": "mlc.frontend.trace.loops",
     "map": "mlc.frontend.trace.loops:map_",
     "scan": "mlc.frontend.trace.loops",
@@ -128,6 +130,7 @@ __all__ = [
     "compile",
     "cond",
     "constant",
+    "disable",
     "custom_jvp",
     "custom_vjp",
     "device_put",

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from mlc.dialects.errors import MlcError
+from mlc.dialects.errors import MlcError, RoomError
 from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.library import FAULTS
 from mlc.lazy_dataclass import dataclass
@@ -45,6 +45,9 @@ class Site:
             raise ValueError(f"{ShareOp.FAULT}{where}")
         if self.kind == "library":
             raise np.linalg.LinAlgError(f"{FAULTS[value - 1]}{where}")
+        if self.kind.startswith("room "):
+            error = RoomError.of(self.kind.removeprefix("room "), value)
+            raise error if isinstance(error, RoomError) else type(error)(f"{error}{where}")
         monoid = self.kind.removeprefix("empty ")
         if monoid.startswith("arg"):
             raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")

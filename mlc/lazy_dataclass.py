@@ -2,9 +2,9 @@
 `dataclass` that makes a class what it is when its first object is made.
 
 The standard library compiles up to six functions where a class is defined: half a millisecond. A
-first call imports hundreds of classes and makes objects of a third of them. Here two of the six are
-one function for all classes, and what is compiled waits. `dataclasses.fields`, `replace`, `asdict`
-and patterns do not see the difference.
+first call imports hundreds of classes and makes objects of a third of them. Here most of the six
+are closures, and what is compiled waits. `dataclasses.fields`, `replace`, `asdict` and patterns do
+not see the difference.
 """
 
 from __future__ import annotations
@@ -42,23 +42,28 @@ def _defined(cls: Any, options: dict[str, Any]) -> Any:
         with _lock:
             if waits:
                 # nothing is taken away meanwhile: other threads use the class
-                given = {name: options[name] for name in ("frozen", "kw_only") if name in options}
-                dataclasses.dataclass(cls, init=False, repr=False, eq=False, **given)
+                kept = {"kw_only": options.get("kw_only", False), "frozen": frozen and not is_first}
+                dataclasses.dataclass(cls, init=False, repr=False, eq=False, **kept)
+                if is_first and frozen:
+                    cls.__dataclass_params__ = _FROZEN
                 if isinstance(cls.__dict__["__match_args__"], _Fact):
                     plain = (f.name for f in fields(cls) if f.init and not f.kw_only)
                     cls.__match_args__ = tuple(plain)
                 if cls.__dict__["__init__"] is first:
-                    cls.__init__ = _init_of(cls, options.get("frozen", False))
+                    cls.__init__ = _init_of(cls, frozen)
                 waits = False
 
     def first(self: Any, *args: Any, **kwargs: Any) -> None:
         make()
         cls.__init__(self, *args, **kwargs)
 
-    own = cls.__dict__
+    own, frozen = cls.__dict__, options.get("frozen", False)
+    is_first = not any("__dataclass_params__" in base.__dict__ for base in cls.__mro__[1:])
     methods: dict[str, Any] = {"__init__": first, "__repr__": _repr}
     if options.get("eq", True):
-        methods |= _comparison(cls, options.get("frozen", False))
+        methods |= _comparison(cls, frozen)
+    if is_first and frozen:
+        methods |= _refusals(cls)
     for name, method in methods.items():
         if own.get(name) is None:
             setattr(cls, name, method)
@@ -80,6 +85,35 @@ class _Fact:
     def __get__(self, instance: object, owner: type) -> Any:
         self._make()
         return getattr(owner, self._name)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frozen:
+    pass
+
+
+_FROZEN: Any = vars(_Frozen)["__dataclass_params__"]
+
+
+def _refusals(cls: Any) -> dict[str, Any]:
+    """What keeps fields as they are, and everything of an object that is no subclass's."""
+
+    def above(self: object, of: type[object] = cls) -> Any:
+        return super(of, self)
+
+    def refuse(self: Any, name: str, what: str) -> None:
+        if type(self) is cls or name in cls.__dataclass_fields__:
+            raise dataclasses.FrozenInstanceError(f"cannot {what} field {name!r}")
+
+    def set_(self: Any, name: str, value: object) -> None:
+        refuse(self, name, "assign to")
+        above(self).__setattr__(name, value)
+
+    def delete(self: Any, name: str) -> None:
+        refuse(self, name, "delete")
+        above(self).__delattr__(name)
+
+    return {"__setattr__": set_, "__delattr__": delete}
 
 
 def _repr(self: Any) -> str:

@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -38,15 +39,26 @@ def compiler_version() -> bytes:
     """
     What this compiler is: its version, and name, size and time of each of its source files.
 
-    An edited or upgraded compiler never meets objects of its former self. 1 ms for 200 files.
+    An edited or upgraded compiler never meets objects of its former self. 3 ms for 500 files.
     """
     digest = hashlib.sha256(__version__.encode())
-    root = Path(knobs.__file__).parent
-    for folder in sorted((root, *(root / part for part in _PARTS))):
-        for path in sorted((*folder.rglob("*.py"), *folder.glob("*.ll"))):
-            status = path.stat()
-            digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}".encode())
+    root = os.path.dirname(knobs.__file__)
+    for folder in (root, *(os.path.join(root, part) for part in _PARTS)):
+        for entry in _sources(folder):
+            status = entry.stat()
+            digest.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}".encode())
     return digest.digest()
+
+
+def _sources(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The files of a folder and of those in it, links left out, in an order that stays."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _sources(entry.path)
+        elif entry.name.endswith((".py", ".ll")):
+            yield entry
 
 
 def object_key(*parts: bytes) -> str:

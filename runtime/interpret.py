@@ -28,6 +28,7 @@ from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp
 from mlc.dialects.tensor.create import IotaOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, PadOp
+from mlc.dialects.tensor.room import RoomOp
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp
 from mlc.dialects.tensor.stream import StreamOp
@@ -272,7 +273,7 @@ class _Frame:
             case WindowOp():
                 window = tuple(dim.evaluate(self.symbols) for dim in op.window.data)
                 return op.reference_at(operands[0], self.shape(op.result), window)
-            case WithinOp():
+            case WithinOp() | RoomOp():
                 return op.reference_at(operands[0], op.extent.evaluate(self.symbols))
             case DynamicSliceOp() | TileOp():
                 return op.reference_at(operands, self.shape(op.result))

@@ -13,14 +13,20 @@ PROGRAMS: Programs = {}
 GOOD, BAD, HUGE = np.array([3.0, 1.0]), np.array([-3.0, 1.0]), np.array([30.0, 1.0])
 
 
-def program(*arguments: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A program and the arguments of its calls, one after another."""
+def collecting(programs: Programs) -> Callable[..., Any]:
+    """A decorator: a program, and the arguments of its calls, one after another."""
 
-    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
-        PROGRAMS[function.__name__] = function, arguments
-        return function
+    def program(*arguments: tuple[Any, ...]) -> Callable[[Callable[..., Any]], Any]:
+        def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+            programs[function.__name__] = function, arguments
+            return function
 
-    return keep
+        return keep
+
+    return program
+
+
+program = collecting(PROGRAMS)
 
 
 class Refused(Exception):  # noqa: N818 - as users name them

@@ -14,6 +14,7 @@ import pytest
 
 import mlc
 from tests.effect_programs import PROGRAMS
+from tests.kind_programs import KINDS
 
 
 def outcome(function: Any, arguments: tuple[Any, ...], capsys: Any) -> tuple[Any, ...]:
@@ -34,9 +35,9 @@ def assert_same_outcome(found: tuple[Any, ...], expected: tuple[Any, ...]) -> No
     assert found[3] == expected[3]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *KINDS])
 def test_program(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    function, calls = PROGRAMS[name]
+    function, calls = {**PROGRAMS, **KINDS}[name]
     compiled = mlc.compile(function)
     for arguments in calls:
         expected = outcome(function, arguments, capsys)

@@ -19,7 +19,7 @@ from shutil import copytree, ignore_patterns, which
 
 import pytest
 
-from build_backend.mlc_build import FOLDERS, mend_links
+from build_backend.mlc_build import FOLDERS, compile_sources, mend_links
 from mlc import knobs
 from mlc.version import __version__
 
@@ -332,6 +332,13 @@ def test_backend_leaves_a_source_distribution_alone(tmp_path: Path) -> None:
         (tmp_path / "mlc" / name).mkdir(parents=True)
         (tmp_path / "mlc" / name / "__init__.py").touch()
     assert mend_links(tmp_path) == []
+
+
+def test_backend_compiles_what_stays_in_its_place(tmp_path: Path) -> None:
+    root = small_tree(tmp_path / "editable", links=True)
+    (root / "passes" / "odd.py").write_text("no Python")  # is for whoever imports it to find out
+    compile_sources(root)
+    assert all(list((root / name / "__pycache__").glob("__init__.*.pyc")) for name in FOLDERS)
 
 
 def test_backend_stops_with_one_sentence(tmp_path: Path) -> None:

@@ -22,5 +22,6 @@ def structure_of(kernel: KernelOp) -> Hashable:
             numbers[result] = len(numbers)
             found.append(result.type)
         found += sorted(op.properties.items())
-        found += [str(op)] * bool(op.regions)
+        if op.regions:
+            found.append(str(op))
     return tuple(found)

@@ -27,6 +27,7 @@ from mlc.dialects.tensor.placing import PLACING
 from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
+from mlc.dialects.tensor.room import RoomOp
 from mlc.dialects.tensor.rounding import ROUNDING
 from mlc.dialects.tensor.rule import RuleOp
 from mlc.dialects.tensor.scan import ScanOp
@@ -76,6 +77,7 @@ OPS: tuple[type[TensorOp], ...] = (
     SearchsortedOp,
     PositionsOp,
     SomeOp,
+    RoomOp,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -10,6 +11,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from mlc.collector import collector_off, imported
+from mlc.frontend.call.disabled import EVERY, is_disabled
 from mlc.frontend.trace.definitions import keep_text
 from mlc.knobs import FUSIONS, Fusion, byte_count
 from mlc.lazy_dataclass import dataclass
@@ -41,6 +43,7 @@ class Settings:
     fusion: Fusion | None = None
     peak_bytes: int | None = None
     schedule: str | None = None
+    fallback: Literal["numpy"] | None = None
 
 
 class Compiled(Generic[P, R]):
@@ -59,6 +62,7 @@ class Compiled(Generic[P, R]):
         self._settings = settings
         self._lock = RenewedLock()
         self._lazy: Dispatcher | None = None
+        EVERY.add(self)
 
     @property
     def _dispatcher(self) -> Dispatcher:
@@ -73,6 +77,8 @@ class Compiled(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The function's result, from compiled code."""
+        if is_disabled():
+            return self._function(*args, **kwargs)
         return cast("R", self._dispatcher.slow(*args, **kwargs))
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -86,8 +92,14 @@ class Compiled(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<compiled function {getattr(self._function, '__qualname__', self.__name__)}>"
 
-    def __reduce__(self) -> str:
-        return self._function.__qualname__  # by reference, as functions are pickled
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        name = getattr(self._function, "__qualname__", "")
+        found: object = sys.modules.get(getattr(self._function, "__module__", ""))
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name  # by reference, as functions are pickled
+        return _compiled, (self._function, self._settings)
 
     def __copy__(self) -> Self:
         return self
@@ -141,6 +153,7 @@ def compile(  # noqa: A001 - mlc.compile
     fusion: Fusion | None = None,
     peak_bytes: int | str | None = None,
     schedule: str | Sequence[str] | None = None,
+    fallback: Literal["numpy"] | None = None,
 ) -> Compiled[P, R]: ...
 
 
@@ -157,6 +170,7 @@ def compile(  # noqa: A001 - mlc.compile
     fusion: Fusion | None = None,
     peak_bytes: int | str | None = None,
     schedule: str | Sequence[str] | None = None,
+    fallback: Literal["numpy"] | None = None,
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
@@ -196,6 +210,9 @@ def compile(  # noqa: A001 - mlc.compile
     (docs/tiles.md; ``mlc tile`` lists what the compiler considers). Where no `grain` says from how
     much work on workers share it, the compiler's holds. Words that do not parse raise ValueError at
     the first call, those that cannot be applied an error that names axis and rule.
+
+    `fallback`: "numpy" runs the Python function where it cannot be compiled, and warns of the line
+    that says why, once for arguments of these types.
     """
     settings = settings_of(options)
     if function is None:
@@ -250,6 +267,8 @@ def settings_of(options: Mapping[str, Any]) -> Settings:
     if settings.fusion not in (None, *FUSIONS):
         expected = ", ".join(map(repr, FUSIONS))
         raise ValueError(f"fusion={settings.fusion!r}; expected one of {expected}")
+    if settings.fallback not in (None, "numpy"):
+        raise ValueError(f"fallback={settings.fallback!r}; expected 'numpy' or None")
     if settings.peak_bytes is not None:
         settings = replace(settings, peak_bytes=_bytes(settings.peak_bytes))
     threads = settings.threads

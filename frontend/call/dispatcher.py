@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.errors import MlcError
 from mlc.frontend.call.arguments import Call, Parameters
+from mlc.frontend.call.changing import Changing
 from mlc.frontend.call.donation import check_donated, donated_leaves
 from mlc.frontend.call.fast_paths import MISS, Route, make_route, missing
 from mlc.frontend.call.loaded_program import Ready, describe
@@ -19,12 +21,14 @@ from mlc.frontend.call.stats import Artifact, Stats
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, SpecialiseSignal
 from mlc.frontend.trace import access
 from mlc.frontend.trace.kinds import is_scalar
+from mlc.frontend.trace.source import definition_of
 from mlc.frontend.trace.trace import current
 from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
 
 if TYPE_CHECKING:
-    from mlc.frontend.call.compile import Compiled, Settings
+    from mlc.frontend.call.changing import Changing
+from mlc.frontend.call.compile import Compiled, Settings
 
 MAX_CHAIN = 4
 """Native entries asked one after another before Python dispatches (each costs about 20 ns)."""
@@ -53,6 +57,8 @@ class Dispatcher:
         self.families: dict[Hashable, Family] = {}
         self.ready: dict[Hashable, list[Ready]] = {}
         self.forced_static: set[str] = set()
+        self.changing = Changing()
+        self.not_compiled: set[Hashable] = set()
         self.remarks: list[str] = []
         self.artifacts: list[Artifact] = []
         self.calls = 0
@@ -90,9 +96,29 @@ class Dispatcher:
         found = self.find(call)
         if found is None:
             with self.lock(), float_flags_kept():
-                found = self.find(call) or self.compile(values)
+                found = self.find(call) or self.compiled(values, call)
+        if found is None:
+            return self.function(*args, **kwargs)
         ready, call = found
         return ready.run(call)
+
+    def compiled(self, values: list[Any], call: Call) -> tuple[Ready, Call] | None:
+        """As `compile`; None where the function runs as Python because it cannot be compiled."""
+        if self.settings.fallback is None:
+            return self.compile(values)
+        key = self.policy.family_key(call)
+        if key in self.not_compiled:
+            return None
+        try:
+            return self.compile(values)
+        except MlcError as error:
+            self.not_compiled.add(key)
+            text = f"{self.owner.__name__} runs as Python: {error}"
+            self.remarks.append(text)
+            site = error.__dict__.get("site") or definition_of(self.function)
+            place = (site.filename, site.line) if site is not None else ("<unknown>", 1)
+            warnings.warn_explicit(text, RuntimeWarning, *place)
+            return None
 
     def count_copies(self, call: Call) -> None:
         """Counts the arrays that compiled code cannot address as they are."""
@@ -189,6 +215,8 @@ class Dispatcher:
             if (fault := explain_mismatch(call, shapes)) is not None:
                 raise fault
             because = self.reason(call, shapes)
+            for ready in self.ready.get(self.policy.family_key(call), ()):
+                self.changing.learn(ready.program.guards, call.values)
             if because is None:
                 shapes, because = _static_shapes(call), OUTSIDE_ASSUMPTIONS
             try:
@@ -200,6 +228,8 @@ class Dispatcher:
             except SpecialiseSignal as signal:
                 self.specialise(signal, call, shapes)
             except MlcError as error:
+                if self.changing.fix(list(self.changing.inputs.values())):
+                    continue
                 if family.static_because is not None or not self.chosen_symbols(call, shapes):
                     raise
                 if not self.policy.ones_apart and family.has_ones():
@@ -226,6 +256,7 @@ class Dispatcher:
             shapes,
             numerics=self.settings.numerics,
             donated=self.settings.donate,
+            varying=self.changing.inputs,
         )
 
     def chosen_symbols(self, call: Call, shapes: Sequence[Any]) -> bool:
@@ -260,6 +291,9 @@ class Dispatcher:
 
     def specialise(self, signal: Any, call: Call, shapes: Sequence[Any]) -> None:
         """Fixes what tracing asked for; an error where the user wants it dynamic."""
+        if self.changing.fix(signal.arguments):
+            self.remarks.append(f"specialised: {signal.because}")
+            return
         before = len(self.forced_static) + len(self.policy.pinned)
         self.forced_static |= signal.arguments
         for leaf, shape in zip(call.leaves, shapes, strict=True):

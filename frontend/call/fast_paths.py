@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlc.dialects.errors import RoomError
 from mlc.frontend.call.arguments import Call, Leaf
 from mlc.frontend.call.counted import counted
 from mlc.frontend.call.program import MISS, Program, ResultLeaf
@@ -43,7 +44,7 @@ def make_route(
     The route to a program, and the same as a `__call__` that gives what it does not take to `slow`;
     None where it needs the full dispatch.
     """
-    if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call):
+    if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call) or program.stores:
         return None
     names = Constants(
         entry=entry,
@@ -52,6 +53,7 @@ def make_route(
         copyto=np.copyto,
         share=np.may_share_memory,
         asarray=np.asarray,
+        RoomError=RoomError,
     )
     writer = _Writer(program, call, names)
     lines = writer.arguments()
@@ -71,7 +73,10 @@ def make_route(
             continue  # the entry looks itself
         shared = [f"share(a{k}, {other})" for other in inputs if other != f"a{k}"]
         lines += [f"if {' or '.join(shared)}: return MISS"] if shared else []
-    after = [f"r = entry({', '.join(inputs)})", "if r is MISS: return MISS", *writer.result()]
+    asked = f"r = entry({', '.join(inputs)})"
+    after = [asked, "if r is MISS: return MISS", *writer.result()]
+    if program.room is not None:  # the full dispatch makes more of it
+        after[:1] = ["try:", f"    {asked}", "except RoomError:", "    return MISS"]
     body = [
         "    try:",
         *(f"        {line}" for line in lines or ["pass"]),

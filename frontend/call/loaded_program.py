@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.dialects.dims import Shape
+from mlc.dialects.errors import RoomError
 from mlc.frontend.call.arguments import Call, Leaf
 from mlc.frontend.call.counted import counted
 from mlc.frontend.call.donation import check_apart
@@ -99,15 +100,19 @@ class Ready:
     def run(self, call: Call) -> Any:
         """The function's result."""
         program = self.program
-        inputs = [call.leaves[k].value for k in program.inputs]
-        if program.hidden:
-            inputs += program.read_hidden(call.values) or []
-        if program.in_place or program.written:
+        given = [call.leaves[k].value for k in program.inputs]
+        inputs = self._with_hidden(given, call)
+        if program.in_place or program.written or program.stores:
             self._refuse_aliases(call, inputs)
         for k, site in program.written_at.items():
             _check_writeable(call.leaves[k], site)
         assert self.entry is not None
-        outcome = self.entry(*inputs)
+        try:
+            outcome = self.entry(*inputs)
+        except RoomError as error:
+            assert program.room is not None
+            program.room.grow(error.needed)
+            return self.run(call)
         if program.outcome is not None:
             program.outcome.check()
         assert outcome is not MISS, "the entry does not take the arguments of its own program"
@@ -122,9 +127,14 @@ class Ready:
         for number, k in enumerate(program.written, len(values) - len(program.written)):
             _write_back(call.leaves[k], values[number])
         del values[len(values) - len(program.written) :]
-        if (beside := program.outcome) is not None and beside.results:
-            beside.raise_for(values[-beside.results :])
-            del values[len(values) - beside.results :]
+        beside = [] if program.outcome is None else values[len(values) - program.outcome.results :]
+        del values[len(values) - len(beside) :]
+        if program.stores is not None:
+            first = len(values) - program.stores.count
+            program.stores.make(call.values, values[first:])
+            del values[first:]
+        if program.outcome is not None:
+            program.outcome.raise_for(beside)
         for number, value in enumerate(values):
             if number in program.in_place:
                 given = call.leaves[program.in_place[number]].given
@@ -133,12 +143,20 @@ class Ready:
                 values[number] = maker(value)
         return program.returned(values)
 
+    def _with_hidden(self, given: list[Any], call: Call) -> list[Any]:
+        if not self.program.hidden:
+            return given
+        return given + (self.program.read_hidden(call.values) or [])
+
     def _refuse_aliases(self, call: Call, inputs: Sequence[Any]) -> None:
         """Raises where an array that is written shares memory with another one that is read."""
         names = [call.leaves[k].name for k in self.program.inputs]
         names += [h.text for h in self.program.hidden]
         written = {*self.program.written, *self.program.in_place.values()}
         numbers = [n for n, k in enumerate(self.program.inputs) if k in written]
+        if self.program.stores is not None:
+            first, changed = len(self.program.inputs), self.program.stores.arrays
+            numbers += [first + n for n, h in enumerate(self.program.hidden) if h in changed]
         check_apart(self.program.name, names, inputs, numbers)
 
 

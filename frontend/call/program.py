@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
+from types import MethodType
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -25,16 +26,19 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.exits import value_of
 from mlc.frontend.staging.joins import RAISED, Undecided
+from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
-from mlc.frontend.trace.deferred import Text, recipe_of
+from mlc.frontend.trace.deferred import Chosen, Text, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, concluded
-from mlc.frontend.trace.kinds import is_array, is_scalar, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_class, is_scalar, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
-from mlc.frontend.trace.paths import Guard, HiddenInput, Path
+from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
+from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
+from mlc.frontend.trace.stored import Stored, stored
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import Assumption, Trace, tracing
 from mlc.frontend.trace.tracer import Tracer
@@ -73,7 +77,8 @@ class Program:
     signature: EntrySignature
     inputs: tuple[int, ...]  # the argument leaf of each explicit input
     hidden: tuple[HiddenInput, ...]
-    hidden_types: tuple[tuple[object, ...], ...]  # dtype, shape and layout of each
+    # dtype, shape and layout of each; None of what has room, which grows
+    hidden_types: tuple[tuple[object, ...] | None, ...]
     guards: tuple[Guard, ...]
     assumptions: tuple[Assumption, ...]
     structure: Structure
@@ -81,9 +86,13 @@ class Program:
     written: tuple[int, ...]  # argument leaves that the function writes to: the last results
     written_at: Mapping[int, Site]  # where it does so, by argument leaf
     in_place: Mapping[int, int]  # argument leaf whose memory a result takes, by result
+    stores: (
+        Stored | None
+    )  # what it changes of its arguments, from results before those of `outcome`
     outcome: Outcome | None  # what a call does beside its results, from results before `written`
     unused: tuple[str, ...]  # donated arguments whose place no result takes
     counted: Mapping[int, Axes]  # results whose sizes the program computes: the last ones
+    room: Room | None  # for sizes that nothing bounds
     trace_s: float
 
     @property
@@ -117,7 +126,7 @@ class Program:
                 array = source.read(values)
             except (LookupError, AttributeError, ValueError, TypeError):
                 return None
-            if not is_array(array) or _hidden_type(array) != expected:
+            if not is_array(array) or (expected is not None and _hidden_type(array) != expected):
                 return None
             arrays.append(addressable(array))
         return arrays
@@ -138,6 +147,11 @@ def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
     return value.item() if leaf.kind == "number" else value
 
 
+def _hidden_types(trace: Trace) -> tuple[tuple[object, ...] | None, ...]:
+    grows = None if trace.room is None else trace.room.array
+    return tuple(None if x is grows else _hidden_type(x) for x in trace.hidden_arrays)
+
+
 def _hidden_type(array: NDArray[Any]) -> tuple[object, ...]:
     return (array.dtype.str, array.shape, bool(array.flags.c_contiguous))
 
@@ -151,10 +165,12 @@ def trace_program(
     *,
     numerics: str,
     donated: Sequence[str] = (),
+    varying: Mapping[Hashable, str] | None = None,
 ) -> Program:
     """The program of one call, whose array leaves have the given (perhaps symbolic) shapes."""
     begin = time.perf_counter()
     trace = Trace(name if name.isidentifier() else "function")
+    trace.varying = dict(varying or {})
     made, site = trace.made, definition_of(function)
     try:
         with tracing(trace), errors_released(trace):
@@ -164,8 +180,9 @@ def trace_program(
     del trace
     if program is None:
         return trace_program(
-            function, name, parameters, call, shapes, numerics=numerics, donated=donated
-        )
+            function, name, parameters, call, shapes,
+            numerics=numerics, donated=donated, varying=varying,
+        )  # fmt: skip
     check_released(made, site)
     return replace(program, trace_s=time.perf_counter() - begin)
 
@@ -183,7 +200,7 @@ def _traced(
     leaves, specs, inputs = _arguments(trace, call, shapes)
     values = _rebuilt_arguments(call, leaves)
     given_dims = {k: leaves[k].dims for k in inputs}
-    _remember_objects(trace, call, parameters, values)
+    _remember_objects(trace, call, parameters, values, function)
     returned, structure = flatten(_returned(function, parameters, values))
     results, ssa = _results(trace, returned)
     _check_shapes(call, leaves, given_dims)
@@ -196,41 +213,41 @@ def _traced(
         and (leaves[k].ndim or is_array(call.leaves[k].given))
         and k not in given.result_of
     )
+    stores = stored(trace, ssa)
     outcome = concluded(trace, ssa)
     ssa += [leaves[k].value for k in written]
     in_place = {number: k for k, number in given.result_of.items()} | {
         number: k
         for number, k in enumerate(written, len(ssa) - len(written))
-        if call.leaves[k].layout == "c"
+        if call.leaves[k].layout == "c" and trace.room is None  # a call may begin again
     }
     places = {inputs.index(k): number for number, k in in_place.items()}
     counted = with_sizes(trace, ssa)
     module = trace.finish(ssa, numerics=numerics, donated=places)
     entry_function(module).location = _location(function)
-    plain = not (written or counted or outcome) and _is_plain(structure, results)
-    returns_tuple = None if plain else True
-    signature = _entry_signature(trace, specs, ssa, places, returns_tuple)
+    plain = not (written or counted or outcome or stores) and _is_plain(structure, results)
+    signature = _entry_signature(trace, specs, ssa, places, None if plain else True)
     return Program(
         name=trace.name,
         module=module,
         signature=signature,
         inputs=tuple(inputs),
         hidden=tuple(trace.hidden),
-        hidden_types=tuple(map(_hidden_type, trace.hidden_arrays)),
+        hidden_types=_hidden_types(trace),
         guards=tuple(trace.guards.values()),
         assumptions=tuple(trace.assumptions),
         structure=structure,
         results=tuple(results),
         written=written,
         written_at={
-            k: leaves[k].written_at
-            for k in inputs
-            if leaves[k].version and leaves[k].written_at is not None
+            k: at for k in inputs if leaves[k].version and (at := leaves[k].written_at) is not None
         },
         in_place=in_place,
         outcome=outcome,
+        stores=stores,
         unused=tuple(call.leaves[k].name for k in given.unused if k not in written),
         counted=counted,
+        room=trace.room,
         trace_s=0.0,
     )
 
@@ -248,7 +265,7 @@ def _returned(function: Callable[..., Any], parameters: Parameters, values: Sequ
         return access.call(function, args, kwargs)
 
     found = value_of(lambda: parameters.invoke(run, values))
-    return None if found is RAISED else found
+    return None if found is RAISED else with_choices(narrowed(found))
 
 
 def _check_shapes(call: Call, leaves: Sequence[Any], given: Mapping[int, Shape]) -> None:
@@ -357,11 +374,15 @@ def _arguments(
 
 
 def _remember_objects(
-    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any]
+    trace: Trace, call: Call, parameters: Parameters, values: Sequence[Any], function: Any
 ) -> None:
     """Objects and containers among the arguments are ways to arrays, and not the function's own."""
     memory = Paths()
     trace.staging = memory
+    receiver = getattr(function, "__self__", None) if isinstance(function, MethodType) else None
+    if receiver is not None and not is_class(receiver):
+        trace.receiver = receiver
+        memory.remember(receiver, object_path(receiver, "self"))
     numbers = {leaf.name: leaf.value for leaf in call.leaves if leaf.kind == "int"}
     for k, (name, value) in enumerate(zip(parameters.names, values, strict=True)):
         starred = parameters.parameters[k].kind is inspect.Parameter.VAR_KEYWORD
@@ -413,8 +434,8 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             values.append(tracer.value)
         elif isinstance(value, Undecided):
             value.fail()
-        elif isinstance(value, Text):
-            recipe = recipe_of(value)
+        elif isinstance(value, Text | Chosen):
+            recipe = recipe_of(value.value if isinstance(value, Chosen) else value)
             leaves.append(ResultLeaf("made", recipe.make, len(recipe.leaves)))
             values += [x.value for x in recipe.leaves]
         elif is_iterator(value):

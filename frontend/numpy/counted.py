@@ -137,4 +137,6 @@ def _check_fits(x: Tracer, mask: Tracer, axis: int) -> None:
             f"a boolean mask {spell(mask.dims)} does not fit {name_of(x) or 'the array'}"
             f" {spell(x.dims)} from axis {axis} on."
         )
-        raise located(OutOfBoundsError, message)
+        symbols = any(dim.constant is None for dim in (*found, *mask.dims))
+        remedy = "Give axes of one size one symbol in dynamic= or TensorSpec." if symbols else ""
+        raise located(OutOfBoundsError, message, remedy=remedy)

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, Shape, shape_of, tensor_type
-from mlc.dialects.dtypes import I64
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET, spell
@@ -452,6 +452,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     x = as_line(strong(a, "take"), axis)
     place = normal_axis(0 if axis is None else axis, x.ndim, "take")
     index = index_array(indices)
+    if index.row is BOOL:  # 0 and 1, not a mask
+        index = result(convert(index.value, I64))
     if mode != "raise":
         index = _kept_inside(index, x.shape[place], mode)
     return getitem(x, (*(slice(None),) * place, index))

@@ -65,8 +65,7 @@ NOTES = {
     "tolist": "of constants only",
     "flat": "a view instead of an iterator",
     "strides": "of C order",
-    "repeat": "a traced number of times needs total_repeat_length=",
-    "bincount": "how many bins is told by minlength=",
+    "bincount": "with minlength= a number beyond it is an IndexError",
     "eigvals": "the result is complex",
     "eig": "the results are complex",
 }

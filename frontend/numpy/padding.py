@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import I64
-from mlc.dialects.errors import ShapeError
+from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy import shaping
 from mlc.frontend.numpy.creation import arange, iota, shape_argument
-from mlc.frontend.numpy.elementwise import astype, equal, greater, where
+from mlc.frontend.numpy.elementwise import astype, equal, greater, less, where
 from mlc.frontend.numpy.elementwise_whole import mod
 from mlc.frontend.numpy.indexing import take
 from mlc.frontend.numpy.registry import public
@@ -45,6 +45,7 @@ from mlc.frontend.numpy.values import (
 )
 from mlc.frontend.trace.kinds import is_array, is_series
 from mlc.frontend.trace.known import known_dim
+from mlc.frontend.trace.program_sizes import roomy_symbol
 from mlc.frontend.trace.symbolic import as_dim, as_size
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -406,6 +407,11 @@ def diagflat(v: Operand, k: int = 0) -> Tracer:
 # Repetition
 
 
+def _is_known(number: Tracer) -> bool:
+    """Whether a number decides about the program, as a Python int does."""
+    return bool(number.origins) or number.from_constants() is not None
+
+
 @public(np.repeat)
 def repeat(
     a: Operand, repeats: Any, axis: Any = None, *, total_repeat_length: Any = None
@@ -421,15 +427,20 @@ def repeat(
             raise located(ShapeError, message)
         if size is not None and counts.size in (1, size):
             return take(x, _known(np.repeat(np.arange(size), counts)), axis=place)
-    if not isinstance(repeats, Tracer) or repeats.ndim == 0:
+    if not isinstance(repeats, Tracer) or (repeats.ndim == 0 and _is_known(repeats)):
         return shaping.repeat(a, repeats, axis)
-    if total_repeat_length is None:
-        message = "repeat: the size of the result depends on the data; give total_repeat_length=."
-        raise located(NotSupportedError, message)
+    if repeats.row.kind not in ("bool", "int", "uint"):
+        message = f"repeat: the counts are {repeats.row.numpy}; expected integers."
+        raise located(DTypeError, message)
     x = as_line(strong(a), axis)
     place = normal_axis(0 if axis is None else axis, x.ndim, "repeat")
-    (total,) = shape_argument(total_repeat_length, "repeat")
-    ends = cumsum(repeats)
+    counts: Any = result(spread(convert(repeats.value, I64), (x.dims[place],)))
+    if total_repeat_length is None:
+        least, all_ = counts.min(initial=0), counts.sum()
+        total = roomy_symbol("repeat", where(less(least, 0), -1, all_).value)
+    else:
+        (total,) = shape_argument(total_repeat_length, "repeat")
+    ends = cumsum(counts)
     source = searchsorted(ends, arange(as_size(total)), "right")
     return take(x, source, axis=place)
 

@@ -13,7 +13,7 @@ from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.partition import ArgpartitionOp, PartitionOp
 from mlc.dialects.tensor.sort import ArgsortOp, SearchsortedOp, Sorting, SortOp
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.numpy.creation import arange, shape_argument
+from mlc.frontend.numpy.creation import arange, full, shape_argument
 from mlc.frontend.numpy.elementwise import (
     absolute,
     astype,
@@ -49,7 +49,7 @@ from mlc.frontend.numpy.shaping import (
 from mlc.frontend.numpy.values import common_dtype, convert, lift, number, result
 from mlc.frontend.trace.kinds import is_number
 from mlc.frontend.trace.known import known_array
-from mlc.frontend.trace.symbolic import as_dim
+from mlc.frontend.trace.symbolic import as_dim, is_bound
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -191,6 +191,15 @@ def number_of(size: Dim) -> Tracer:
     return result(here().emit(SizeOp, dims=(size,)))
 
 
+def _bins(index: Any) -> Dim:
+    """How many bins there are, up to the largest number."""
+    from mlc.frontend.trace.program_sizes import roomy_symbol
+
+    below = less(index.min(initial=0), 0)
+    count = index.max(initial=-1) + 1
+    return roomy_symbol("bincount", convert(where(below, -1, count).value, I64))
+
+
 @public(np.bincount)
 def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any = None) -> Tracer:
     """How often 0, 1, … occur; a number outside `length` (or `minlength`) is an IndexError."""
@@ -198,13 +207,15 @@ def bincount(x: Operand, weights: Any = None, minlength: Any = 0, *, length: Any
     if not index.row.is_integer and index.row.kind != "bool":
         message = f"bincount: the numbers are {index.row.numpy}; expected integers."
         raise located(DTypeError, message)
+    index = astype(index, np.int64)
     wanted = as_dim(minlength)
     known = length if length is not None or wanted is None or wanted.constant == 0 else minlength
-    count = static_size(known, "bincount", "minlength")
-    index = astype(index, np.int64)
-    index = where(
-        less(index, 0), number_of(count), index
-    )  # negative numbers are errors, not positions
+    if known is None:
+        count = _bins(index)
+    else:
+        count = static_size(known, "bincount", "minlength")
+        # negative numbers are errors, not positions
+        index = where(less(index, 0), number_of(count), index)
     if weights is None:
         return placed_bins(count, index, number(1, I64, index.dims))
     return placed_bins(count, index, convert(lift(weights).value, F64))
@@ -455,12 +466,18 @@ def median(
         raise located(NotSupportedError, "median: out= is not supported yet.")
     x, _, axes = joined_rows(a, axis, "median")
     row: DType = x.row if x.row.kind == "float" else F64
-    in_order = moveaxis(sort(x), -1, 0)
-    size = number_of(x.dims[-1])
-    middle = (floor_divide(size - 1, 2), floor_divide(size, 2))
-    below, above = (take(in_order, i, axis=0) for i in middle)
-    below, above = astype(below, row.numpy), astype(above, row.numpy)
+    in_order, size = moveaxis(sort(x), -1, 0), number_of(x.dims[-1])
+    first, second = floor_divide(size - 1, 2), floor_divide(size, 2)
+    if is_bound(x.dims[-1]):  # there may be none, of which the median is NaN
+        behind = full((1, *in_order.shape[1:]), np.nan, row.numpy)
+        in_order = concatenate([astype(in_order, row.numpy), behind])
+        first, last = maximum(first, 0), take(in_order, maximum(size - 1, 0), axis=0)
+    else:
+        last = in_order[-1]
+    below, above, worst = (
+        astype(part, row.numpy)
+        for part in (take(in_order, first, axis=0), take(in_order, second, axis=0), last)
+    )
     found = where(equal(below, above), below, (below + above) / 2)
-    worst = astype(in_order[-1], row.numpy)
     found = where(isnan(worst), worst, found)
     return _kept_axes(found, a, axes, 0) if keepdims else found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -29,7 +29,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.frontend.errors import SpecialiseSignal, located, relocated
-from mlc.frontend.trace.kinds import Number, is_array, is_number, is_scalar, is_series
+from mlc.frontend.trace.kinds import Number, is_array, is_number, is_scalar, is_series, is_variants
 from mlc.frontend.trace.paths import Guard, HiddenInput, object_path
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -63,6 +63,8 @@ def lift(value: object, function: str = "mlc") -> Tracer:
         return value
     if isinstance(value, SymbolicDim):
         return lift_size(value)
+    if is_variants(value):
+        return value.apply(partial(lift, function=function))
     if is_array(value):
         dtype_row(value.dtype, function)
         # no name leads to it: the array itself is remembered and read at every call

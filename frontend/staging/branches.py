@@ -48,6 +48,7 @@ from mlc.frontend.staging.variables import (
     of_tracer,
     traced,
 )
+from mlc.frontend.staging.variants import facts_of, knowing
 from mlc.frontend.trace.containers import flatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here
@@ -86,7 +87,13 @@ def staged_branch(
     for k in order:
         other = sides[1 - k]
 
-        def run(body: Body | None = bodies[k], other: Traced | None = other) -> Exit | None:
+        def run(
+            body: Body | None = bodies[k], other: Traced | None = other, side: int = k
+        ) -> Exit | None:
+            with knowing(facts_of(condition, side)):
+                return go(body, other)
+
+        def go(body: Body | None, other: Traced | None) -> Exit | None:
             nonlocal continued
             code = exit_of(body) if body is not None else None
             if other is not None and other.outcome.possible.isdisjoint({0}) and callable(rest):
@@ -117,7 +124,7 @@ def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
     """then() if condition else otherwise(), of expressions."""
 
     def joined() -> Any:
-        x, y = (traced(Block(), partial(value_of, body), (), Held.of) for body in (then, otherwise))
+        x, y = (_side(condition, k, body) for k, body in enumerate((then, otherwise)))
         join = Join(condition, (x.block, y.block))
         try:
             value = join.value(name, x.outcome, y.outcome)
@@ -131,6 +138,11 @@ def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
         return filled(value, results)
 
     return deciding(condition, joined)
+
+
+def _side(condition: Tracer, side: int, body: Body) -> Traced:
+    with knowing(facts_of(condition, side)):
+        return traced(Block(), partial(value_of, body), (), Held.of)
 
 
 def _joined(

@@ -16,10 +16,11 @@ from mlc.frontend.staging.exits import BREAK, CONTINUE, RAISES, Exit, after, lef
 from mlc.frontend.staging.loops import For, While
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import locals_of
+from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
 from mlc.frontend.trace.kinds import is_array
-from mlc.frontend.trace.trace import current
+from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 
 Body = Callable[..., Any]
@@ -148,7 +149,8 @@ class Flow:
         if not others:
             return decided
         first, *rest = others
-        return Flow.choose(decided, lambda: Flow.all_true(first(), *rest), lambda: False)
+        found = Flow.choose(decided, lambda: Flow.all_true(first(), *rest), lambda: False)
+        return _meaning(found, decided, 0)
 
     @staticmethod
     def any_true(value: Any, *others: Body) -> bool | Tracer:
@@ -157,13 +159,18 @@ class Flow:
         if not others:
             return decided
         first, *rest = others
-        return Flow.choose(decided, lambda: True, lambda: Flow.any_true(first(), *rest))
+        found = Flow.choose(decided, lambda: True, lambda: Flow.any_true(first(), *rest))
+        return _meaning(found, decided, 1)
 
     @staticmethod
     def opposite(value: Any) -> Any:
         """not value"""
         decided = truth(value)
-        return not decided if isinstance(decided, bool) else negated(decided)
+        if isinstance(decided, bool):
+            return not decided
+        made = negated(decided)
+        here().meaning[made.value] = facts_of(decided, 1), facts_of(decided, 0)
+        return made
 
     @staticmethod
     def compared(words: tuple[str, ...], first: Any, second: Any, *others: Body) -> Any:
@@ -172,6 +179,20 @@ class Flow:
         if not others:
             return value
         return Flow.both(value, lambda: Flow.compared(words[1:], second, others[0](), *others[1:]))
+
+    @staticmethod
+    def same(value: Any, other: Any) -> Any:
+        """value is other"""
+        if isinstance(other, Variants):
+            value, other = other, value
+        if not isinstance(value, Variants):
+            return value is other
+        return value.asked(lambda option: option is other)
+
+    @staticmethod
+    def differs(value: Any, other: Any) -> Any:
+        """value is not other"""
+        return Flow.opposite(Flow.same(value, other))
 
     @staticmethod
     def inside(value: Any, container: Any) -> Any:
@@ -227,7 +248,18 @@ def _equal(value: Any, part: Any) -> Callable[[], Any]:
     return lambda: value is part or value == part
 
 
+def _meaning(found: Any, first: Any, side: int) -> Any:
+    """What is known of kinds where `first and …` is true, `first or …` is false."""
+    if isinstance(found, Tracer) and isinstance(first, Tracer) and found is not first:
+        facts = list(here().meaning.get(found.value, ((), ())))
+        facts[side] = (*facts[side], *facts_of(first, side))
+        here().meaning[found.value] = tuple(facts)
+    return found
+
+
 def _compared(word: str, x: Any, y: Any) -> Any:
+    if word in ("is_", "is_not"):
+        return (Flow.same if word == "is_" else Flow.differs)(x, y)
     if word in ("in", "not in"):
         return (Flow.inside if word == "in" else Flow.outside)(x, y)
     return getattr(operator, word)(x, y)

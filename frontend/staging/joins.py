@@ -27,11 +27,12 @@ from mlc.frontend.numpy.values import (
     spread,
 )
 from mlc.frontend.staging.journal import entries_of
+from mlc.frontend.staging.options import alike, is_number_or_array, joined_options
 from mlc.frontend.staging.sized import cut, padded, room_for
+from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.containers import Structure, flatten, leaf_names, unflatten
-from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
+from mlc.frontend.trace.kinds import is_array
 from mlc.frontend.trace.source import Site, site_of
-from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -107,13 +108,6 @@ class Hole:
     sizes: tuple[int | None, ...] = ()  # results that hold the sizes of axes that differ
 
 
-def is_number_or_array(value: object) -> bool:
-    """Whether a leaf can be a result of an op."""
-    return isinstance(value, Tracer | SymbolicDim) or (
-        is_array(value) or is_number(value) or is_scalar(value)
-    )
-
-
 class Join:
     """The values that the two regions of an `mlc.if` give, and what is made of its results."""
 
@@ -128,6 +122,17 @@ class Join:
         """The joined value, with holes. Raises Misfit."""
         if x.value is RAISED or y.value is RAISED:
             return self.beside_zeros(y, 1) if x.value is RAISED else self.beside_zeros(x, 0)
+        fits = x.structure == y.structure and not isinstance(x.value, Variants)
+        if fits and alike(x, y):
+            return self._alike(name, x, y)
+        if x.value is y.value and x.values == y.values:
+            return x.value
+        found = joined_options(self, name, x, y)
+        if found is None:
+            return self._alike(name, x, y)
+        return found
+
+    def _alike(self, name: str, x: Held, y: Held) -> Any:
         if x.structure != y.structure:
             raise Misfit(NotSupportedError, _differ(x.value, y.value), _SAME_KIND)
         names = leaf_names(x.value, name)

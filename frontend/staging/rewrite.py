@@ -16,15 +16,17 @@ other branch is.
 from __future__ import annotations
 
 import ast
-import builtins
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
 from mlc.frontend.staging.scopes import (
+    RUNTIME,
     at,
     bound_in,
     bound_names,
+    calls,
+    computes,
     exits,
     own_nodes,
     slices_by_names,
@@ -32,7 +34,6 @@ from mlc.frontend.staging.scopes import (
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
 
-RUNTIME = "__mlc__"
 RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})
 """Calls that look at their caller's frame."""
 
@@ -47,22 +48,20 @@ _DECIDED = frozenset({"isinstance", "issubclass", "callable", "hasattr"})
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 
 
-def staged(node: Definition, careful: bool = False) -> Definition:
+def staged(node: Definition, care: int = 0) -> Definition:
     """
     The definition with its control flow as calls, changed in place.
 
-    `careful`: functions that it calls may raise errors that the compiled function decides about.
+    `care`: functions that it calls (1), or any expressions (2), may raise errors that the compiled
+    function decides about.
     """
-    return _Stager(careful).definition(node)
+    return _Stager(care).definition(node)
 
 
 def is_runtime(node: ast.expr) -> bool:
     """Whether the expression is `__mlc__.name`."""
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == RUNTIME
-    )
+    held = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(held, ast.Name) and held.id == RUNTIME
 
 
 @dataclass
@@ -77,8 +76,8 @@ class _Scope:
 
 
 class _Stager(ast.NodeTransformer):
-    def __init__(self, careful: bool) -> None:
-        self.careful = careful
+    def __init__(self, care: int) -> None:
+        self.care = care
         self.scope = _Scope()
         self.inside = False  # of a function made of a body
         self.loops: int = 0  # Python's own loops between that and the statement
@@ -149,7 +148,7 @@ class _Stager(ast.NodeTransformer):
                 made.append(at(ast.Pass(), statement))
             elif not self._stageable(statement):
                 made += self._plain(statement)
-                if tail and self.careful and k + 1 < len(statements) and _calls(statement):
+                if tail and k + 1 < len(statements) and self._may_raise(statement):
                     return made + self._going_on(statement, self._rest(statements[k + 1 :], plain))
             elif tail and self._exits(statement):
                 rest = self._rest(statements[k + 1 :], statements[-1])
@@ -167,7 +166,15 @@ class _Stager(ast.NodeTransformer):
 
     def _exits(self, node: ast.stmt) -> bool:
         """Whether control may leave the statement, also by an error in what it calls."""
-        return exits(node) or (self.careful and _calls(node))
+        return exits(node) or self._may_raise(node)
+
+    def _may_raise(self, node: ast.stmt) -> bool:
+        """Whether statements behind it wait for what is raised in it."""
+        if not self.care or isinstance(
+            node, ast.Return | ast.Raise | ast.FunctionDef | ast.ClassDef
+        ):
+            return False
+        return any(map(calls if self.care == 1 else computes, own_nodes([node])))
 
     def _going_on(self, node: ast.stmt, rest: list[ast.stmt]) -> list[ast.stmt]:
         """The statements after one that may have raised an error in what it calls."""
@@ -385,15 +392,14 @@ class _Stager(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """`a < b < c`, `a in b`"""
-        plain = all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
         movable = all(map(_movable, node.comparators[1:]))
         self.generic_visit(node)
         if len(node.ops) == 1:
-            if not isinstance(node.ops[0], ast.In | ast.NotIn):
+            name = _SINGLE.get(type(node.ops[0]))
+            if name is None:
                 return node
-            name = "inside" if isinstance(node.ops[0], ast.In) else "outside"
             return self._runtime(name, node, node.left, node.comparators[0])
-        if plain or not movable:
+        if not movable:
             return node
         words = ast.Tuple([ast.Constant(_WORDS[type(op)]) for op in node.ops], ast.Load())
         first, *later = node.comparators
@@ -413,6 +419,12 @@ class _Stager(ast.NodeTransformer):
         return at(ast.Call(function, list(arguments), []), like)
 
 
+_SINGLE: dict[type[ast.cmpop], str] = {
+    ast.In: "inside",
+    ast.NotIn: "outside",
+    ast.Is: "same",
+    ast.IsNot: "differs",
+}
 _WORDS: dict[type[ast.cmpop], str] = {
     ast.Lt: "lt",
     ast.LtE: "le",
@@ -444,7 +456,7 @@ def _movable(node: ast.expr) -> bool:
 
 
 def _decided(test: ast.expr) -> bool:
-    """Whether no traced value can decide the test: `x is None`, `isinstance(x, tuple)`."""
+    """Whether no traced value can decide the test: `isinstance(x, tuple)`."""
     match test:
         case ast.Constant():
             return True
@@ -452,8 +464,6 @@ def _decided(test: ast.expr) -> bool:
             return _decided(test.operand)
         case ast.BoolOp():
             return all(map(_decided, test.values))
-        case ast.Compare():
-            return all(isinstance(op, ast.Is | ast.IsNot) for op in test.ops)
         case ast.Call(func=ast.Name(id=name)):
             return name in _DECIDED
         case _:
@@ -482,20 +492,3 @@ def _moved(node: Any, like: ast.AST) -> Any:
     for part in (node, *ast.walk(node.args)):
         ast.copy_location(part, like)
     return node
-
-
-_LIBRARIES = frozenset({"np", "numpy", "math", "mlc"})
-
-
-def _calls(node: ast.stmt) -> bool:
-    """Whether a statement calls a function that may be the user's."""
-    if isinstance(node, ast.Return | ast.Raise | ast.FunctionDef | ast.ClassDef):
-        return False
-    return any(isinstance(x, ast.Call) and not _of_library(x.func) for x in own_nodes([node]))
-
-
-def _of_library(function: ast.expr) -> bool:
-    while isinstance(function, ast.Attribute):
-        function = function.value
-    name = function.id if isinstance(function, ast.Name) else RUNTIME
-    return name in _LIBRARIES or hasattr(builtins, name) or name == RUNTIME

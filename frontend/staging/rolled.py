@@ -9,7 +9,7 @@ converted where that changes nothing in the first trip; else the first trip stan
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from functools import partial
 from types import CellType
@@ -34,13 +34,14 @@ from mlc.frontend.staging.joins import (
     contents_held,
     described,
     equal_values,
-    is_number_or_array,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.options import is_number_or_array, widened
+from mlc.frontend.staging.sized import cut, more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
 from mlc.frontend.trace.containers import leaf_names, unflatten
 from mlc.frontend.trace.source import user_site
-from mlc.frontend.trace.trace import Value, here
+from mlc.frontend.trace.trace import Value, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
@@ -67,6 +68,8 @@ class Carried:
     seen: bool = True  # by the first trip
     leaves: list[Tracer | None] = field(default_factory=list[Tracer | None])
     alone: bool = False  # nothing but the variable leads to its array
+    # by leaf whose size trips change: for each axis how many elements of it are used, if not all
+    sizes: dict[int, list[Tracer | None]] = field(default_factory=dict[int, list[Tracer | None]])
 
     @staticmethod
     def of(variable: Variable, alone: bool = False) -> Carried:
@@ -77,7 +80,20 @@ class Carried:
     @property
     def arrays(self) -> list[Tracer]:
         """What is carried."""
-        return [x for x in self.leaves if x is not None]
+        found: list[Tracer] = []
+        for k, leaf in enumerate(self.leaves):
+            if leaf is not None:
+                found += [leaf, *(x for x in self.sizes.get(k, ()) if x is not None)]
+        return found
+
+    def taken(self, k: int, rest: Iterator[SSAValue]) -> SSAValue:
+        """A leaf, of the values that stand for what is carried."""
+        value, sizes = next(rest), self.sizes.get(k)
+        return (
+            value
+            if sizes is None
+            else cut(value, [None if x is None else next(rest) for x in sizes])
+        )
 
     def enter(self, arguments: Sequence[SSAValue]) -> None:
         """In the body: the variable holds the block's arguments."""
@@ -85,8 +101,9 @@ class Carried:
             return
         rest = iter(arguments)
         made: list[Any] = []
-        for leaf, kept in zip(self.leaves, self.start.leaves, strict=True):
-            made.append(kept if leaf is None else Tracer(here(), next(rest), weak=leaf.weak))
+        for k, (leaf, kept) in enumerate(zip(self.leaves, self.start.leaves, strict=True)):
+            held = kept if leaf is None else Tracer(here(), self.taken(k, rest), weak=leaf.weak)
+            made.append(held)
         if not self.alone and isinstance(self.variable, Local):
             for new, old in zip(made, self.start.leaves, strict=True):
                 if isinstance(new, Tracer) and isinstance(old, Tracer):
@@ -154,6 +171,10 @@ def roll(
             discard(block)
             continue
         ends = [_end(c, trip, local) for c in carried]
+        if roomy := _with_room(carried, ends):
+            carried, original = roomy, None
+            discard(block)
+            continue
         wider, changed = _wider(carried, ends)
         if not changed:
             yielded = _yielded(block, carried, ends)
@@ -164,7 +185,10 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            lost = [v for v, end in zip(local, trip.locals, strict=True) if _is_lost(v, end, trip)]
+            wide = {id(_key(c.variable)) for c in carried if c.sizes}
+            pairs = zip(local, trip.locals, strict=True)
+            pairs = [(v, end) for v, end in pairs if id(_key(v)) not in wide]
+            lost = [v for v, end in pairs if _is_lost(v, end, trip)]
             return Rolled(carried, trip, yielded, ends, arguments, lost)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
@@ -211,6 +235,8 @@ def _lose_sizes(block: Block, trip: Traced, local: Sequence[Local]) -> bool:
     found = False
     for variable, end in zip(local, trip.locals, strict=True) if bound else ():
         arrays = [x for x in end.leaves if isinstance(x, Tracer)]
+        if arrays and isinstance(start := variable.get(), Tracer) and start.ndim == arrays[0].ndim:
+            continue  # there may be room for both
         own = any(not bound.isdisjoint(dim.symbols()) for x in arrays for dim in x.dims)
         if own and not isinstance(variable.get(), Undecided):
             text = "has a size of its own after each trip, which the loop cannot hand on."
@@ -241,6 +267,9 @@ def _found(
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
+        elif (wide := widened(Held.of(start), end, variable.name)) is not None:
+            held = Held.of(wide)
+            found.append(Carried(variable, held, True, [_lifted(x) for x in held.leaves]))
         elif runs:
             zeros = [_zero(end, k) for k in range(len(end.leaves))]
             found.append(Carried(variable, end, False, zeros))
@@ -286,6 +315,10 @@ def _is_lost(variable: Local, end: Held, trip: Traced) -> bool:
 
 def _checked(carried: Carried, end: Held) -> Carried:
     """Peel where a trip leaves another kind of container than it gets."""
+    wide = widened(carried.start, end, carried.variable.name)
+    if wide is not None and carried.start.structure != end.structure:
+        start = Held.of(wide)
+        return replace(carried, start=start, leaves=[_lifted(x) for x in start.leaves])
     if carried.start.structure != end.structure:
         name = carried.variable.name
         raise Peel(name, described(carried.start.value), described(end.value))
@@ -349,24 +382,44 @@ def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], boo
     made: list[Carried] = []
     changed = False
     for c, end in zip(carried, ends, strict=True):
-        _checked(c, end)
+        if (kept := _checked(c, end)) is not c:
+            made.append(kept)
+            changed = True
+            continue
         names = leaf_names(c.start.value if c.seen else end.value, c.variable.name)
         leaves: list[Tracer | None] = []
-        for name, leaf, last in zip(names, c.leaves, end.leaves, strict=True):
+        for k, (name, leaf, last) in enumerate(zip(names, c.leaves, end.leaves, strict=True)):
             if leaf is None:
                 leaves.append(None)
                 continue
-            new = _lasting(name, leaf, last)
+            new = _lasting(name, leaf, last, k in c.sizes)
             changed = changed or new is not leaf
             leaves.append(new)
         made.append(replace(c, leaves=leaves))
     return made, changed
 
 
-def _lasting(name: str, start: Tracer, end: Any) -> Tracer:
+def _with_room(carried: list[Carried], ends: list[Held]) -> list[Carried]:
+    """The carry with room for arrays whose sizes trips compute; none where there is enough."""
+    made: list[Carried] = []
+    changed = False
+    for c, end in zip(carried, ends, strict=True):
+        leaves, sizes = list(c.leaves), dict(c.sizes)
+        if len(leaves) == len(end.leaves):
+            for k, (leaf, last) in enumerate(zip(c.leaves, end.leaves, strict=True)):
+                if leaf is not None and c.seen and isinstance(last, Tracer):
+                    found = more_room(c.variable.name, leaf, sizes.get(k), last.dims)
+                    if found is not None:
+                        changed = True
+                        leaves[k], sizes[k] = found
+        made.append(replace(c, leaves=leaves, sizes=sizes))
+    return made if changed else []
+
+
+def _lasting(name: str, start: Tracer, end: Any, sized: bool) -> Tracer:
     """The start with a type that a trip can give; raises Peel where none is safe."""
     dims, row, weak = _type_of(end)
-    if dims != start.dims:
+    if dims != start.dims and not sized:
         raise Peel(name, spell(start.dims), spell(dims))
     both = start.weak and weak
     if row is start.row:
@@ -395,9 +448,15 @@ def _yielded(block: Block, carried: list[Carried], ends: list[Held]) -> list[SSA
     made: list[SSAValue] = []
     with here().inside(block):
         for c, end in zip(carried, ends, strict=True):
-            for leaf, last, value in zip(c.leaves, end.leaves, end.values, strict=True):
-                if leaf is not None:
-                    made.append(convert(value if value is not None else lift(last).value, leaf.row))
+            for k, leaf in enumerate(c.leaves):
+                if leaf is None:
+                    continue
+                value = end.values[k]
+                value = convert(lift(end.leaves[k]).value if value is None else value, leaf.row)
+                sizes = c.sizes.get(k, ())
+                dims = zip(shape_of(value.type), sizes, strict=False)
+                made.append(padded(value, leaf.dims) if sizes else value)
+                made += [lift_size(dim).value for dim, x in dims if x is not None]
     return made
 
 
@@ -423,9 +482,14 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
         base = c.start if c.seen else end
         made: list[Any] = []
         changed = not c.seen
-        for leaf, kept, last in zip(c.leaves, base.leaves, end.leaves, strict=True):
+        for k, leaf in enumerate(c.leaves):
+            kept, last = base.leaves[k], end.leaves[k]
             if leaf is None:
                 made.append(kept)
+                continue
+            if k in c.sizes:
+                changed = True
+                made.append(Tracer(here(), c.taken(k, (x for x, _, _ in rest)), weak=leaf.weak))
                 continue
             value, argument, yielded = next(rest)
             if c.seen and (yielded is argument or _is_kept(kept, last)):

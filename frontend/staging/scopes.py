@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from mlc.frontend.trace.definitions import parameters
+
+RUNTIME = "__mlc__"
+"""The name by which rewritten functions call what traces them."""
 
 
 def bound_names(node: ast.AST) -> set[str]:
@@ -135,3 +139,24 @@ def at(node: Any, like: ast.AST) -> Any:
         if not hasattr(child, "lineno") and "lineno" in child._attributes:
             ast.copy_location(child, like)
     return node
+
+
+_LIBRARIES = frozenset({"np", "numpy", "math", "mlc"})
+
+
+def calls(node: ast.AST) -> bool:
+    """Whether it is a call of a function that may be the user's."""
+    return isinstance(node, ast.Call) and not _of_library(node.func)
+
+
+def computes(node: ast.AST) -> bool:
+    """Whether it is an expression that may raise an error."""
+    kinds = ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript | ast.Attribute | ast.AugAssign
+    return isinstance(node, ast.Call | kinds)
+
+
+def _of_library(function: ast.expr) -> bool:
+    while isinstance(function, ast.Attribute):
+        function = function.value
+    name = function.id if isinstance(function, ast.Name) else RUNTIME
+    return name in _LIBRARIES or hasattr(builtins, name) or name == RUNTIME

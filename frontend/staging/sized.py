@@ -11,10 +11,12 @@ from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.placing import PadOp
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.indexing import Run, sliced
 from mlc.frontend.trace.program_sizes import bound_symbol
-from mlc.frontend.trace.symbolic import bounds
-from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.symbolic import bounds, is_bound
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
 
 ZERO = Dim.const(0)
 
@@ -51,3 +53,30 @@ def cut(x: SSAValue, sizes: Sequence[SSAValue | None]) -> SSAValue:
         for dim, size in zip(shape_of(x.type), sizes, strict=True)
     ]
     return sliced(x, runs)
+
+
+def more_room(
+    name: str, leaf: Tracer, sizes: list[Tracer | None] | None, dims: Shape
+) -> tuple[Tracer, list[Tracer | None]] | None:
+    """
+    The leaf with room for another shape, and the numbers that say how much of it is used; None
+    where nothing changes.
+    """
+    if len(dims) != leaf.ndim or dims == leaf.dims:
+        return None
+    if sizes is None and not any(map(is_bound, (*dims, *leaf.dims))):
+        return None
+    room = room_for(leaf.dims, dims)
+    if sizes is not None and room != leaf.dims:
+        message = f"{name} grows in a loop of the program: there is no largest size."
+        remedy = "Write into an array of the largest size that is made before the loop."
+        raise located(NotSupportedError, message, remedy=remedy)
+    differs = [a != b for a, b in zip(leaf.dims, dims, strict=True)]
+    if sizes is not None and all(x is not None for x, d in zip(sizes, differs, strict=True) if d):
+        return None
+    known = sizes or [None] * leaf.ndim
+    found = [
+        x if x is not None or not d else lift_size(dim)
+        for x, d, dim in zip(known, differs, leaf.dims, strict=True)
+    ]
+    return Tracer(here(), padded(leaf.value, room), weak=leaf.weak), found

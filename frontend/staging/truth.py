@@ -8,6 +8,7 @@ from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import located
+from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -19,6 +20,8 @@ def truth(value: Any, *, staying: bool = True) -> bool | Tracer:
 
     `staying`: ints among the arguments decide about the program, which is then for these.
     """
+    if isinstance(value, Variants):
+        value = value.apply(truth)
     if not isinstance(value, Tracer):
         return bool(value)
     if staying and value.origins and value.origins <= here().integers.keys():

@@ -17,6 +17,7 @@ from mlc.frontend.staging.journal import (
     put_entries,
     touched,
 )
+from mlc.frontend.staging.variants import narrowed
 from mlc.frontend.trace.trace import Value
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
@@ -136,8 +137,8 @@ def traced(
     before = [variable.get() for variable in local]
     try:
         with journaled(block) as journal:
-            outcome = given(body())
-            held = [Held.of(variable.get()) for variable in local]
+            outcome = given(narrowed(body()))
+            held = [Held.of(narrowed(variable.get())) for variable in local]
             arrays = {id(x): Held.of(x) for x in journal.arrays}
             objects = {k: contents_held(contents_of(x)) for k, (x, _) in journal.objects.items()}
     finally:

@@ -18,6 +18,7 @@ import numpy as np
 from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
 from mlc.frontend.staging.flow import Flow
+from mlc.frontend.staging.variants import narrowed, of_options
 from mlc.frontend.trace import stores, unobserved
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
 from mlc.frontend.trace.captures import (
@@ -40,6 +41,7 @@ from mlc.frontend.trace.kinds import (
     is_array,
     is_class,
     is_dict,
+    is_variants,
 )
 from mlc.frontend.trace.paths import cell_path, global_path, object_path
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -67,6 +69,8 @@ class Access(Flow):
 
     def attr(self, obj: Any, name: str) -> Any:
         """obj.name"""
+        if is_variants(obj):
+            return of_options(self.attr, (obj, name), {})
         value = getattr(obj, name)
         if isinstance(obj, Tracer | SymbolicDim | np.ndarray | np.generic):
             return value
@@ -79,10 +83,14 @@ class Access(Flow):
             return _of_the_class(obj, name, value)
         if isinstance(value, MethodType):
             return captured_method(value, path.attr(name))
+        if id(obj) in here().stores:
+            return value  # as it was seen when the object was first stored to
         return captured(value, path.attr(name))
 
     def item(self, obj: Any, key: Any) -> Any:
         """obj[key]"""
+        if is_variants(obj) or is_variants(key):
+            return of_options(self.item, (obj, key), {})
         if isinstance(obj, Tracer):
             return obj[key]
         if is_array(obj) and holds_tracer(key):
@@ -98,6 +106,8 @@ class Access(Flow):
             return obj[key]
         if is_dict(obj) and hasattr(class_of(obj), "__missing__") and key not in obj:
             raise stores.refused(f"{path.text}[{key!r}], which is not there yet, is made")
+        if id(obj) in here().stores:
+            return obj[key]
         return captured(obj[key], path.item(key))
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -106,11 +116,11 @@ class Access(Flow):
 
     def attribute(self, obj: Any, name: str) -> stores.Place:
         """obj.name, where it is written."""
-        return stores.AttributePlace(self, obj, name)
+        return stores.AttributePlace(self, narrowed(obj), name)
 
     def element(self, obj: Any, key: Any) -> stores.Place:
         """obj[key], where it is written."""
-        return stores.ElementPlace(self, obj, key)
+        return stores.ElementPlace(self, narrowed(obj), narrowed(key))
 
     def in_place(self, obj: Any) -> None:
         """`obj += …`, which changes a collection."""
@@ -169,6 +179,9 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         implemented = special is not None or implementation_of(function) is not None
     except TypeError:  # not hashable
         special, implemented = None, False
+    chosen = any(map(is_variants, (function, *args, *kwargs.values())))
+    if chosen and function is not print and not _is_users(function):
+        return of_options(_plain_call, (function, *args), kwargs)
     if special is not None:
         return special(function, args, kwargs)
     if implemented:
@@ -281,6 +294,16 @@ def _with_defaults(
         if name not in kwargs:
             named[name] = captured(default, path.attr("__kwdefaults__").item(name))
     return args, named
+
+
+def _plain_call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return call(function, args, kwargs)
+
+
+def _is_users(function: Any) -> bool:
+    """Whether it asks itself of what kind its arguments are."""
+    bare = function.__func__ if isinstance(function, MethodType) else function
+    return isinstance(bare, FunctionType) and is_users(bare)
 
 
 def is_partial(value: object) -> TypeGuard[functools.partial[Any]]:

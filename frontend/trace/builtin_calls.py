@@ -75,6 +75,16 @@ def _instance(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return isinstance(value, kinds)
 
 
+def _type(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 1 or not isinstance(args[0], Tracer):
+        return kind(*args, **kwargs)
+    (value,) = args
+    if value.ndim or value in here().inputs:
+        return np.ndarray
+    python = {"int": int, "uint": int, "float": float, "bool": bool, "complex": complex}
+    return python[value.row.kind] if value.weak else value.row.numpy.type
+
+
 def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     (value,) = args
     return value.shape[0] if isinstance(value, Tracer) and value.ndim else len(value)
@@ -183,6 +193,7 @@ BUILTINS: dict[Any, Any] = {
     float: _to_number,
     int: _to_number,
     isinstance: _instance,
+    type: _type,
     len: _length,
     max: _extreme,
     min: _extreme,

@@ -33,6 +33,7 @@ from mlc.frontend.trace.kinds import (
     is_series,
     is_slice,
     is_tuple,
+    is_varying_number,
 )
 from mlc.frontend.trace.paths import (
     Guard,
@@ -73,7 +74,7 @@ class Paths:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[object, Path]] = {}
-        self.copies: dict[int, object] = {}
+        self.copies: dict[Any, Any] = {}
         self.own: set[object] = set()  # classes that the traced function made
 
     def remember(self, value: object, path: Path) -> None:
@@ -141,6 +142,8 @@ def captured(value: Any, path: Path) -> Any:
     if is_array(value):
         return here().hidden_argument(value, HiddenInput(path))
     if is_constant(value):
+        if path.key in here().varying and is_varying_number(value):
+            return _input(value, path)
         guard(Guard("value", path, value))
         return value
     if is_function(value):
@@ -158,6 +161,26 @@ def captured(value: Any, path: Path) -> Any:
                 if not is_array(part):
                     captured(part, object_path(part, f"an element of {path.text}"))
     return value
+
+
+def _input(value: Any, path: Path) -> Any:
+    """A number that differs between calls, as the compiled function gets it."""
+    trace, key = here(), ("number", path.key)
+    guard(Guard("type", path, type(value)))
+    if key not in paths().copies:
+        name, array = trace.varying[path.key], np.asarray(value)
+        if array.dtype == object:
+            guard(Guard("value", path, value))  # an int of more than 64 bits
+            return value
+        pending = array, HiddenInput(path.array())
+        made = Tracer(trace, None, origins=frozenset({name}), pending=pending)
+        trace.arrays[id(array)] = made
+        trace.keep.append(array)
+        if type(value) is int:
+            trace.integers[name] = path, value
+        made.weak = not isinstance(value, np.generic)
+        paths().copies[key] = made
+    return paths().copies[key]
 
 
 def _is_collection(value: object) -> bool:
@@ -249,7 +272,8 @@ def _captured_container(value: Any, path: Path) -> Any:
     parts = children_of(value)
     assert parts is not None
     kind, keys, children = parts
-    if all(child is None or isinstance(child, _SCALARS) for child in children):
+    plain = all(child is None or isinstance(child, _SCALARS) for child in children)
+    if plain and path.key not in here().varying:
         guard(Guard("contents", path, contents_of(value)))
         return value
     guard(Guard("outline", path, outline(value)))
@@ -261,7 +285,7 @@ def _captured_container(value: Any, path: Path) -> Any:
             for k, child in enumerate(children)
         ],
     )
-    if not _holds_arrays(value, MAX_DEPTH):
+    if not _holds_arrays(value, MAX_DEPTH) and path.key not in here().varying:
         made = value  # its parts are known now, however they are reached
     memory.copies[id(value)] = made
     memory.remember(made, path)

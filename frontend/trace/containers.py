@@ -34,6 +34,8 @@ def children_of(value: Any) -> tuple[type[Any], tuple[Hashable, ...], Sequence[A
         return kind, (), value
     if kind is dict:
         return kind, tuple(value), list(value.values())
+    if hasattr(kind, "__mlc_parts__"):
+        return kind, (), value.__mlc_parts__()
     if is_tuple(value):
         fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
         return None if fields is None else (kind, fields, value)
@@ -86,6 +88,8 @@ def rebuilt(kind: type[Any], keys: Sequence[Hashable], children: Sequence[Any]) 
         return dict(zip(keys, children, strict=True))
     if hasattr(kind, "_make"):
         return kind._make(children)
+    if hasattr(kind, "__mlc_rebuilt__"):
+        return kind.__mlc_rebuilt__(children)
     made: Any = object.__new__(kind)  # without __init__: the fields may hold traced values now
     for name, child in zip(keys, children, strict=True):
         object.__setattr__(made, str(name), child)

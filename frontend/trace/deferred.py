@@ -121,6 +121,8 @@ def _recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
         k, weak = len(leaves), value.weak and not value.ndim
         leaves.append(value)
         return (lambda found: found[k].item() if weak else found[k]), k
+    if hasattr(value, "__mlc_parts__"):
+        return _choice_recipe(value, leaves)
     if isinstance(value, Text | Raising):
         return _call_recipe(value.call, leaves)
     if (parts := children_of(value)) is not None:
@@ -132,6 +134,39 @@ def _recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
     if is_array(value):
         value = value.copy()
     return (lambda _: value), _constant_key(value)
+
+
+class Chosen:
+    """Among results: a value of which the function knows the kind (staging/variants.py)."""
+
+    __mlc_leaf__ = True
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _choice_recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
+    parts = [_recipe(x, leaves) for x in value.__mlc_parts__()]
+    chosen, *options = (make for make, _ in parts)
+
+    def make(found: Sequence[Any]) -> Any:
+        made = options[int(chosen(found))](found)
+        if hasattr(made, "error") and hasattr(made, "__mlc_leaf__"):
+            raise made.error()
+        return made
+
+    return make, tuple(key for _, key in parts)
+
+
+def with_choices(value: Any) -> Any:
+    """A result in which such values are leaves."""
+    if hasattr(value, "__mlc_parts__"):
+        return Chosen(value)
+    parts = children_of(value)
+    if parts is None or not is_deferred(value):
+        return value
+    kind, keys, children = parts
+    return rebuilt(kind, keys, [with_choices(child) for child in children])
 
 
 def _call_recipe(call: tuple[Any, Any, Any], leaves: list[Tracer]) -> tuple[Maker, Any]:

@@ -29,6 +29,7 @@ from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.telling import FIRST, LISTENERS
+from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.deferred import Layout, Raising, Recipe, packed, recipe_of
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
@@ -279,6 +280,13 @@ def concluded(trace: Trace, results: list[SSAValue]) -> Outcome | None:
     found = effects_of(trace)
     if found is None:
         return None
+    if trace.room is not None and found.outcome.calls:
+        message = (
+            "np.repeat by counts and np.bincount begin a call again where there is no room; what is"
+            " printed beside them would be seen twice."
+        )
+        remedy = "Give total_repeat_length= or minlength=, or print what the function returns."
+        raise located(NotSupportedError, message, remedy=remedy)
     results += found.results()
     return found.outcome
 

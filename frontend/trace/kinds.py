@@ -58,3 +58,15 @@ def instance_of(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 def is_class(value: object) -> TypeGuard[type[Any]]:
     """A class."""
     return isinstance(value, type)
+
+
+def is_variants(value: object) -> TypeGuard[Any]:
+    """A value of which only the compiled function knows the kind (staging/variants.py)."""
+    return hasattr(type(value), "__mlc_parts__")
+
+
+def is_varying_number(value: object) -> bool:
+    """A number that may be an input of a program; bools decide about it."""
+    if isinstance(value, np.generic):
+        return isinstance(value, np.number)
+    return type(value) in (int, float, complex)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
+import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, highest
-from mlc.dialects.dtypes import I64
+from mlc.dialects.dtypes import BOOL, I64
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.comparison import MaxOp
 from mlc.dialects.tensor.create import SizeOp, full
+from mlc.dialects.tensor.room import RoomOp
+from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.symbolic import bounds
 from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
 
 ZERO = Dim.const(0)
 
@@ -24,6 +30,36 @@ def bound_symbol(value: SSAValue, limit: Dim) -> Dim:
     trace.limits[name] = highest(limit, trace.limits)
     trace.insert(BindOp.of(name, value, limit))
     return Dim.symbol(name)
+
+
+class Room:
+    """Room for sizes that nothing bounds: the size of an array that is only looked at."""
+
+    FIRST: ClassVar[int] = 1 << 12
+
+    def __init__(self) -> None:
+        self.array: np.ndarray[Any, Any] = np.empty(self.FIRST, bool)
+
+    def grow(self, needed: int) -> None:
+        """To a power of two, so that few calls begin again."""
+        if needed > self.array.size:
+            self.array = np.empty(1 << (needed - 1).bit_length(), bool)
+
+
+def roomy_symbol(function: str, count: SSAValue) -> Dim:
+    """A new symbol for a number that nothing bounds, which `function` counts."""
+    trace = here()
+    if trace.room is None:
+        trace.room = room = Room()
+        name = next(n for n in ("room", *(f"room{k}" for k in range(99))) if n not in trace.symbols)
+        path = object_path(room, "room").attr("array")
+        trace.hidden.append(HiddenInput(path))
+        trace.hidden_arrays.append(room.array)
+        trace.keep.append(room)
+        value = trace.argument(path.text, BOOL, (Dim.symbol(name),))
+        trace.arrays[id(room.array)] = Tracer(trace, value)
+    size = trace.arrays[id(trace.room.array)].dims[0]
+    return bound_symbol(trace.emit(RoomOp, count, function=function, size=(size,)), size)
 
 
 def natural(dim: Dim) -> Dim:

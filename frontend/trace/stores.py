@@ -24,6 +24,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.journal import touched
 from mlc.frontend.trace.captures import paths
 from mlc.frontend.trace.kinds import is_class, is_dict
+from mlc.frontend.trace.stored import may_be_stored
 from mlc.frontend.trace.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -42,10 +43,13 @@ def refused(what: str) -> NotSupportedError:
 
 
 def outside(obj: Any) -> str | None:
-    """How a user calls an object that is not the function's own; None for one that it made."""
+    """
+    How a user calls an object that may not be changed; None for one that the function made, and for
+    one among its arguments, which is changed at each call.
+    """
     path = paths().of(obj)
     if path is not None:
-        return path.text
+        return None if may_be_stored(obj, path) else path.text
     if isinstance(obj, ModuleType) or (is_class(obj) and obj not in paths().own):
         return obj.__name__
     if is_dict(obj) and "__builtins__" in obj:

@@ -26,7 +26,7 @@ from mlc.dialects.errors import DTypeError, MlcError
 from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
-from mlc.frontend.errors import LeakError, located, relocated
+from mlc.frontend.errors import ALIASED, BESIDE, COPY, OUTSIDE, LeakError, located, relocated
 from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
@@ -57,12 +57,18 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
+        self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
+        self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
+        # objects that are changed: what they held, what the function sees of it, the way there
+        self.stores: dict[int, tuple[Any, Any, dict[Any, Any], Path]] = {}
+        self.receiver: object = None  # whose method is compiled
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
         self.argument_names: list[str] = []
         self.argument_layouts: list[str] = []
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
+        self.room: Any = None  # for sizes that nothing bounds
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
@@ -72,6 +78,7 @@ class Trace:
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
         self.keep: list[object] = []  # what the ids above belong to
+        self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.staging: object = None
@@ -130,7 +137,10 @@ class Trace:
 
         found = self.arrays.get(id(array))
         if found is None:
-            found = Tracer(self, None, captured=source.text, pending=(array, source))
+            from mlc.frontend.trace.stored import belongs
+
+            text = None if belongs(source.path) else source.text
+            found = Tracer(self, None, captured=text, pending=(array, source))
             self.arrays[id(array)] = found
             self.keep.append(array)
         return found
@@ -197,10 +207,16 @@ class Trace:
 
     def release(self) -> None:
         """Lets go of the traced values, when the program is finished."""
+        from mlc.frontend.staging.journal import put_contents
+
+        for obj, held, *_ in reversed(self.stores.values()):
+            put_contents(obj, held)
+        self.stores.clear()
         self.arrays.clear()
         self.counted.clear()
         self.inputs.clear()
         self.states.clear()
+        self.meaning.clear()
         self.keep.clear()
         self.staging = self.effects = None
 
@@ -251,16 +267,6 @@ class _Active(threading.local):
 
 
 _active = _Active()
-BESIDE = (
-    "an error is raised, or a line printed, in a function that a loop or branch of mlc's is made"
-    " of."
-)
-ALIASED = (
-    "an array {} that may be the same one as another, which is written: which of them it is depends"
-    " on the branch that ran, or the trip."
-)
-COPY = "Give the variable an array of its own before: x = x.copy()."
-OUTSIDE = "a traced value is used outside the compiled function that made it; return it instead"
 
 
 def current() -> Trace | None:

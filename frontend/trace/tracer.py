@@ -293,6 +293,12 @@ class Tracer(Value):
     def __str__(self) -> str:
         return self.__format__("")
 
+    def __copy__(self) -> Any:
+        return _names().copy(self) if self.dims else self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self.__copy__()
+
     def __divmod__(self, other: Any) -> tuple[object, object]:
         return self // other, self % other
 

@@ -25,21 +25,22 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from mlc.frontend.staging.rewrite import RAW_CALLS, RUNTIME, is_runtime, staged
-from mlc.frontend.staging.scopes import at, bound_names, stored_names
+from mlc.frontend.staging.rewrite import RAW_CALLS, is_runtime, staged
+from mlc.frontend.staging.scopes import RUNTIME, at, bound_names, stored_names
 from mlc.frontend.trace.definitions import FUTURE_FLAGS, Definition, definition_of
 
 Function = Callable[..., Any]
 
-_transformed: WeakKeyDictionary[FunctionType, tuple[tuple[CodeType, bool], FunctionType | None]] = (
+_transformed: WeakKeyDictionary[FunctionType, tuple[tuple[CodeType, int], FunctionType | None]] = (
     WeakKeyDictionary()
 )
 """Functions by what they were made from, while that has the code that it had."""
 
-_careful: WeakSet[CodeType] = WeakSet()
-"""Code that calls functions which raise errors that the compiled function decides about."""
+_care: WeakKeyDictionary[CodeType, int] = WeakKeyDictionary()
+"""Code in which errors are raised that the compiled function decides about: by functions that it
+calls (1), or in any expression (2)."""
 
 _inner: WeakValueDictionary[int, CodeType] = WeakValueDictionary()
 """Code that the transform has made, by its identity: equal code may be a user's."""
@@ -49,7 +50,7 @@ def transformed(function: FunctionType) -> FunctionType | None:
     """The function with its loads, stores and calls observed; None where its text is not known."""
     if is_inner(function):
         return function  # made inside a transformed function, and so one itself
-    key = function.__code__, function.__code__ in _careful
+    key = function.__code__, _care.get(function.__code__, 0)
     known, made = _transformed.get(function, (None, None))
     if known is None or known[0] is not key[0] or known[1] != key[1]:
         made = _build(function)
@@ -63,14 +64,14 @@ class Again(BaseException):
     """A function is traced anew, as functions that it calls raise errors at run time."""
 
 
-def take_care(running: Sequence[FunctionType]) -> None:
+def take_care(running: Sequence[FunctionType], care: int = 1) -> None:
     """
-    Statements after calls in the innermost function wait for what is raised there, from now on.
-    Raises Again where they do not so yet.
+    Statements after calls (1), or all (2), in the innermost function wait for what is raised there,
+    from now on. Raises Again where they do not so yet.
     """
     function = next((x for x in reversed(running) if not is_inner(x)), None)
-    if function is not None and function.__code__ not in _careful:
-        _careful.add(function.__code__)
+    if function is not None and _care.get(function.__code__, 0) < care:
+        _care[function.__code__] = care
         raise Again
 
 
@@ -110,8 +111,7 @@ def _rewritten_code(
     fresh = ast.parse("def factory(): pass").body[0]
     assert isinstance(fresh, ast.FunctionDef)
     fresh.args.args = [ast.arg(RUNTIME), *(ast.arg(name) for name in code.co_freevars)]
-    careful = code in _careful
-    rewriter = _Rewriter(frozenset(code.co_freevars), class_name, known, careful)
+    rewriter = _Rewriter(frozenset(code.co_freevars), class_name, known, _care.get(code, 0))
     changed = rewriter.outermost(node)
     fresh.body = [changed] if isinstance(changed, ast.stmt) else [ast.Return(changed)]
     if code.co_name not in code.co_freevars and isinstance(changed, ast.stmt):
@@ -155,9 +155,9 @@ class _Rewriter(ast.NodeTransformer):
         cells: frozenset[str],
         class_name: str | None,
         known: frozenset[str],
-        careful: bool,
+        care: int,
     ) -> None:
-        self.careful = careful
+        self.care = care
         self.cells = cells
         self.known = (
             known  # globals there are now: names that are neither these nor builtins come later
@@ -167,7 +167,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def outermost(self, node: Definition) -> ast.stmt | ast.expr:
         """The definition itself, without decorators, defaults' values and annotations."""
-        node = staged(_copy(node), self.careful)
+        node = staged(_copy(node), self.care)
         arguments = node.args
         arguments.defaults = [at(ast.Constant(None), node) for _ in arguments.defaults]
         arguments.kw_defaults = [

@@ -24,6 +24,8 @@ from mlc.dialects.gpu_async import TensorMapOp
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.program import entry_function
 from mlc.dialects.target.attribute import gpu_of
+from mlc.dialects.tensor.bind import BindOp
+from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.scan import ScanOp
@@ -125,6 +127,11 @@ class _GpuEntry(EntryLowering):
         self.phases: dict[str, Phase] = {}
         self.site_numbers: dict[str, dict[Operation, int]] = {}
         self.blocks: dict[str, BlockKernel] = {}
+
+    def _control(self, op: ControlOp) -> None:
+        if isinstance(op, BindOp):
+            raise PlanError("mlc.bind: sizes that the program computes are for CPUs only yet")
+        super()._control(op)
 
     def _tiles(self, op: TilesOp) -> None:
         raise PlanError("plan to loops: GPUs run no tile loops: leave mlc-form-tiles out")

@@ -11,8 +11,9 @@ from functools import lru_cache
 
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.cost import CostAttr
 from mlc.dialects.dims import Dim, Shape, product, shape_of
-from mlc.dialects.plan import CostAttr, KernelOp
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp

@@ -9,9 +9,10 @@ from xdsl.ir import Block, SSAValue
 from mlc.dialects.analysis.nests import is_number, loop_of, ops_in
 from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.analysis.trips import UNKNOWN_TRIPS, trips_of
+from mlc.dialects.cost import CostAttr
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import dtype_of
-from mlc.dialects.plan import CostAttr, KernelOp
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, IfOp, yield_of
 from mlc.dialects.tensor.op import TensorOp, bytes_of, tensor_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp

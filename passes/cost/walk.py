@@ -11,18 +11,23 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from math import ceil, log2, prod
 from typing import cast
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
-from mlc.dialects.dims import Dim, product
+from mlc.dialects.analysis.views import is_view
+from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.dtypes import DType
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import row_named
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.control import yield_of
+from mlc.dialects.tensor.op import OpaqueOp, TensorOp
+from mlc.dialects.tensor.reduce import Product as ProductOp
+from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.shape import SliceOp
 from mlc.dialects.tile.compute import ConvertOp, Product, ReduceOp, ScanOp
 from mlc.dialects.tile.control import BarrierOp, ForOp, IfOp
 from mlc.dialects.tile.copy import CopyOp
@@ -39,6 +44,7 @@ from mlc.dialects.tile.memory import FillOp, LoadOp, StoreOp
 from mlc.dialects.tile.nest import NestOp
 from mlc.dialects.tile.types import FragType, TokenType, ViewType, frag_of, view_of
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.cost.model import bytes_read
 from mlc.passes.cost.ops import work_of_op
 from mlc.passes.cost.work import Work, level_of, moved, of_cycles
 from mlc.passes.tile.steps import step_cycles
@@ -206,14 +212,18 @@ class _Walk:
         return sum((work_of_op(type(op), op.dtype, points, self.target) for op in ops), Work())
 
     def nest(self, op: NestOp) -> Work:
-        """The plan's ops as they stand: each over its iteration space."""
-        found = Work()
-        for inner in op.body.block.ops:
-            if isinstance(inner, TensorOp):
-                points = product(inner.iteration()).evaluate(self.sizes)
-                found = found + work_of_op(type(inner), inner.dtype, points, self.target)
-        for view in op.inputs:
-            found = found + self.read(view, self.elements(view), op)
+        """
+        The plan's ops as they stand, each at the points where it is read; of each input what its
+        readers ask for, of each output all: what an output's memory held lies there.
+        """
+        found, block = Work(), op.body.block
+        for inner, points in points_of(block, self.sizes):
+            found = found + work_of_op(type(inner), inner.dtype, points, self.target)
+        for view, argument in zip(op.inputs, block.args, strict=True):
+            if view in op.outputs:
+                continue
+            size = bytes_read(argument).evaluate(self.sizes)
+            found = found + Work(read=moved(size, self.level(view)))
         for view in op.outputs:
             found = found + self.written(view, self.elements(view))
         return found
@@ -264,6 +274,39 @@ class _Walk:
         )
         found = Work(core=of_cycles(cycles, self.target))
         return found + self.read(op.source, count, op) + self.written(op.target, count)
+
+
+def points_of(block: Block, sizes: Mapping[str, int]) -> Iterator[tuple[TensorOp, int]]:
+    """
+    The ops of a nest that compute, and at how many points: a nest stores nothing but results, so
+    that a value is computed where it is read, of a small tensor more often than it has elements,
+    and of its parts that others read at points of their own each apart.
+    """
+
+    def elements(shape: Shape) -> int:
+        return product(shape).evaluate(sizes)
+
+    found = {x: {0: elements(shape_of(x.type))} for x in yield_of(block).values}
+    for number, op in enumerate(reversed([*block.ops]), 1):
+        if not isinstance(op, TensorOp):
+            continue
+        places: dict[int, int] = {}
+        for x in op.results:
+            for place, count in found.get(x, {}).items():
+                places[place] = max(places.get(place, 0), count)
+        points = sum(places.values())
+        if isinstance(op, Reduction | OpaqueOp):
+            points = elements(op.iteration())
+            places = {0: points}
+        if not is_view(op):
+            yield op, points
+        for x in op.operands:
+            wanted = found.setdefault(x, {})
+            if isinstance(op, ProductOp | OpaqueOp):
+                places = {0: elements(shape_of(x.type))}
+            for place, count in places.items():
+                at = number if isinstance(op, SliceOp) else place
+                wanted[at] = max(wanted.get(at, 0), count)
 
 
 def _dtype(kind: Attribute) -> DType:

@@ -41,6 +41,7 @@ from mlc.passes.tile.hold import hold
 from mlc.passes.tile.marks import edge, prefetch, via
 from mlc.passes.tile.pack import pack
 from mlc.passes.tile.register import register
+from mlc.passes.tile.shifts import sum_shifts
 from mlc.passes.tile.split import split
 from mlc.passes.tile.strip import strip
 from mlc.passes.tile.sums import INIT, SUMS, sums
@@ -99,6 +100,7 @@ def _apply(kernel: KernelOp, words: Words) -> None:
         applied(kernel, word)
     for name in (SUMS, INIT):
         kernel.attributes.pop(name, None)
+    sum_shifts(kernel)
 
 
 @dataclass(frozen=True)

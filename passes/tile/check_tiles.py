@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from xdsl.context import Context
@@ -165,16 +165,42 @@ def _group_fault(op: DotOp, row: Intrinsic) -> str | None:
 def _overwrites(op: CopyOp) -> str | None:
     """Two elements of a copy with one place: looked for where sizes are numbers, at 0."""
     sizes = {c: _few(op, c) for c in sorted(op.words.letters)}
+    _, target = op.where()
+    if _are_digits(target, sizes):
+        return None
     while math.prod(sizes.values()) > _MOST_PLACES:
         largest = max(sizes, key=lambda c: sizes[c])
         sizes[largest] //= 2
     grid = np.indices([*sizes.values()]).reshape(len(sizes), -1)
     atoms = {f".{c}": line for c, line in zip(sizes, grid, strict=True)}
-    _, target = op.where()
     places = np.stack([_values(dim, atoms, grid.shape[1]) for dim in target])
     if _distinct(places) == grid.shape[1]:
         return None
     return f"{op.letters.data!r} puts several elements into one place of {op.target.type}"
+
+
+def _are_digits(places: Sequence[Dim], sizes: Mapping[str, int]) -> bool:
+    """
+    Whether places are numbers whose digits are the letters, each in one of them: then no two
+    elements have the same. What is no letter is the same for all.
+    """
+    left = {f".{c}" for c, size in sizes.items() if size > 1}
+    for place in places:
+        digits: list[tuple[int, int]] = []
+        for monomial, coefficient in place.terms:
+            if all(isinstance(x, str) and x[0] != "." for x in monomial):
+                continue
+            (letter, *others) = monomial
+            if others or isinstance(letter, FloorDiv):
+                return False
+            left.discard(letter)
+            digits.append((abs(coefficient), sizes[letter[1:]]))
+        reached = 0
+        for step, size in sorted(digits):
+            if step <= reached:
+                return False
+            reached += step * (size - 1)
+    return not left
 
 
 def _distinct(places: np.ndarray) -> int:

@@ -24,7 +24,6 @@ from mlc.passes.tile.predict import (
     STREAMS,
     Prediction,
     Problem,
-    is_shifted,
     predict,
     row_of,
     usable_rows,
@@ -111,17 +110,16 @@ def register_tiles(
     n: int,
     *,
     apart: bool = True,
-    shifted: bool = False,
 ) -> tuple[tuple[int, int], ...]:
     """The best (rows, columns) of results in registers, by cycles; what lies outside is counted."""
     found: list[tuple[float, int, tuple[int, int]]] = []
     for rows in range(1, MOST_ROWS + 1):
         for columns in range(1, WIDEST + 1):
-            if not fits_registers(row, rows, columns, target, shifted=shifted):
+            if not fits_registers(row, rows, columns, target):
                 continue
             tile = rows * row.shape[0], columns * row.shape[1]
             computed = ceil(m / tile[0]) * ceil(n / tile[1])
-            each = step_cycles(row, rows, columns, target, apart=apart, shifted=shifted)
+            each = step_cycles(row, rows, columns, target, apart=apart)
             cycles = computed * each
             found.append((cycles, rows * columns, tile))
     return tuple(tile for _, _, tile in sorted(found)[:TILES])
@@ -256,19 +254,31 @@ def dynamic_schedules(problem: Problem, static: Words, target: CpuTarget) -> tup
     trips = min(TURNS * target.cores, int(predict(problem, static, target).seconds / TRIP_S))
     if trips < 2 or problem.batch > 1 or not any(_packs_b(w) for w in static):
         return ()
+    row = row_of(problem, static, target)
+    depth = min([problem.k, *(w.step for w in static if isinstance(w, Block) and w.axis == "k")])
+    most = _of_one_and_all(problem, static, target) * (1 + WAITS * (target.cores - 1))
+    return tuple(words for s, words in _ranked(problem, row, depth, target, trips) if s < most)
+
+
+def _of_one_and_all(problem: Problem, words: Words, target: CpuTarget) -> float:
+    """Seconds of one worker times those of all cores."""
     team = replace(problem, threads=target.cores)
-
-    def seconds(words: Words) -> float:
-        return predict(problem, words, target).seconds * predict(team, words, target).seconds
-
-    found = [(seconds(words), words) for words in _dynamic(problem, static, target, trips)]
-    most = seconds(static) * (1 + WAITS * (target.cores - 1))
-    return tuple(words for s, words in sorted(found, key=lambda x: x[0]) if s < most)
+    return predict(problem, words, target).seconds * predict(team, words, target).seconds
 
 
-def _dynamic(problem: Problem, words: Words, target: CpuTarget, trips: int) -> Iterator[Words]:
-    row = row_of(problem, words, target)
-    depth = min([problem.k, *(w.step for w in words if isinstance(w, Block) and w.axis == "k")])
+@lru_cache(maxsize=1024)
+def _ranked(
+    problem: Problem, row: Intrinsic, depth: int, target: CpuTarget, trips: int
+) -> list[tuple[float, Words]]:
+    """The schedules of one row and depth, which many static ones share."""
+    offers = _dynamic(problem, row, depth, target, trips)
+    found = [(_of_one_and_all(problem, words, target), words) for words in offers]
+    return sorted(found, key=lambda x: x[0])
+
+
+def _dynamic(
+    problem: Problem, row: Intrinsic, depth: int, target: CpuTarget, trips: int
+) -> Iterator[Words]:
     for tile, packed in _tiles(problem, row, target):
         copy_a = (_packed("a", tile.m, row, problem),) if packed else ()
         most = max(1, target.l2_bytes // 4 // (depth * _item(row)) // tile.n) * tile.n
@@ -319,10 +329,7 @@ def _tiles_and_depths(
 def _tiles(problem: Problem, row: Intrinsic, target: CpuTarget) -> Iterator[tuple[Register, bool]]:
     """Register tiles of a product whose b is packed, and whether a is."""
     for packed in (False, True) if _a_in_place(problem, row) else (True,):
-        for m, n in register_tiles(
-            row, target, problem.m, problem.n,
-            apart=not packed, shifted=is_shifted(row, problem.dtypes[0]),
-        ):  # fmt: skip
+        for m, n in register_tiles(row, target, problem.m, problem.n, apart=not packed):
             if not row.in_tiles or packed or problem.m % m == 0:  # no tile may lie outside
                 yield Register(m, n), packed
 

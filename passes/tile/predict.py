@@ -9,7 +9,7 @@ counts into the level above and not into the level itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, gcd, inf, log2, prod
 from typing import Literal
 
@@ -18,6 +18,7 @@ from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.intrinsics import Intrinsic, row_named, rows_of
 from mlc.dialects.tile.words import (
     Block,
+    Edge,
     Pack,
     Register,
     Split,
@@ -132,13 +133,9 @@ _WIDER = {"f16": ("f32",), "bf16": ("f32",), "i8": ("i16", "i32"), "u8": ("i16",
 
 def _holds(row: Intrinsic, operand: int, dtype: str) -> bool:
     wanted = row.dtypes[operand]
-    shifted = operand == 0 and is_shifted(row, dtype)
+    # signed bytes are packed as unsigned ones, 128 more, and sums lose that again
+    shifted = operand == 0 and wanted == "u8" and row.dtypes[1] == dtype == "i8"
     return wanted == dtype or wanted in _WIDER.get(dtype, ()) or shifted
-
-
-def is_shifted(row: Intrinsic, lhs: str) -> bool:
-    """Whether signed bytes are packed as unsigned ones, 128 more, and sums lose that again."""
-    return row.dtypes[0] == "u8" and row.dtypes[1] == lhs == "i8"
 
 
 class _Walk:
@@ -160,9 +157,9 @@ class _Walk:
     def prediction(self) -> Prediction:
         steps, instructions, cycles, loads = self.tile_step()
         read, read_s = self.reads()
-        core = (steps * cycles + self.tiles() * self.target.loops.tile_start_cycles) * cycle_s(
-            self.target
-        )
+        loops = self.target.loops
+        around = loops.tile_start_cycles + self.guarded() * loops.tile_edge_cycles
+        core = (steps * cycles + self.tiles() * around) * cycle_s(self.target)
         packing = sum(self.packing(word) for word in self.words if isinstance(word, Pack))
         waiting, lines = max(self.beside(read_s), self.late(core, read_s)), self.lines()
         sums, starts = self.writes(), self.starts()
@@ -202,9 +199,13 @@ class _Walk:
         rows, columns = step_shape(self.row, self.tile)
         apart = "a" not in self.packed
         loads = rows + columns + (row_addresses(self.row, rows) if apart else 0)
-        shifted = is_shifted(self.row, self.problem.dtypes[0])
-        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart, shifted=shifted)
+        cycles = step_cycles(self.row, rows, columns, self.target, apart=apart)
         return steps, rows * columns, cycles, loads
+
+    def guarded(self) -> int:
+        """Rows of a tile of which each may lie past the end."""
+        ends = any(isinstance(word, Edge) and word.axis == "m" for word in self.words)
+        return self.tile.m if ends and not self.row.in_tiles else 0
 
     def load_bytes(self) -> float:
         """Of one load instruction, on average: a vector of b, a group of a, or a tile."""
@@ -214,31 +215,38 @@ class _Walk:
 
     # memory ----------------------------------------------------------------------------------
 
+    @cached_property
     def capacities(self) -> tuple[float, float, float]:
         """Of levels 1 to 3, for one worker."""
         t = self.target
         sharing = max(1, min(self.workers, t.cores_per_l3))
         return t.l1d_bytes, t.l2_bytes, (t.l3_bytes or t.l2_bytes) / sharing
 
+    @cached_property
     def rates(self) -> tuple[float, float, float]:
         """Bytes each second from level 2, 3 and memory, for one worker."""
         t = self.target
         memory = min(t.memory_read_bytes_per_s, t.memory_read_all_cores_bytes_per_s / self.workers)
         return t.l2_read_bytes_per_s, t.l3_read_bytes_per_s or memory, memory
 
-    def into(self, operand: str) -> list[float]:
-        """Bytes of an operand that come into levels 1, 2 and 3."""
+    @cached_property
+    def into(self) -> Mapping[str, list[float]]:
+        """Of each operand the bytes that come into levels 1, 2 and 3."""
+        return {operand: self._into(operand) for operand in "abc"}
+
+    def _into(self, operand: str) -> list[float]:
         found: list[float] = []
-        for level, capacity in enumerate(self.capacities()):
+        item, waste = self.item[operand], self.waste(operand)
+        whole = self.nest.touched[operand][0] * item if operand == "c" else 0
+        least = min(self.footprints[0], self.copied(operand))
+        of_others = self.of_others(operand)
+        for level, capacity in enumerate(self.capacities):
             room = capacity * (self.usable(operand) if level == 0 else 1.0)
-            moved = self.nest.moved(operand, room, self.footprints) * self.item[operand]
-            whole = self.nest.touched[operand][0] * self.item[operand]
-            if operand == "c":
-                moved -= whole  # the first block writes
-            lies = self.footprints[0] <= capacity or self.copied(operand) <= capacity
-            if lies and (level == 2 or not self.of_others(operand)):
+            moved = self.nest.moved(operand, room, self.footprints) * item
+            moved -= whole  # the first block writes
+            if least <= capacity and (level == 2 or not of_others):
                 moved = 0  # it lies there already: from the call before, or from the copy
-            found.append(moved * self.waste(operand) * (self.again(operand) if level == 0 else 1.0))
+            found.append(moved * waste * (self.again(operand) if level == 0 else 1.0))
         return found
 
     def copied(self, operand: str) -> float:
@@ -296,16 +304,19 @@ class _Walk:
 
     def reads(self) -> tuple[tuple[int, int, int], float]:
         """Bytes that levels 2, 3 and memory give, and the seconds of that."""
-        given = [sum(x) for x in zip(*(self.given(x) for x in "abc"), strict=True)]
-        seconds = sum(x / rate for x, rate in zip(given, self.rates(), strict=True))
+        given = [sum(x) for x in zip(*self.given.values(), strict=True)]
+        seconds = sum(x / rate for x, rate in zip(given, self.rates, strict=True))
         return (round(given[0]), round(given[1]), round(given[2])), seconds + self.pages()
 
-    def given(self, operand: str) -> tuple[float, float, float]:
-        """Bytes of an operand that levels 2, 3 and memory give."""
-        first, second, third = self.into(operand)
-        second = min(first, second)
-        third = min(second, third)
-        return first - second, second - third, third
+    @cached_property
+    def given(self) -> Mapping[str, tuple[float, float, float]]:
+        """Of each operand the bytes that levels 2, 3 and memory give."""
+        found: dict[str, tuple[float, float, float]] = {}
+        for operand, (first, near, far) in self.into.items():
+            second = min(first, near)
+            third = min(second, far)
+            found[operand] = first - second, second - third, third
+        return found
 
     def beside(self, read_s: float) -> float:
         """Seconds that reads cost beside arithmetic, all of which are there in time."""
@@ -314,7 +325,7 @@ class _Walk:
             line = self.target.cache_line_bytes
             vector = min(line, self.row.shape[1] * self.item["b"])
             part = max(0, vector - ALIGNED) / (line - ALIGNED)  # of vectors at such addresses
-            reads = zip(self.given("b"), self.rates(), strict=True)
+            reads = zip(self.given["b"], self.rates, strict=True)
             crossed = loops.crossed_read_share * part * sum(size / rate for size, rate in reads)
         return (loops.tile_read_share if self.row.in_tiles else loops.read_share) * read_s + crossed
 
@@ -335,7 +346,7 @@ class _Walk:
         total = 0.0
         for x, whole in taken.items():
             left = core_s
-            for level, (size, rate) in enumerate(zip(self.given(x), self.rates(), strict=True)):
+            for level, (size, rate) in enumerate(zip(self.given[x], self.rates, strict=True)):
                 seconds, meanwhile = size / rate, core_s * min(1.0, size / whole)
                 if level or x != "c":
                     total += max(0.0, seconds - meanwhile)
@@ -374,7 +385,7 @@ class _Walk:
                 part = min([problem.n, *(step for step in steps if step > self.tile.n)])
             if part * self.source[x] < target.page_bytes // 2 <= row:
                 whole = prod(sizes[axis] for axis in problem.axes[x]) * self.source[x]
-                lines = self.into(x)[1] / target.cache_line_bytes
+                lines = self.into[x][1] / target.cache_line_bytes
                 if copied is None:
                     run = part * self.source[x] / target.cache_line_bytes
                     first = min(1.0, FIRST_LINES / max(run, 1.0))
@@ -406,9 +417,9 @@ class _Walk:
         stays between the blocks, and the whole result in the end.
         """
         whole = self.nest.touched["c"][0] * self.item["c"]
-        fitting = [level for level, room in enumerate(self.capacities()) if whole <= room]
+        fitting = [level for level, room in enumerate(self.capacities) if whole <= room]
         lies = min(fitting, default=3)  # 0: level 1, 3: memory
-        rooms = self.capacities()[:lies]
+        rooms = self.capacities[:lies]
         moved = [self.nest.moved("c", room, self.footprints) * self.item["c"] for room in rooms]
         beyond = (*moved[1:], 0.0)
         far = [round(max(0.0, here - there)) for here, there in zip(moved, beyond, strict=False)]
@@ -439,7 +450,10 @@ class _Walk:
             elements /= self.workers
         across, unit = ("n", problem.b_unit) if x == "b" else ("m", problem.a_unit)
         lanes = self.target.lanes(8 * self.item[x])
-        each = self.target.loops.pack_cycles + (0.0 if unit == across else log2(max(2, lanes)))
+        more = 0.0 if unit == across else log2(max(2, lanes))
+        if word.group > 1 and not word.rows:  # interleaved, or stored group by group
+            more = word.group if unit == across else lanes / word.group
+        each = self.target.loops.pack_cycles + more
         if unit == across:  # a row of a panel may fill no vector
             each *= lanes * ceil(word.panels / lanes) / word.panels
         whole = prod({"g": problem.batch, "m": problem.m, "n": problem.n, "k": problem.k}[axis]
@@ -453,11 +467,11 @@ class _Walk:
     def rate_of(self, size: float) -> float:
         """Bytes each second of data of so many bytes."""
         for capacity, rate in zip(
-            self.capacities(), (self.target.l1_read_bytes_per_s, *self.rates()), strict=False
+            self.capacities, (self.target.l1_read_bytes_per_s, *self.rates), strict=False
         ):
             if size <= capacity:
                 return rate
-        return self.rates()[2]
+        return self.rates[2]
 
     def starts(self) -> Work:
         """Starting workers, and their barriers, two around each common copy."""

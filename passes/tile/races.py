@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -34,6 +35,9 @@ class Touch:
     moves: bool = True  # its place depends on the positions of the dealt loop
 
 
+Touches = Callable[[Operation, Operation | None], Iterable[Touch]]
+
+
 def race_faults(kernel: KernelOp) -> Iterator[Fault]:
     """Accesses that race, and barriers that not all workers reach."""
     if kernel.work is None:
@@ -44,11 +48,16 @@ def race_faults(kernel: KernelOp) -> Iterator[Fault]:
         if isinstance(op, ForOp) and op.deal is not None and op.deal.data.when is not None
     }
     known = sorted((w for w in whens if not any(map(_moves, w.dims))), key=str)[:_MOST_CONDITIONS]
+
+    @cache
+    def seen(op: Operation, dealt: Operation | None) -> tuple[Touch, ...]:
+        return tuple(touches(op, dealt))
+
     for holding in itertools.product((True, False), repeat=len(known)):
         pairs = itertools.combinations(zip(known, holding, strict=True), 2)
         if any(_is_opposite(x, y) and a == b for (x, a), (y, b) in pairs):
             continue  # of two such conditions one holds
-        walk = _Walk(kernel, dict(zip(known, holding, strict=True)))
+        walk = _Walk(kernel, dict(zip(known, holding, strict=True)), seen)
         walk.block(kernel.block, None)
         if walk.found is not None:
             yield walk.found
@@ -71,8 +80,11 @@ def _moves(dim: object) -> bool:
 class _Walk:
     """One way through a kernel: `pending` is what was touched since the last barrier."""
 
-    def __init__(self, kernel: KernelOp, holding: dict[ConditionsAttr, bool]) -> None:
+    def __init__(
+        self, kernel: KernelOp, holding: dict[ConditionsAttr, bool], touches: Touches
+    ) -> None:
         self.holding = holding
+        self.touches = touches
         self.shared: set[SSAValue] = set(kernel.block.args)
         self.pending: dict[Touch, None] = {}
         self.found: Fault | None = None
@@ -97,7 +109,7 @@ class _Walk:
                     if dealt is not None:
                         self.found = op, "memory of a team in a loop that is dealt"
                 case _:
-                    for touch in touches(op, dealt):
+                    for touch in self.touches(op, dealt):
                         self.touch(touch)
 
     def loop(self, op: ForOp, dealt: Operation | None) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from mlc.dialects.dims import Dim, tensor_type
+from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import BOOL, C64, C128, DTYPES, F32, F64, I64, U32, U64, DType
 from mlc.dialects.tensor.bitwise import BitcastOp, ClampOp
 from mlc.dialects.tensor.comparison import (
@@ -19,6 +19,7 @@ from mlc.dialects.tensor.comparison import (
     ShareOp,
 )
 from mlc.dialects.tensor.complex_parts import COMPLEX_OF, ComplexOp, ImagOp, MagnitudeOp, RealOp
+from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.division import FloorDivOp, ModOp, PowOp, RemOp
 from mlc.dialects.tensor.elementwise import (
     AddOp,
@@ -43,6 +44,7 @@ from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.dialects.tensor.registry import OPS
+from mlc.dialects.tensor.room import RoomOp
 from mlc.dialects.tensor.rounding import (
     AbsOp,
     CeilOp,
@@ -56,6 +58,7 @@ from mlc.dialects.tensor.rounding import (
     TruncOp,
 )
 from mlc.dialects.tensor.shape import TransposeOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.trigonometry import AsinhOp, AtanOp, CosOp, SincOp, SinOp
 from mlc.dialects.tensor.within import WithinOp
 from tests.differential.programs import Program
@@ -458,6 +461,23 @@ def within(p: Program) -> None:
         p.add(index, I64, x.word, Known(4, whole=True))
 
 
+def some(p: Program) -> None:
+    """A certain whole number in [1, 5] as a count, for which there is room."""
+    x = p.any(lambda v: v.dtype.kind == "int" and certain(v))
+    if x is not None and (x := converted(p, tame(p, x, 4), I64)) is not None:
+        count = p.emit(AbsOp, x.value)
+        more = p.emit(AddOp, count, full(p.b, 1, I64, shape_of(count.type)))
+        p.add(p.emit(SomeOp, more, reduction="max"), I64, x.word, Known(5, whole=True))
+
+
+def roomy(p: Program) -> None:
+    """A certain whole number in [0, 4] as a count, for which there is room."""
+    x = p.any(lambda v: v.dtype.kind == "int" and certain(v))
+    if x is not None and (x := converted(p, tame(p, x, 4), I64)) is not None:
+        count = p.emit(RoomOp, p.emit(AbsOp, x.value), function="repeat", size=(Dim.const(4),))
+        p.add(count, I64, x.word, Known(4, whole=True))
+
+
 SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     DivOp: division,
     PowOp: power,
@@ -470,4 +490,6 @@ SPECIAL: Mapping[type[TensorOp], Callable[[Program], None]] = {
     ExpOp: exponential,
     ShareOp: share,
     WithinOp: within,
+    SomeOp: some,
+    RoomOp: roomy,
 }

@@ -30,6 +30,8 @@ from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.random import PhiloxOp
 from mlc.dialects.tensor.registry import OPS
+from mlc.dialects.tensor.room import RoomOp
+from mlc.dialects.tensor.some import SomeOp
 from mlc.dialects.tensor.trigonometry import SincOp
 from mlc.dialects.tensor.within import WithinOp
 from mlc.runtime.probe import host_target
@@ -114,7 +116,7 @@ def elementwise(
     of dtypes of a conversion and every predicate of a comparison, instead of two of each.
     """
     for op in ELEMENTWISE:
-        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp, WithinOp):
+        if op in (CompareOp, SelectOp, ConvertOp, BitcastOp, PhiloxOp, WithinOp, SomeOp, RoomOp):
             continue
         for dtype in DTYPES:
             if takes(op, dtype):

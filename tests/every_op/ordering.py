@@ -14,6 +14,7 @@ from mlc.dialects.tensor.op import OpBuilder, TensorOp
 from mlc.dialects.tensor.partition import PARTITION
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp, PadOp
 from mlc.dialects.tensor.positions import PositionsOp
+from mlc.dialects.tensor.room import RoomOp
 from mlc.dialects.tensor.scan import SCANS, ScanOp
 from mlc.dialects.tensor.scatter import MODES, ScatterOp
 from mlc.dialects.tensor.some import SomeOp
@@ -284,6 +285,8 @@ def picking(c: ShapeClass) -> Iterator[Case]:
     for name in ("max", "min"):
         count = Operand(I64, (size,), _true)
         yield Case(SomeOp, name, (count,), lambda b, x, name=name: b(SomeOp, *x, reduction=name))
+    (room,) = c.dims("n + 1")
+    yield Case(RoomOp, "", (count,), lambda b, x: b(RoomOp, *x, function="repeat", size=(room,)))
 
 
 ORDERING: dict[str, Callable[[ShapeClass], Iterator[Case]]] = {

@@ -146,6 +146,25 @@ def test_classes_of_the_standard_library_may_stand_above_and_below() -> None:
         Middle(0).b = 3  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_subclasses_may_have_attributes_of_their_own() -> None:
+    def outcomes_of(make: Any) -> list[str]:
+        @make(frozen=True)
+        class Base:
+            a: int
+
+        class Free(Base):
+            pass
+
+        free: Any = Free
+        free = free(1)
+        free.more = 2
+        del free.more
+        work = (lambda: setattr(free, "a", 3), lambda: delattr(free, "a"), lambda: repr(free))
+        return [outcome(each) for each in work]
+
+    assert outcomes_of(STANDARD) == outcomes_of(LAZY)
+
+
 def test_patterns_match_before_an_object_was_made_by_init() -> None:
     @LAZY(frozen=True)
     class Seen:

@@ -206,11 +206,96 @@ def test_loops_and_branches_may_pick() -> None:
     np.testing.assert_allclose(looped(x, np.array([6])), plain(x, [6]))
 
 
+def sieve(limit: Any) -> Any:
+    """The primes below 60, one by one."""
+    rest, found, count = np.arange(2, 60), np.zeros(20, np.int64), limit - limit
+    while len(rest) > 0:
+        found[count] = rest[0]
+        count += 1
+        rest = rest[rest % rest[0] != 0]
+    return found, count
+
+
+def halved(x: Any, n: Any) -> Any:
+    y, total = x[x > -1], x[0] * 0
+    for k in range(n[0]):
+        y = y[y > k * 0.1]
+        total += (y**2).sum()
+    return y, total
+
+
+def shortened(x: Any, n: Any) -> Any:
+    y, total = x[x > 0], 0.0
+    while len(y) > n[0]:
+        total += y[0] * len(y)
+        y = y[1:]
+    return y, total
+
+
+@pytest.mark.parametrize("function", [halved, shortened])
+def test_loops_hand_on_arrays_whose_sizes_change(function: Function) -> None:
+    made = mlc.compile(function)
+    x = RNG.standard_normal(30)
+    for n in (0, 1, 5, 40):
+        want = function(x, [n])
+        same(made(x, np.array([n])), want)
+        same(made.reference(x, np.array([n])), want)
+
+    def loss(x: Any) -> Any:
+        return function(x, np.array([3]))[1]
+
+    step = 1e-6 * np.eye(30)
+    want = [(loss(x + h) - loss(x - h)) / 2e-6 for h in step]
+    np.testing.assert_allclose(mlc.grad(loss)(x), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sieve() -> None:
+    want = sieve(np.int64(0))
+    same(mlc.compile(sieve)(np.int64(0)), want)
+
+
 def test_a_size_beyond_the_array_is_an_index_error() -> None:
     made = mlc.compile(lambda x: x[x > 0][2])
     assert made(np.array([1.0, 2.0, 3.0])) == 3.0
     with pytest.raises(IndexError, match="index 2 is out of bounds"):
         made(np.array([1.0, 2.0, -3.0]))
+
+
+# Sizes that nothing bounds
+
+
+def test_repeats_by_counts() -> None:
+    made = mlc.compile(lambda x, c: (np.repeat(x, c), np.repeat(x, c).sum(), x * 2))
+    x = RNG.standard_normal(4)
+    for counts in ([1, 0, 3, 2], [0, 0, 0, 0], [9000, 1, 1, 1], [1, 1, 1, 1]):
+        c = np.array(counts)
+        want = np.repeat(x, c), np.repeat(x, c).sum(), x * 2
+        same(made(x, c), want)
+        same(made.reference(x, c), want)
+    assert made.stats().compilations + made.stats().cache_hits == 1
+    with pytest.raises(ValueError, match="may not contain negative"):
+        made(x, np.array([1, -1, 1, 1]))
+
+
+def test_a_call_that_begins_again_writes_once() -> None:
+    @mlc.compile
+    def doubled(x: Any, c: Any) -> Any:
+        x *= 2
+        return np.repeat(x, c, axis=1)
+
+    x = np.arange(6.0).reshape(2, 3)
+    want = np.repeat(x * 2, [9000, 0, 1], axis=1)
+    same(doubled(x, np.array([9000, 0, 1])), want)
+    assert x.tolist() == [[0, 2, 4], [6, 8, 10]]
+
+
+def test_bins_up_to_the_largest_number() -> None:
+    made = mlc.compile(np.bincount)
+    for numbers in ([1, 2, 5, 1], [0], [70_000, 3]):
+        same(made(np.array(numbers)), np.bincount(numbers))
+    same(made.reference(np.zeros(0, np.int64)), np.bincount(np.zeros(0, np.int64)))
+    with pytest.raises(ValueError, match="no negative elements"):
+        made(np.array([-1, 2]))
 
 
 # Branches
@@ -306,15 +391,16 @@ def test_batches_of_reductions() -> None:
 # What is refused
 
 
-def test_a_loop_hands_on_no_size_of_a_trip() -> None:
+def test_what_grows_in_a_loop_has_no_largest_size() -> None:
     @mlc.compile
-    def shrinking(x: Any, n: Any) -> Any:
+    def growing(x: Any, n: Any) -> Any:
+        y = x[x > 0]
         for k in range(n[0]):
-            x = x[x > k]
-        return x
+            y = np.append(y, k)
+        return y
 
-    with pytest.raises(NotImplementedError, match="x has a size of its own after each trip"):
-        shrinking(X[0], np.array([3]))
+    with pytest.raises(NotImplementedError, match=r"y .*(grows|changes)|type of y"):
+        growing(X[0], np.array([3]))
 
 
 def test_sizes_that_python_must_know() -> None:

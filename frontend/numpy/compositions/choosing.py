@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
@@ -131,6 +132,7 @@ def put(a: Any, ind: Operand, v: Operand, mode: str = "raise") -> None:
     _check_writable(a, "put")
     flat = mnp.reshape(a, (-1,))
     index = mnp.ravel(strong(ind))
+    index = index.astype(np.int64) if index.row is BOOL else index  # 0 and 1, not a mask
     if mode != "raise":
         size = a.size
         index = index % size if mode == "wrap" else mnp.clip(index, 0, size - 1)

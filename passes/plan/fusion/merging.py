@@ -9,6 +9,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from mlc.dialects.analysis.access import whole_of
 from mlc.dialects.analysis.aliases import values_from_outside
 from mlc.dialects.plan import KernelOp, Template
+from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import ReshapeOp
@@ -74,6 +75,8 @@ class Group:
         between = self.between()
         if any(isinstance(op, KernelOp) and not may_join(op) and op.buffers for op in between):
             return False  # it writes over what others read
+        if any(isinstance(op, BindOp) for op in self.late()):
+            return False  # what says its symbol stays behind it
         views = {x for op in self.late() if _is_view(op) for x in op.results}
         others = {x for op in self.late() for x in op.results} - views
         return not any({looked_at(x), x} & others for op in self.members for x in op.inputs)

@@ -216,14 +216,18 @@ class _Loop:
         gone += [op for chain in self.scalings.values() for op in chain]
         late: set[Operation] = set(gone)
         moved: list[Operation] = []
+        bound: set[str] = set()  # by what is moved
         here: Operation | None = self.group.ops[0]
         while here is not None and here is not loop:
             following = here.next_op
-            if here not in late and any(
+            reads = any(
                 isinstance(x.owner, Operation) and x.owner in late for x in operands_of(here)
-            ):
+            )
+            says = bound and any(not bound.isdisjoint(symbols_in(op)) for op in here.walk())
+            if here not in late and (reads or says):
                 late.add(here)
                 moved.append(here)
+                bound |= {here.symbol.data} if isinstance(here, BindOp) else set()
             here = following
         for op in reversed(moved):
             op.detach()

@@ -195,6 +195,14 @@ func.func @itself(%n: tensor<i64>) {
 
 // -----
 
+// CHECK: mlc.room: the number is i32; expected i64 (mlc.convert)
+func.func @room(%x: tensor<i32>) {
+  %0 = mlc.room "repeat" %x of <4> : tensor<i32>
+  func.return
+}
+
+// -----
+
 // CHECK: mlc.contract: factors of f64 are rounded to bf16; expected f32, and bf16 or f16
 func.func @rounded(%x: tensor<4xf64>) -> tensor<f64> {
   %0 = mlc.contract "a,a->" %x, %x rounds "bf16" : tensor<4xf64>, tensor<4xf64> -> tensor<f64>

@@ -87,6 +87,25 @@ mlc_tile.kernel @bytes(%x: !mlc_tile.view<"M"x256xi8>, %w: !mlc_tile.view<256x51
   mlc_tile.store %s, %y[m, n] as "mn"
 }
 
+// The same, multiplied by that instruction: what a is too much is summed once for all rows that meet a panel.
+// CHECK-LABEL: @bytes_in_registers(
+// CHECK:         %beyond = mlc_tile.alloc worker : !mlc_tile.view<32xi32>
+// CHECK:           mlc_tile.for %n in 512 step 32 deal(team when "M" < 24*workers) {
+// CHECK-NEXT:        %[[MUCH:.+]] = mlc_tile.elements at(%{{.+}}) : !mlc_tile.view<4xui8> {
+// CHECK-NEXT:          mlc.constant dense<128> : tensor<ui8>
+// CHECK:             %[[SUMS:.+]] = mlc_tile.dot "c,kcn->n" %[[MUCH]][c], %packed_b[%n floordiv 32, k, n, c] over (k 64, c 4) via dot_u8s8 : !mlc_tile.frag<32xi32>
+// CHECK-NEXT:        %[[LESS:.+]] = mlc_tile.map(%{{.+}} = %[[SUMS]]) -> (!mlc_tile.frag<32xi32>) {
+// CHECK-NEXT:          mlc.neg
+// CHECK:             mlc_tile.store %[[LESS]], %beyond[n] as "n"
+// CHECK-NEXT:        mlc_tile.for %m_1 in %m_left step 12 {
+// CHECK-NEXT:          %[[BEGIN:.+]] = mlc_tile.map() at(%{{.+}}, %[[N:.+]]) -> (!mlc_tile.frag<12x32xi32>) {
+// CHECK-NEXT:            mlc_tile.read %beyond[%[[N]]] : tensor<i32>
+// CHECK:               mlc_tile.dot "mkc,kcn->mn" {{.*}} over (k 64, c 4) init %[[BEGIN]] via dot_u8s8 clamp(m) : !mlc_tile.frag<12x32xi32>
+mlc_tile.kernel @bytes_in_registers(%x: !mlc_tile.view<"M"x256xi8>, %w: !mlc_tile.view<256x512xi8>) -> (%y: !mlc_tile.view<"M"x512xi32>) attributes {schedule = #mlc.schedule<[pack(b, panels 32, group 4, i8, team), block(m, 48, team), pack(a, panels 12, group 4, u8), register(m 12, n 32), via(dot_u8s8), edge(m, clamp), edge(k, pack)]>} {
+  %s = mlc_tile.dot "mk,kn->mn" %x[m, k], %w[k, n] over (k 256) : !mlc_tile.frag<"M"x512xi32>
+  mlc_tile.store %s, %y[m, n] as "mn"
+}
+
 // pack as f32: elements are converted while they are copied.
 // CHECK-LABEL: @widened(
 // CHECK:         %[[WIDE:.+]] = mlc_tile.elements at(%{{.+}}, %{{.+}}) : !mlc_tile.view<256x512xf32> {

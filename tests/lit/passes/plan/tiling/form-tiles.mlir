@@ -174,3 +174,22 @@ func.func @first_two(%x: tensor<?xui32, #mlc.dims<"B">>) -> tensor<f32> attribut
   %s = mlc.reduce "sum" "e->" %c : tensor<2xf32> -> tensor<f32>
   func.return %s : tensor<f32>
 }
+
+// -----
+
+// Where a limit of memory asks for it there are none.
+// CHECK-LABEL: @untiled
+// CHECK-NOT: mlc.tiles
+// CHECK: func.return
+module attributes {mlc.no_tile_loops} {
+  func.func @untiled(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+    %m = mlc.reduce "max" "ab->a" %x : tensor<4096x1024xf32> -> tensor<4096xf32>
+    %mb = mlc.broadcast "a->ab" %m : tensor<4096xf32> -> tensor<4096x1024xf32>
+    %d = mlc.sub %x, %mb : tensor<4096x1024xf32>
+    %e = mlc.exp %d : tensor<4096x1024xf32>
+    %s = mlc.reduce "sum" "ab->a" %e : tensor<4096x1024xf32> -> tensor<4096xf32>
+    %sb = mlc.broadcast "a->ab" %s : tensor<4096xf32> -> tensor<4096x1024xf32>
+    %p = mlc.div %e, %sb : tensor<4096x1024xf32>
+    func.return %p : tensor<4096x1024xf32>
+  }
+}

@@ -1,0 +1,166 @@
+"""What two bodies left where it is of different kinds: one value with options (variants.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mlc.frontend.numpy.values import lift, number
+from mlc.frontend.staging.variants import Unset, Variants
+from mlc.frontend.trace.containers import LEAF, Node, leaf_count, unflatten
+from mlc.frontend.trace.kinds import is_array, is_number, is_scalar
+from mlc.frontend.trace.symbolic import SymbolicDim
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+if TYPE_CHECKING:
+    from mlc.frontend.staging.joins import Held, Join
+
+MOST_OPTIONS = 8
+"""Kinds that one variable may have."""
+
+
+def is_number_or_array(value: object) -> bool:
+    """Whether a leaf can be a result of an op."""
+    return isinstance(value, Tracer | SymbolicDim) or (
+        is_array(value) or is_number(value) or is_scalar(value)
+    )
+
+
+def options_of(held: Held, name: str) -> tuple[Any, list[Held]]:
+    """The leaf that chooses, or None, and the options of what a variable holds."""
+    from mlc.frontend.staging.joins import UNBOUND
+
+    if held.value is UNBOUND:
+        return None, [replace(held, value=Unset(name), leaves=(Unset(name),))]
+    if not isinstance(held.value, Variants):
+        return None, [held]
+    assert isinstance(held.structure, Node)
+    found: list[Held] = []
+    at = 1
+    for option, structure in zip(held.value.options, held.structure.children[1:], strict=True):
+        end = at + leaf_count(structure)
+        found.append(replace(
+            held, value=option, structure=structure,
+            leaves=held.leaves[at:end], values=held.values[at:end],
+        ))  # fmt: skip
+        at = end
+    return (held.leaves[0], held.values[0]), found
+
+
+def alike(x: Held, y: Held) -> bool:
+    """Whether two options are one: the same constants, numbers and arrays at the same places."""
+    from mlc.frontend.staging.joins import equal_values
+
+    if x.structure != y.structure:
+        return False
+    for a, b in zip(x.leaves, y.leaves, strict=True):
+        if is_number_or_array(a) != is_number_or_array(b):
+            return False
+        if not is_number_or_array(a) and not equal_values(a, b):
+            return False
+    return True
+
+
+def _may_be_one(held: Held) -> bool:
+    plain = (str, bytes, Unset, type(None))
+    return all(is_number_or_array(x) or isinstance(x, plain) or callable(x) for x in held.leaves)
+
+
+def _rank(held: Held) -> tuple[int, str]:
+    if held.structure != LEAF:
+        return 4, str(len(held.leaves))
+    leaf = held.leaves[0]
+    if leaf is None or isinstance(leaf, Unset):
+        return (0 if leaf is None else 1), ""
+    return (3, "") if is_number_or_array(leaf) else (2, repr(leaf))
+
+
+def joined_options(join: Join, name: str, x: Held, y: Held) -> Any:
+    """The value with the options of both, with holes; None where there is none. Raises Misfit."""
+    sides = [options_of(x, name), options_of(y, name)]
+    rows: list[list[Held | None]] = [[option, None] for option in sides[0][1]]
+    for option in sides[1][1]:
+        same = next((r for r in rows if r[0] is not None and alike(r[0], option)), None)
+        if same is None:
+            rows.append([None, option])
+        else:
+            same[1] = option
+    if len(rows) > MOST_OPTIONS or not all(
+        _may_be_one(o) for r in rows for o in r if o is not None
+    ):
+        return None
+    rows.sort(key=lambda r: _rank(next(o for o in r if o is not None)))
+    options: list[Any] = []
+    for left, right in rows:
+        if left is not None and right is not None:
+            options.append(join.value(name, left, right))
+        elif left is not None:
+            options.append(join.beside_zeros(left, 0))
+        else:
+            assert right is not None
+            options.append(join.beside_zeros(right, 1))
+    chosen: list[Any] = []
+    for side, (leaf, found) in enumerate(sides):
+        numbers = [next(k for k, r in enumerate(rows) if r[side] is o) for o in found]
+        with here().inside(join.blocks[side]):
+            given = (
+                None
+                if leaf is None
+                else Tracer(here(), leaf[1])
+                if leaf[1] is not None
+                else leaf[0]
+            )
+            chosen.append(_renumbered(given, numbers).value)
+    return Variants(join.arrays(chosen[0], chosen[1]), options)
+
+
+def _renumbered(chosen: Any, numbers: Sequence[int]) -> Tracer:
+    """The number of an option where the options have other numbers."""
+    from mlc.frontend import numpy as names
+
+    if chosen is None:
+        return Tracer(here(), number(numbers[0], _i64()))
+    given: Any = lift(chosen)
+    if list(numbers) == list(range(len(numbers))):
+        return given
+    found: Any = Tracer(here(), number(numbers[-1], _i64()))
+    for k, new in enumerate(numbers[:-1]):
+        one = Tracer(here(), number(new, _i64()))
+        found = names.where(names.equal(given, k), one, found)
+    return found
+
+
+def _i64() -> Any:
+    from mlc.dialects.dtypes import I64
+
+    return I64
+
+
+def widened(start: Held, end: Held, name: str) -> Variants | None:
+    """What a loop starts with, of the options that its trips leave; None if it is none."""
+    if not isinstance(end.value, Variants):
+        return None
+    leaf, mine = options_of(start, name)
+    _, theirs = options_of(end, name)
+    numbers: list[int] = []
+    for option in mine:
+        k = next((k for k, other in enumerate(theirs) if alike(option, other)), None)
+        if k is None:
+            return None
+        numbers.append(k)
+    options: list[Any] = []
+    for k, other in enumerate(theirs):
+        if k in numbers:
+            options.append(mine[numbers.index(k)].value)
+        else:
+            options.append(unflatten(other.structure, [_zero(x) for x in other.leaves]))
+    return Variants(_renumbered(None if leaf is None else leaf[0], numbers), options)
+
+
+def _zero(leaf: Any) -> Any:
+    if not is_number_or_array(leaf):
+        return leaf
+    x = lift(leaf) if not isinstance(leaf, Tracer) else leaf
+    return Tracer(here(), number(0, x.row, x.dims), weak=x.weak)

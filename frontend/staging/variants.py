@@ -1,0 +1,206 @@
+"""
+A value of which the compiled function knows the kind: None or a number, one text or another, set
+or not. Python sees its options one by one, each where it is known or chosen by a branch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.errors import MlcError
+from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.transform import take_care
+from mlc.lazy_dataclass import dataclass
+
+Facts = tuple[tuple[SSAValue, frozenset[int]], ...]
+"""Which options a choice may have taken."""
+
+
+@dataclass(frozen=True)
+class Unset:
+    """What a variable is that has no value."""
+
+    __mlc_leaf__ = True
+    name: str
+
+    def error(self) -> UnboundLocalError:
+        """What Python raises where it is read."""
+        name = self.name
+        text = f"cannot access local variable '{name}' where it is not associated with a value"
+        return UnboundLocalError(text)
+
+
+class Variants:
+    """`options[chosen]`: what stands in the others is zeros, which nobody looks at."""
+
+    def __init__(self, chosen: Any, options: Sequence[Any]) -> None:
+        self.chosen = chosen
+        self.options = tuple(options)
+
+    def __mlc_parts__(self) -> tuple[Any, ...]:
+        return (self.chosen, *self.options)
+
+    @classmethod
+    def __mlc_rebuilt__(cls, parts: Sequence[Any]) -> Variants:
+        return cls(parts[0], parts[1:])
+
+    @property
+    def possible(self) -> list[int]:
+        """The options that it may be here."""
+        found = set(range(len(self.options)))
+        value = self.chosen.value
+        for chosen, numbers in here().facts:
+            if chosen is value:
+                found &= numbers
+        return sorted(found)
+
+    def asked(self, wanted: Callable[[Any], bool]) -> Any:
+        """Whether it is such an option: a bool, if that is known here."""
+        possible = self.possible
+        numbers = frozenset(k for k in possible if wanted(self.options[k]))
+        if len(numbers) in (0, len(possible)):
+            return bool(numbers)
+        from mlc.frontend import numpy as names
+
+        found: Any = None
+        for k in sorted(numbers):
+            one = names.equal(self.chosen, k)
+            found = one if found is None else names.logical_or(found, one)
+        rest = frozenset(possible) - numbers
+        value = self.chosen.value
+        here().meaning[found.value] = ((value, numbers),), ((value, rest),)
+        return found
+
+    def apply(self, function: Callable[[Any], Any]) -> Any:
+        """The function of the option that it is; what that raises is raised at run time."""
+        from mlc.frontend.staging.branches import choice
+
+        first, *rest = self.possible
+        if not rest:
+            return _tried(function, self.options[first], certain=True)
+        value = self.chosen.value
+
+        def others() -> Any:
+            with knowing(((value, frozenset(rest)),)):
+                return self.apply(function)
+
+        chosen = self.asked(lambda option: option is self.options[first])
+        return choice("it", chosen, lambda: _tried(function, self.options[first]), others)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self.apply(lambda option: getattr(option, name))
+
+    __hash__ = object.__hash__
+
+
+def _tried(function: Callable[[Any], Any], option: Any, certain: bool = False) -> Any:
+    from mlc.frontend.staging.joins import RAISED
+
+    try:
+        if isinstance(option, Unset):
+            raise option.error()
+        return function(option)
+    except MlcError:
+        raise
+    except Exception as error:
+        if certain and not here().journals:
+            raise
+        take_care(here().functions, 2)
+        error.__traceback__ = error.__context__ = None
+        effects().fail(error)
+        return RAISED
+
+
+def of_options(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """function(*args, **kwargs), of each option that an argument may be."""
+    for k, value in enumerate(args):
+        if isinstance(value, Variants):
+            return value.apply(
+                lambda x, k=k: of_options(function, (*args[:k], x, *args[k + 1 :]), kwargs)
+            )
+    for name, value in kwargs.items():
+        if isinstance(value, Variants):
+            return value.apply(lambda x, name=name: of_options(function, args, {**kwargs, name: x}))
+    return function(*args, **kwargs)
+
+
+def narrowed(value: Any) -> Any:
+    """The option that a value is known to be here, else the value."""
+    if isinstance(value, Variants) and len(possible := value.possible) == 1:
+        return value.options[possible[0]]
+    return value
+
+
+@contextmanager
+def knowing(facts: Facts) -> Generator[None]:
+    """What a branch knows as it was taken."""
+    trace = here()
+    before = trace.facts
+    trace.facts = (*before, *facts)
+    try:
+        yield
+    finally:
+        trace.facts = before
+
+
+def facts_of(condition: Any, side: int) -> Facts:
+    """What is known where a condition is true (0) or false (1)."""
+    return here().meaning.get(condition.value, ((), ()))[side]
+
+
+def _operator(name: str) -> Any:
+    function = getattr(operator, name)
+
+    def left(self: Variants, *others: Any) -> Any:
+        return self.apply(lambda option: function(option, *others))
+
+    return left
+
+
+def _reflected(name: str) -> Any:
+    function = getattr(operator, name)
+
+    def right(self: Variants, other: Any) -> Any:
+        return self.apply(lambda option: function(other, option))
+
+    return right
+
+
+def _builtin(name: str) -> Any:
+    function = getattr(builtins, name)
+
+    def ask(self: Variants) -> Any:
+        return self.apply(function)
+
+    return ask
+
+
+_BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor")
+for _name in (
+    *_BINARY,
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "getitem",
+    "neg",
+    "pos",
+    "abs",
+    "invert",
+):
+    setattr(Variants, f"__{_name.rstrip('_')}__", _operator(_name))
+for _name in _BINARY:
+    setattr(Variants, f"__r{_name.rstrip('_')}__", _reflected(_name))
+for _name in ("len", "iter", "bool", "int", "float", "complex"):
+    setattr(Variants, f"__{_name}__", _builtin(_name))
