@@ -17,6 +17,7 @@ from mlc.dialects.analysis.axes import operands_of
 from mlc.dialects.analysis.views import is_splat
 from mlc.dialects.dims import Dim
 from mlc.dialects.target.attribute import cpu_of
+from mlc.dialects.tensor.bind import BindOp, symbols_in
 from mlc.dialects.tensor.control import INDEX, YieldOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import DivOp, MulOp, NegOp
