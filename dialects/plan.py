@@ -6,7 +6,7 @@ machine's instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, Data, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Data, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -448,17 +448,6 @@ class KernelOp(IRDLOperation):
         )
         op.attributes |= rest
         return op
-
-
-def outside_kernels(op: Operation) -> Iterator[Operation]:
-    """An op and those in it, but not what is in kernels, whose loops may bind sizes."""
-    yield op
-    if isinstance(op, KernelOp):
-        return
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.ops:
-                yield from outside_kernels(inner)
 
 
 def slot_sizes(sizes: Sequence[Sequence[Dim]]) -> DictionaryAttr:

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import mlc
 
@@ -153,7 +154,7 @@ def arguments(seed: int) -> tuple[Any, ...]:
     return rng.random(SIZE), rng.random(SIZE), rng.random((SIZE, SIZE)), rng.random()
 
 
-def outcome(function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+def outcome(function: Callable[..., Any], given: tuple[Any, ...]) -> list[NDArray[Any]] | Exception:
     """The result and the changed arguments, or the error's class."""
     own = copy.deepcopy(given)
     try:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import mlc
 from mlc.dialects.errors import DTypeError
+from mlc.dialects.plan import KernelOp
 from tests.plans import planned
 
 Array = NDArray[Any]
@@ -194,3 +195,18 @@ def test_tensor_cores_multiply_on_a_gpu() -> None:
     levels = planned(mlc.autocast("bf16")(multiply), *specs, target="cuda:h200")
     assert "roles(producer 1" in levels.text("plan")
     assert any("wgmma" in unit.text for unit in levels.units())
+
+
+def test_tensor_cores_multiply_in_gradients() -> None:
+    """Each factor is stored in 16 bits alone, however many products read it."""
+
+    def loss(w1: Any, w2: Any, x: Any, y: Any) -> Any:
+        return ((np.maximum(x @ w1, 0) @ w2 - y) ** 2).mean()
+
+    shapes = ((1024, 2048), (2048, 512), (1024, 1024), (1024, 512))
+    specs = [mlc.TensorSpec(*shape, dtype="f32") for shape in shapes]
+    gradient = mlc.grad(mlc.autocast("bf16")(loss), argnums=(0, 1))
+    kernels = planned(gradient, *specs, target="cuda:h200").at("plan").walk()
+    products = [k for k in kernels if isinstance(k, KernelOp) and k.template.data == "contraction"]
+    assert len(products) == 5
+    assert all("roles(" in str(k.schedule) for k in products)

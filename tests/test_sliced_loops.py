@@ -182,12 +182,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "windows": (windows, (R.random(N), 4)),
     "beyond": (beyond, (R.random(N), R.random(N))),
     "kept_before_it_changes": (kept_before_it_changes, (R.random(N), R.random((N, N)))),
-    "triple": (triple, (R.random((N, N)),)),
+    "triple": (triple, (R.random((40, 40)),)),
     "best_pairs": (best_pairs, (R.integers(0, 4, N),)),
 }
 
 
-def judged(function: Callable[..., Any], given: tuple[Any, ...], **options: Any) -> mlc.Compiled:
+def judged(function: Callable[..., Any], given: tuple[Any, ...], **options: Any) -> Any:
     """Runs both, and compares results and arguments."""
     own, expected = copy.deepcopy(given), copy.deepcopy(given)
     compiled = mlc.compile(function, **options)
@@ -222,8 +222,10 @@ def test_numerics(name: str, numerics: str) -> None:
 
 @pytest.mark.parametrize("target", ["avx2", "neon"])
 def test_other_targets(target: str) -> None:
-    for function, given in PROGRAMS.values():
-        assert "nest" in mlc.compile(function, target=target).lower(*given).text("loops") or True
+    for name in ("doolittle", "toeplitz", "products_of_columns"):
+        function, given = PROGRAMS[name]
+        text = mlc.compile(function, target=target).lower(*given).text("loops")
+        assert "scf.for" in text
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex128])
@@ -242,7 +244,7 @@ def test_dtypes(dtype: Any) -> None:
 def test_text_does_not_grow_with_the_trips() -> None:
     """Ten trips and ten thousand are the same program, but for the numbers in it."""
     lengths = {
-        n: mlc.compile(toeplitz).lower(R.random(n)).text("loops").count("\n") for n in (10, 10_000)
+        n: mlc.compile(toeplitz).lower(R.random(n)).text("plan").count("\n") for n in (10, 10_000)
     }
     assert lengths[10] == lengths[10_000]
 
@@ -320,7 +322,7 @@ def test_what_only_a_trip_has_the_size_of_is_lost_after_it() -> None:
             row = row + part.sum()
         return row, part
 
-    with pytest.raises(MlcError, match="part is an array in a loop whose size differs"):
+    with pytest.raises(MlcError, match="part has a size of its own after each trip"):
         mlc.compile(last)(R.random(5), np.array([3]))
 
 

@@ -108,7 +108,7 @@ def places_of(block: Block) -> dict[SSAValue, Place]:
 
 def held_in(loop: ControlOp) -> set[Operation]:
     """What must be held for a loop to be a nest. Raises NotANestError."""
-    held = {op for op in loop.walk() if isinstance(op, TensorOp) and _is_dear(op)}
+    held = set[Operation](x for x in loop.walk() if isinstance(x, TensorOp) and _is_dear(x))
     inside = {x for op in loop.walk() for x in op.results}
     inside |= {x for op in loop.walk() for r in op.regions for x in r.block.args}
     outer = {x for op in loop.walk() for x in op.operands if x not in inside}

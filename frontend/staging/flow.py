@@ -105,13 +105,13 @@ class Flow:
         rest: Body | bool | None,
         names: tuple[str, ...],
         leaving: bool,
-        sliced: bool,
+        sliced: tuple[str, ...] | None,
     ) -> Exit | None:
         """
         for item in items: body(item)
         else: otherwise()
 
-        `sliced`: there are slices that variables begin or end.
+        `sliced`: the names that are read elsewhere too, where variables begin or end slices.
         """
         local = locals_of((body, otherwise, rest), names)
         return after(For(body, otherwise, local, leaving, sliced).run(items), rest, local)

@@ -323,7 +323,7 @@ class For:
     otherwise: Body | None
     local: list[Local]
     leaving: bool
-    sliced: bool = False  # by variables
+    sliced: tuple[str, ...] | None = None  # by variables: the names that are read elsewhere too
     peeled: tuple[str, ...] = ()
 
     def run(self, value: Any) -> Exit | None:
@@ -340,7 +340,8 @@ class For:
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local)
                 try:
-                    kept, code = kept_loop(roll_rest, items.count >= MANY, local)
+                    outer = self.sliced or ()
+                    kept, code = kept_loop(roll_rest, items.count >= MANY, local, outer)
                 except Peel:
                     pass  # the next trip may have the types of those behind it
                 else:
@@ -363,8 +364,8 @@ class For:
 
     def _is_long(self, items: Items) -> bool:
         """Whether trips are so many, or so long, that one loop may be better."""
-        if self.sliced or items.count < MANY:
-            return self.sliced and items.count >= FEW
+        if self.sliced is not None or items.count < MANY:
+            return self.sliced is not None and items.count >= FEW
         middle = items.count // 2
         return ops_of(lambda: self.body(items.at(middle)), items.count, self.local) > MOST_SCALARS
 
@@ -422,7 +423,7 @@ class For:
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
-            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced):
+            with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced is not None):
                 self.body(items.at(Tracer(here(), index, weak=True)))
 
         runs = items.known and items.count > 0

@@ -16,12 +16,14 @@ other branch is.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
 from mlc.frontend.staging.scopes import (
     RUNTIME,
+    WORDS,
     at,
     bound_in,
     bound_names,
@@ -29,7 +31,8 @@ from mlc.frontend.staging.scopes import (
     computes,
     exits,
     own_nodes,
-    slices_by_names,
+    read_elsewhere,
+    reads,
 )
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
@@ -72,6 +75,7 @@ class _Scope:
     elsewhere: set[str] = field(default_factory=set[str])  # names that it declares global
     shared: set[str] = field(default_factory=set[str])  # names that functions of bodies bind
     lent: set[str] = field(default_factory=set[str])  # names that functions inside it bind
+    read: Counter[str] = field(default_factory=Counter[str])  # how often each name is
     suspends: bool = False  # a generator: its statements stay
 
 
@@ -100,6 +104,7 @@ class _Stager(ast.NodeTransformer):
 
     def _body(self, node: ast.FunctionDef, names: Sequence[str]) -> list[ast.stmt]:
         scope, own = self.scope, list(own_nodes(node.body))
+        scope.read = reads(node.body)
         scope.suspends = any(isinstance(x, _SUSPENDING) for x in own)
         declared = [x for x in own if isinstance(x, ast.Global | ast.Nonlocal)]
         for declaration in declared:
@@ -279,13 +284,14 @@ class _Stager(ast.NodeTransformer):
                 parts += [function("else", node.orelse), after(), names, leaving]
                 call = self._runtime("loop", test, *parts)
             case ast.For():
+                sliced = read_elsewhere(node.body, self.scope.read)
                 target = ast.Assign([node.target], ast.Name(_ITEM, ast.Load()))
                 body = [at(target, node.target), *node.body]
                 names = self._names([*body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
-                parts.append(ast.Constant(slices_by_names(node.body)))
+                parts.append(sliced)
                 call = self._runtime("each", node.iter, *parts)
             case _:
                 raise AssertionError(type(node))
@@ -401,7 +407,7 @@ class _Stager(ast.NodeTransformer):
             return self._runtime(name, node, node.left, node.comparators[0])
         if not movable:
             return node
-        words = ast.Tuple([ast.Constant(_WORDS[type(op)]) for op in node.ops], ast.Load())
+        words = ast.Tuple([ast.Constant(WORDS[type(op)]) for op in node.ops], ast.Load())
         first, *later = node.comparators
         return self._runtime("compared", node, words, node.left, first, *map(_thunk, later))
 
@@ -424,18 +430,6 @@ _SINGLE: dict[type[ast.cmpop], str] = {
     ast.NotIn: "outside",
     ast.Is: "same",
     ast.IsNot: "differs",
-}
-_WORDS: dict[type[ast.cmpop], str] = {
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Is: "is_",
-    ast.IsNot: "is_not",
-    ast.In: "in",
-    ast.NotIn: "not in",
 }
 
 

@@ -127,7 +127,6 @@ class Rolled:
     yielded: list[SSAValue]
     ends: list[Held]
     arguments: list[SSAValue]
-    lost: list[Local]  # what holds arrays at the end whose sizes only a trip knows
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -185,11 +184,7 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            wide = {id(_key(c.variable)) for c in carried if c.sizes}
-            pairs = zip(local, trip.locals, strict=True)
-            pairs = [(v, end) for v, end in pairs if id(_key(v)) not in wide]
-            lost = [v for v, end in pairs if _is_lost(v, end, trip)]
-            return Rolled(carried, trip, yielded, ends, arguments, lost)
+            return Rolled(carried, trip, yielded, ends, arguments)
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider
@@ -228,12 +223,16 @@ def _is_number(value: Any) -> bool:
 
 def _lose_sizes(block: Block, trip: Traced, local: Sequence[Local]) -> bool:
     """
-    Variables that a trip leaves with a size that it computes are its own: before and after it they
-    are used by mistake. Whether there are some that were not so yet.
+    Variables that a trip leaves with a size that it computes, or with what depends on a branch, are
+    its own: before and after it they are used by mistake. Whether some were not so yet.
     """
     bound = {op.symbol.data for op in block.walk() if isinstance(op, BindOp)}
     found = False
-    for variable, end in zip(local, trip.locals, strict=True) if bound else ():
+    for variable, end in zip(local, trip.locals, strict=True):
+        if isinstance(end.value, Undecided) and not isinstance(variable.get(), Undecided):
+            variable.put(end.value)
+            found = True
+            continue
         arrays = [x for x in end.leaves if isinstance(x, Tracer)]
         if arrays and isinstance(start := variable.get(), Tracer) and start.ndim == arrays[0].ndim:
             continue  # there may be room for both
@@ -262,8 +261,6 @@ def _found(
         if id(_key(variable)) in known or end.value is start or end.value is UNBOUND:
             continue
         if isinstance(end.value, Undecided) or isinstance(start, Undecided):
-            continue
-        if _is_lost(variable, end, trip):
             continue
         if start is not UNBOUND:
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
@@ -299,18 +296,6 @@ def _grows(kind: str) -> MlcError:
     message = f"a {kind} gets other places in a loop that stays a loop."
     remedy = "Make an array of the right size before the loop, and write into it: out[i] = …"
     return located(NotSupportedError, message, remedy=remedy)
-
-
-def _is_lost(variable: Local, end: Held, trip: Traced) -> bool:
-    """Whether a variable that is made in each trip holds what only this one has the size of."""
-    start = variable.get()
-    dims = (dim for x in end.values if x is not None for dim in shape_of(x.type))
-    if start is UNBOUND or end.value is start:
-        return start is UNBOUND and any(map(here().bound.escapes, dims))
-    if not isinstance(start, Tracer) or start.part_of is not None:
-        return False
-    read = any(start.known in op.operands for op in trip.block.walk())
-    return not read and any(map(here().bound.escapes, dims))
 
 
 def _checked(carried: Carried, end: Held) -> Carried:
@@ -472,11 +457,6 @@ def _plain_values(carried: list[Carried], ends: list[Held]) -> list[Any]:
 
 def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
     """The variables hold what the loop's last trip gave."""
-    for variable in rolled.lost:
-        text = "is an array in a loop whose size differs from trip to trip."
-        remedy = f"Write it into an array that is made before the loop: last[:n] = {variable.name}."
-        misfit = Misfit(NotSupportedError, text, remedy)
-        variable.put(Undecided(variable.name, misfit, user_site()))
     rest = zip(results, rolled.arguments, rolled.yielded, strict=True)
     for c, end in zip(rolled.carried, rolled.ends, strict=True):
         base = c.start if c.seen else end

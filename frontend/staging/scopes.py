@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,20 @@ from mlc.frontend.trace.definitions import parameters
 
 RUNTIME = "__mlc__"
 """The name by which rewritten functions call what traces them."""
+
+WORDS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Is: "is_",
+    ast.IsNot: "is_not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+"""Comparisons, as `operator` names them."""
 
 
 def bound_names(node: ast.AST) -> set[str]:
@@ -125,11 +140,24 @@ def exits(node: ast.AST, *, in_loop: bool = False, caught: bool = False) -> bool
             return False
 
 
-def slices_by_names(nodes: Iterable[ast.AST]) -> bool:
-    """Whether there are slices that variables begin or end, whose sizes may so differ."""
-    slices = (x for x in own_nodes(nodes) if isinstance(x, ast.Slice))
+def reads(nodes: Iterable[ast.AST]) -> Counter[str]:
+    """How often each name is read, functions inside included."""
+    names = (x for node in nodes for x in ast.walk(node) if isinstance(x, ast.Name))
+    return Counter(x.id for x in names if isinstance(x.ctx, ast.Load))
+
+
+def read_elsewhere(body: Sequence[ast.stmt], everywhere: Counter[str]) -> ast.expr:
+    """
+    The names that are read outside of a loop too, if there are slices in it that variables begin or
+    end, whose sizes may so differ; else None.
+    """
+    slices = (x for x in own_nodes(body) if isinstance(x, ast.Slice))
     ends = (end for x in slices for end in (x.lower, x.upper) if end is not None)
-    return any(isinstance(x, ast.Name) for end in ends for x in ast.walk(end))
+    if not any(isinstance(x, ast.Name) for end in ends for x in ast.walk(end)):
+        return ast.Constant(None)
+    inside = reads(body)
+    names = sorted(name for name, times in everywhere.items() if times > inside[name])
+    return ast.Tuple([ast.Constant(name) for name in names], ast.Load())
 
 
 def at(node: Any, like: ast.AST) -> Any:

@@ -5,7 +5,7 @@ not kept leaves everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from xdsl.ir import Block
@@ -19,6 +19,7 @@ from mlc.dialects.tensor.create import ConstantOp, dense_array
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.exits import Exit, exit_of
+from mlc.frontend.staging.joins import Undecided
 from mlc.frontend.staging.journal import Journal, journaled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
@@ -102,18 +103,23 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
 
 
 def kept_loop(
-    roll: Callable[[], Exit | None], many: bool, local: Sequence[Local]
+    roll: Callable[[], Exit | None],
+    many: bool,
+    local: Sequence[Local],
+    read: Collection[str] = (),
 ) -> tuple[bool, Exit | None]:
     """
     One loop, and how it was left, where `many` trips one after another are too long, or sizes of
-    slices are their numbers; else everything is as before. Raises Peel.
+    slices are their numbers; else everything is as before. `read`: the variables that may be used
+    after it, which must have a value then. Raises Peel.
     """
     block = Block()
     put_back = _saved(local)
     try:
         with journaled(block) as journal:
             code = roll()
-        if _is_sliced(block) or (many and _is_long(block)):
+        lost = any(v.name in read and isinstance(v.get(), Undecided) for v in local)
+        if not lost and (_is_sliced(block) or (many and _is_long(block))):
             _keep(block, journal)
             put_back = _saved(local)
             return True, code

@@ -75,11 +75,6 @@ class BoundSizes:
         """Whether a dim says a number that a loop computes."""
         return not self._values.keys().isdisjoint(dim.symbols())
 
-    def escapes(self, dim: Dim) -> bool:
-        """Whether a dim says a number that nobody knows where ops go now."""
-        names = (s for s in dim.symbols() if s in self._values)
-        return not all(map(self._is_visible, names))
-
     def _is_visible(self, symbol: str) -> bool:
         op = self._ops.get(symbol)
         return op is not None and any(op.parent is scope for scope in self._scopes)
@@ -121,8 +116,8 @@ class BoundSizes:
         block = owner if isinstance(owner, Block) else owner.parent
         first = next(k for k, scope in enumerate(self._scopes) if scope is self._loops[0])
         inside = any(scope is block for scope in self._scopes[first:])
-        if inside and isinstance(owner, Operation):
-            owner.parent.insert_op_after(op, owner)
+        if inside and isinstance(owner, Operation) and block is not None:
+            block.insert_op_after(op, owner)
         else:
             block = owner if inside and isinstance(owner, Block) else self._loops[0]
             if block.first_op is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields
+from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -40,8 +41,9 @@ class NestArrays(KernelScope):
         s: KernelScope, buffers: dict[SSAValue, Buffer], numbers: dict[SSAValue, SSAValue]
     ) -> NestArrays:
         """The scope of a nest whose values lie there."""
-        known = {f.name: getattr(s, f.name) for f in fields(KernelScope)}
-        return NestArrays(**{**known, "inputs": buffers}, numbers=numbers)
+        known: dict[str, Any] = {f.name: getattr(s, f.name) for f in fields(KernelScope)}
+        known["inputs"] = buffers
+        return NestArrays(**known, numbers=numbers)
 
     def lanes(
         self,

@@ -34,6 +34,9 @@ DEPTH = 16  # summed elements that a block stages at once
 SLOTS, RESIDENT = 2, 2
 """Tiles of a product that are staged at once, and blocks of a multiprocessor: the second multiplies
 while the first waits. Measured: docs/measurements.md, products of f32 on a GPU"""
+STAGED = ((128, 128, 1.0), (64, 128, 1.06), (64, 64, 1.25))
+"""Rows and columns of what is staged so, and time for a sum. Measured: as above"""
+ALONE = 1.17  # times as long a block takes of which a multiprocessor has one. Measured: as above
 
 
 def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Schedule:
@@ -58,11 +61,7 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
 
 
 def choose_tile(op: ContractOp, target: GpuTarget) -> Schedule | None:
-    """The tile of a matrix product that a block keeps in registers; None where there is none.
-
-    Large products of whole tiles are staged by asynchronous copies, where factors are copied as
-    they lie.
-    """
+    """The tile of a matrix product that a block keeps in registers; None where there is none."""
     roles = contraction_roles(op)
     if roles is None or op.dtype.kind == "bool":
         return None
@@ -72,13 +71,40 @@ def choose_tile(op: ContractOp, target: GpuTarget) -> Schedule | None:
         return None
     large = m is not None and n is not None and min(m, n) >= LARGE_TILE and op.dtype.bytes == 4
     block, tile = (128, 8) if large else (64, 4)
-    parts = zip((m, n, k), (block, block, DEPTH), strict=True)
-    whole = all(size is not None and size % by == 0 for size, by in parts)
-    memory = all(isinstance(x, BlockArgument) for x in op.operands)
-    staged = large and whole and memory and op.dtype is F32 and target.has_async_copy
-    staged_by = {"slots": SLOTS, "resident": RESIDENT} if staged else {}
-    stage = Stage(block, block, DEPTH, rows=tile, columns=tile, **staged_by)
+    batches = product(sizes[c] for c in roles.batch).constant
+    stage = _staged(op, (batches, m, n, k), block, target)
+    if stage is None:
+        stage = Stage(block, block, DEPTH, rows=tile, columns=tile)
     return Schedule((Vector(4, len(op.words()[1]) - 1), Threads(BLOCK_THREADS), stage))
+
+
+def _staged(
+    op: ContractOp, sizes: tuple[int | None, ...], least: int, target: GpuTarget
+) -> Stage | None:
+    """
+    The tile that is staged by asynchronous copies, where tiles of `least` rows and columns divide a
+    product whose factors are copied as they lie: of those that do, the one with which the
+    multiprocessor that has most blocks is done first.
+    """
+    batches, m, n, k = sizes
+    memory = all(isinstance(x, BlockArgument) for x in op.operands)
+    if not memory or op.dtype is not F32 or not target.has_async_copy:
+        return None
+    if not batches or not m or not n or not k or k % DEPTH:
+        return None
+    if m % least or n % least:
+        return None
+
+    def seconds(tile: tuple[int, int, float]) -> float:
+        rows, columns, each = tile
+        count = -(-batches * (m // rows) * (n // columns) // target.sm_count)
+        return max(count, ALONE) * rows * columns * each
+
+    found = (x for x in STAGED if m % x[0] == 0 and n % x[1] == 0)
+    rows, columns, _ = min(found, key=seconds)
+    return Stage(
+        rows, columns, DEPTH, rows=rows // 16, columns=columns // 16, slots=SLOTS, resident=RESIDENT
+    )
 
 
 def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:

@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from mlc.dialects.plan import outside_kernels
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.tensor.markers import BarrierOp
 from mlc.lazy_dataclass import dataclass
 

@@ -15,10 +15,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.dtypes import DType
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.control import ControlOp

@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.letters import fresh, split

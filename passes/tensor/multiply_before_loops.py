@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, is_inside
 from mlc.dialects.tensor.letters import fresh, split
 from mlc.dialects.tensor.op import bytes_of

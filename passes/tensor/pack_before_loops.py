@@ -17,9 +17,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, ContractionRoles, contraction_roles
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import CpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.dialects.tensor.letters import fresh

@@ -13,8 +13,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import product
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import TransposeOp

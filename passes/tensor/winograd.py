@@ -17,10 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, DimsAttr, product, shape_of, tensor_type
 from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.numerics import numerics_of
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.attribute import cpu_of
 from mlc.dialects.tensor.create import full

@@ -19,9 +19,12 @@ def normal(*shape: int) -> Any:
 
 
 @pytest.mark.parametrize("letters", ["mk,kn->mn", "mk,nk->mn", "km,kn->mn", "km,nk->mn"])
-@pytest.mark.parametrize("k", [16, 32, 400])
-def test_large_products_of_f32(letters: str, k: int) -> None:
-    sizes = {"m": 1152, "n": 1024, "k": k}
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(1152, 1024, 16), (1152, 1024, 32), (1152, 1024, 400), (64, 64, 16), (192, 384, 80)],
+)
+def test_staged_products_of_f32(letters: str, m: int, n: int, k: int) -> None:
+    sizes = {"m": m, "n": n, "k": k}
     words = letters.partition("->")[0].split(",")
     a, b = (normal(*(sizes[c] for c in word)) for word in words)
 
@@ -60,3 +63,9 @@ def test_factors_that_are_converted() -> None:
 
     kept = (x.astype(BF16.numpy).astype(np.float64) for x in (a, b))
     np.testing.assert_allclose(product(a, b), np.matmul(*kept), atol=1e-2)
+
+
+def test_staged_batches_of_f32() -> None:
+    a, b = normal(5, 128, 48), normal(5, 48, 192)
+    product: Any = mlc.compile(target="cuda")(np.matmul)
+    np.testing.assert_allclose(product(a, b), a.astype(np.float64) @ b, atol=1e-4)

@@ -48,8 +48,8 @@ class Entry:
 
     __slots__ = (
         "before", "bytes", "deadline", "forced", "index", "inner", "is_alone", "is_convert",
-        "kind", "latest", "light", "mask", "needs", "number", "op", "ops", "points", "readers",
-        "reads", "rule", "space", "stream", "weight", "write",
+        "is_widened", "kind", "latest", "light", "mask", "needs", "number", "op", "ops", "points",
+        "readers", "reads", "rule", "space", "stream", "weight", "write",
     )  # fmt: skip
 
     def __init__(self, kind: Kind, index: int, op: Operation, space: int, points: int) -> None:
@@ -73,6 +73,7 @@ class Entry:
         self.rule: Rule | None = None  # why it is stored; None: it may be inline
         self.forced: State | None = None
         self.is_convert = False
+        self.is_widened = False  # from a factor that is stored narrow: products read that one
         self.is_alone = False  # a kernel of its own, whatever is decided
         self.reads: list[Read] = []
         self.needs: list[Entry] = []  # what must lie in memory when it is computed

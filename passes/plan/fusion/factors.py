@@ -35,5 +35,10 @@ def narrowed(product: Operation, factor: SSAValue, points: int, clock: Clock) ->
     return op if points * (plain - narrow) > costs else None
 
 
+def widens(op: Operation) -> bool:
+    """Whether a conversion makes f32 of 16 bits: who reads it may as well read its source."""
+    return isinstance(op, ConvertOp) and op.dtype is F32 and _dtype(op.x) in (BF16, F16)
+
+
 def _dtype(value: SSAValue) -> object:
     return dtype_of(tensor_of(value).element_type)

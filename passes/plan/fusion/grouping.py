@@ -37,6 +37,7 @@ from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.shape import ConcatOp, ReshapeOp, TransposeOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.plan.fusion.factors import widens
 from mlc.passes.plan.fusion.legality import MAX_OPS, MAX_OUTPUTS, Chosen, Stage, ops_of
 from mlc.passes.plan.fusion.points import OWN, Points
 from mlc.passes.plan.memory.in_place.ownership import Ownership
@@ -317,7 +318,7 @@ class Grouping:
         if any(k is not None and self._is_late(op, k.position) for k in kernels):
             return False
         if any(d.stage == "operand" for d in demands):
-            return isinstance(op, ConvertOp) and len(kernels) == 1
+            return isinstance(op, ConvertOp) and (len(kernels) == 1 or widens(op))
         return True
 
     def _joined(self, op: TensorOp, demands: list[Demand]) -> Kernel | None:

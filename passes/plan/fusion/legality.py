@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.views import STORED, is_view
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.op import TensorOp
 
 Stage = Literal["result", "prologue", "operand", "piece"]

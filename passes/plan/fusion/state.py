@@ -155,7 +155,7 @@ class Partial:
             if entry.deadline < kernel.position:
                 return "late"
             if d.stage == "operand" and not (
-                entry.is_convert and all(e.kernel == first for e in demands)
+                entry.is_widened or (entry.is_convert and all(e.kernel == first for e in demands))
             ):
                 return "factor"
         return None

@@ -40,7 +40,7 @@ from mlc.passes.cost.ops import point_cost
 from mlc.passes.cost.sizes import elements_of, stored_bytes
 from mlc.passes.cost.work import Clock
 from mlc.passes.plan.fusion.entries import NEVER, Entry, Kind, Read, bits_of, may_share
-from mlc.passes.plan.fusion.factors import narrowed
+from mlc.passes.plan.fusion.factors import narrowed, widens
 from mlc.passes.plan.fusion.legality import Stage, ops_of
 from mlc.passes.plan.fusion.points import HERE, Points
 from mlc.passes.plan.memory.in_place.ownership import Ownership
@@ -395,6 +395,7 @@ class Table:
         op = narrowed(product.op, factor.op.results[0], product.inner, self.clock)
         if op is not None and (entry := self.of.get(op)) is not None:
             entry.rule = entry.rule or "factor"
+            factor.is_widened = widens(factor.op)
 
     def _bound_positions(self) -> None:
         """Where kernels can be at the latest: readers first, since these hold what they read."""

@@ -18,8 +18,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.views import is_view
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.program import symbols_of
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.tensor.elementwise import Elementwise

@@ -12,9 +12,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.views import STORED
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp

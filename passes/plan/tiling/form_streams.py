@@ -8,10 +8,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.numerics import is_strict
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.create import ConstantOp, IotaOp

@@ -115,14 +115,30 @@ func.func @old(%x: tensor<4xf32>, %n: tensor<i64>) {
 
 // -----
 
-// CHECK: mlc.kernel: a nest: mlc.add makes an array of tensor<4xf32>
-func.func @whole(%x: tensor<4xf32>, %n: tensor<i64>) {
+// CHECK: mlc.kernel: a nest: mlc.dynamic_update reads what it writes
+func.func @backwards(%x: tensor<4xf32>, %n: tensor<i64>) {
   %0 = mlc.kernel "nest" (%a = %x, %m = %n) : (tensor<4xf32>, tensor<i64>) -> (tensor<4xf32>) {
     %r = mlc.for %i to %m iter(%b = %a) -> (tensor<4xf32>) {
-      %1 = mlc.add %b, %b : tensor<4xf32>
-      mlc.yield %1 : tensor<4xf32>
+      %zero = mlc.constant dense<0> : tensor<i64>
+      %1 = mlc.slice %b[<3>, <-1>] : tensor<4xf32> -> tensor<4xf32>
+      %2 = mlc.dynamic_update %b, %1[%zero] : tensor<4xf32>, tensor<4xf32>, tensor<i64> -> tensor<4xf32>
+      mlc.yield %2 : tensor<4xf32>
     }
     mlc.yield %r : tensor<4xf32>
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: mlc.kernel: a nest: holds mlc.reduce over 3 axes
+func.func @held(%x: tensor<4x4x4xf32>, %y: tensor<4x4xf32>, %n: tensor<i64>) {
+  %0 = mlc.kernel "nest" (%a = %x, %b = %y, %m = %n) : (tensor<4x4x4xf32>, tensor<4x4xf32>, tensor<i64>) -> (tensor<4x4xf32>) {
+    %r = mlc.for %i to %m iter(%c = %b) -> (tensor<4x4xf32>) {
+      %1 = mlc.reduce "sum" "ijk->ij" %a {mlc.held} : tensor<4x4x4xf32> -> tensor<4x4xf32>
+      mlc.yield %1 : tensor<4x4xf32>
+    }
+    mlc.yield %r : tensor<4x4xf32>
   }
   func.return
 }

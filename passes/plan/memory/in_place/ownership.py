@@ -15,8 +15,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.views import STORED, is_stored_constant
-from mlc.dialects.plan import outside_kernels
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
