@@ -37,6 +37,7 @@ from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.choose_tiles import DEAR, LIMIT, UNTILED
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
+from mlc.passes.plan.tiling.pad_strips import PadStripsPass
 from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.passes.plan.trial import kernel_passes
 from mlc.passes.plan.widen import WidenPass
@@ -219,6 +220,7 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
         choose,
         form,
         MergeReductionsPass(fusion),
+        PadStripsPass(fusion),
         FormNestsPass(),
         *rest,
         PlaceBarriersPass(),
