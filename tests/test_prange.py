@@ -144,10 +144,13 @@ def test_counts_that_only_the_call_knows(count: int) -> None:
             last = x[i]
         return total, last
 
+    def by_size(x: Any) -> Any:
+        return sums(x, x.shape[0])
+
     x = np.arange(1000) % 9 + 0.25
     step = mlc.compile(threads=2)(sums)
     assert step(x, np.int64(count)) == sums(x, count)
-    sized = mlc.compile(dynamic=True)(lambda x: sums(x, x.shape[0]))
+    sized = mlc.compile(dynamic=True)(by_size)
     assert sized(x[: max(count, 1)]) == sums(x, max(count, 1))
 
 

@@ -4,7 +4,7 @@ Linear algebra and statistics, from PolyBench's definitions, written with NumPy.
 SOURCE: L.-N. Pouchet, T. Yuki, "PolyBench/C 4.2", 2016.
 """
 
-# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportConstantRedefinition=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def write_few_rows(nest: ReductionNest, order: Sequence[int]) -> None:
         row = b.div(number, count)
         low = b.mul(b.sub(number, b.mul(row, count)), block)
         state = nest.reduce_range(place(row), order, low, b.min(b.add(low, block), size))
-        nest.leave(number, state, s.scratch)
+        nest.leave_state(number, state, s.scratch)
 
     def finish(row: Index) -> None:
         state, fixed = nest.folded_blocks(s.scratch, count, b.mul(row, count)), place(row)

@@ -317,7 +317,7 @@ class ReductionNest:
             ends = b.value(par.CancelledOp.of(s.context))
             ends = s.lanes(1).apply(arith.OrIOp, ends, settled(self, last, 1))
             state = b.pick_all(ends, lambda: last, lambda: state_of(k))
-            self.leave(k, state, partials)
+            self.leave_state(k, state, partials)
             return state
 
         def share(thread: Index, threads: Index) -> None:
@@ -329,7 +329,7 @@ class ReductionNest:
                 low,
                 high,
                 1,
-                lambda k: s.unless_cancelled(lambda: self.leave(k, state_of(k), partials)),
+                lambda k: s.unless_cancelled(lambda: self.leave_state(k, state_of(k), partials)),
             )
 
         s.parallel(total, share)
@@ -346,7 +346,7 @@ class ReductionNest:
 
         s.alone(end)
 
-    def leave(self, place: Index, state: State, partials: Sequence[SSAValue]) -> None:
+    def leave_state(self, place: Index, state: State, partials: Sequence[SSAValue]) -> None:
         """Stores the state of a block where the others find it."""
         for value, buffer, dtype in zip(state, partials, self.states, strict=True):
             self.b.store(self.to_memory(value, dtype), buffer, [place])

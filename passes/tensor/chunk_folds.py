@@ -126,6 +126,7 @@ def _moved(body: Block, low: SSAValue) -> Block:
 def _neutral(e: Emitter, kind: type[TensorOp], like: SSAValue) -> SSAValue:
     """What changes nothing."""
     dtype = dtype_of(tensor_of(like).element_type)
-    ends = {MinOp: dtype.highest, MaxOp: dtype.lowest} if kind in (MinOp, MaxOp) else {}
-    number = ends.get(kind, 1 if kind is MulOp else 0)
+    number = 1 if kind is MulOp else 0
+    if kind in (MinOp, MaxOp):
+        number = dtype.highest if kind is MinOp else dtype.lowest
     return full(e, number, dtype, shape_of(like.type))
