@@ -105,6 +105,7 @@ class Built:
     emit_s: float  # until the last unit was written
     llvm_s: float  # from then on
     compile_s: tuple[float, ...]  # of each unit, then of what belongs to none
+    needs: tuple[str, ...] = ()  # see Artifact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,7 @@ class Artifact:
     kernels: tuple[Code, ...]
     host: tuple[Code, ...] | LaunchPlan  # the entry and its shim, or what the host interprets
     memory: MemoryPlan
+    needs: tuple[str, ...] = ()  # extensions, by LLVM's names, of instructions that multiply in it
 
     def pack(self) -> bytes:
         """The artifact as bytes."""

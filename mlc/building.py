@@ -42,6 +42,7 @@ def build(module: ModuleOp, program: Levels, report: Report, *, fresh: bool) -> 
         kernels=built.kernels,
         host=built.host,
         memory=memory_plan_of(loops),
+        needs=built.needs,
     )
 
 

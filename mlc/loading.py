@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlc.artifact import Artifact
+from mlc.dialects.errors import MlcError
 from mlc.dialects.target import CpuTarget
 from mlc.error_sites import raiser
 from mlc.runtime.entry import LoadedEntry, load_entry
@@ -13,7 +14,8 @@ from mlc.runtime.entry import LoadedEntry, load_entry
 def load_cpu(
     artifact: Artifact, target: CpuTarget, slow: Callable[..., object], threads: int | None
 ) -> LoadedEntry:
-    """The entry; LoadError where its objects cannot be linked."""
+    """The entry; LoadError where its objects cannot be linked, MlcError on another machine."""
+    _check_runs(artifact, target)
     assert isinstance(artifact.host, tuple)
     return load_entry(
         [code.image for code in (*artifact.kernels, *artifact.host)],
@@ -23,3 +25,27 @@ def load_cpu(
         on_error=raiser(artifact.sites),
         thread_count=threads,
     )
+
+
+_OF_VECTORS = {256: ("avx2", "fma", "bmi2"), 512: ("avx512f", "avx512bw", "avx512dq", "avx512vl")}
+"""What x86 processors must have for vectors of so many bits. SOURCE: x86-64-v3 and x86-64-v4."""
+
+
+def _check_runs(artifact: Artifact, target: CpuTarget) -> None:
+    """Raises where a named machine's code would stop this process at its first instruction."""
+    if target.name == "host":
+        return
+    from mlc.runtime.llvm import host_cpu, host_triple
+
+    arch = host_triple().split("-")[0]
+    lacks: list[str] = [target.arch] if target.arch != arch else []
+    if not lacks:
+        has = host_cpu()[1]
+        vectors = _OF_VECTORS.get(target.vector_bits, ()) if arch == "x86_64" else ()
+        lacks = [name for name in (*vectors, *artifact.needs) if not has.get(name, False)]
+    if lacks:
+        raise MlcError(
+            f"{artifact.name} is compiled for the target {target.name}: its code needs"
+            f" {', '.join(lacks)}, which this machine does not have. Compile it for the target"
+            " host; `mlc show` and f.lower(…) show programs for any target."
+        )

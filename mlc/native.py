@@ -15,6 +15,7 @@ from mlc.dialects.dims import Dim, highest, product
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import Take, is_entry
 from mlc.dialects.target import CpuTarget
+from mlc.dialects.target.intrinsics import extensions_in
 from mlc.dialects.tensor.bind import at_most
 from mlc.dialects.tensor.control import ForOp, WhileOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of
@@ -77,6 +78,7 @@ def build_cpu(lower: Callable[[Take], ModuleOp], request: Request, target: CpuTa
         emit_s=emit_s + emitted - start,
         llvm_s=time.perf_counter() - emitted,
         compile_s=(*(o.compile_s for o in found), last.compile_s),
+        needs=extensions_in([unit.text for unit in units.values()], target),
     )
 
 

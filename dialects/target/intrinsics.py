@@ -328,3 +328,14 @@ def row_named(name: str, target: CpuTarget, dtypes: Sequence[DType] | None = Non
     known = ", ".join(dict.fromkeys(f"{row.name} ({', '.join(row.dtypes)})" for row in rows))
     said = f" for {', '.join(wanted)}" if wanted else ""
     raise ValueError(f"{target.name} has no instruction {name}{said}; expected one of {known}")
+
+
+def extensions_in(texts: Sequence[str], target: CpuTarget) -> tuple[str, ...]:
+    """The extensions, by LLVM's names, of the target's instructions that LLVM IR calls."""
+    needs = dict.fromkeys(
+        name
+        for row in rows_of(target)
+        if row.needs and any(f".{row.instruction.removeprefix('v')}." in text for text in texts)
+        for name in row.needs
+    )
+    return tuple(needs)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 import platform
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+import mlc
 from mlc.dialects.target import CpuTarget, GpuTarget, named_target
 from mlc.dialects.target.attribute import TargetAttr, target_of
 from mlc.dialects.target.known import CPUS, GPUS
 from mlc.dialects.target.loop_costs import LOOP_COSTS, LoopCosts
+from mlc.runtime.llvm import host_cpu, host_triple
 from mlc.text import parse_text
 
 
@@ -147,3 +151,31 @@ def test_tile_permission_is_what_the_kernel_says() -> None:
     if tile_permission.granted():
         assert host_cpu()[1].get("amx-tile", False)
     assert tile_permission.granted.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("target", ["neon", "avx2"])
+def test_code_of_another_architecture_is_an_error(target: str) -> None:
+    """Not the end of the process."""
+    mine = {"x86_64": "avx2", "aarch64": "neon"}[host_triple().split("-")[0]]
+    step = mlc.compile(lambda x: x + 1, target=target)
+    if target == mine:
+        assert step(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
+        return
+    needs = "aarch64" if target == "neon" else "x86_64"
+    with pytest.raises(mlc.MlcError, match=f"target {target}: its code needs {needs}"):
+        step(np.ones(3))
+
+
+def test_instructions_that_the_machine_lacks_are_an_error() -> None:
+    """Tile registers: what does not use them runs, or the machine has them."""
+    x = np.ones((64, 64), ml_dtypes.bfloat16)
+    step = mlc.compile(lambda x: x @ x, target="amx")
+    has = host_cpu()[1]
+    if not has.get("avx512f"):
+        pytest.skip("the target amx has vectors of 512 bits")
+    np.testing.assert_array_equal(step(np.ones((64, 64), np.float32)), 64)
+    if has.get("amx-bf16"):
+        np.testing.assert_array_equal(step(x).astype(np.float32), 64)
+        return
+    with pytest.raises(mlc.MlcError, match="amx-bf16, which this machine does not have"):
+        step(x)
