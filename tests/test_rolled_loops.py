@@ -242,3 +242,52 @@ def test_what_only_a_python_int_has() -> None:
 
     x = R.random(100)
     np.testing.assert_allclose(mlc.compile(weighted)(x), weighted(x), rtol=1e-12)
+
+
+def fibonacci(x: Any) -> Any:
+    a, b = 0, 1
+    for _ in range(120):
+        a, b = b, a + b
+        x = x + (a % 10) + np.sin(x) * np.cos(x)
+    return x
+
+
+def powers(x: Any) -> Any:
+    a = 1
+    for _ in range(100):
+        for _ in range(2):
+            a = a * 3
+        x = x + (a % 10) + np.sin(x) * np.cos(x)
+    return x
+
+
+def generator(x: Any) -> Any:
+    s = 12345
+    for _ in range(1000):
+        s = (1103515245 * s + 12345) % 2**31
+        x = x + s / 2**31 + np.sin(x)
+    return x
+
+
+def counts(x: Any) -> Any:
+    k, triangle, most = 0, 0, 1
+    for _ in range(3000):
+        if x > 0.3:
+            k += 1
+        triangle += k
+        for j in range(4):
+            triangle += j
+        most = max(most, k * 7)
+        x = np.cos(x) * 1.1 + triangle * 1e-12
+    return x, k, triangle, most
+
+
+@pytest.mark.parametrize(
+    ("function", "stays"), [(fibonacci, False), (powers, False), (generator, True), (counts, True)]
+)
+def test_integers_of_pythons_have_no_end(function: Any, stays: bool) -> None:
+    """A loop has 64 bits: where they may not do, its trips stand there one after another."""
+    step = mlc.compile(function)
+    x = np.float64(0.5)
+    np.testing.assert_allclose(step(x), function(x), rtol=1e-12)
+    assert ("mlc.for" in step.lower(x).text("trace")) is stays

@@ -429,6 +429,8 @@ class For:
         runs = items.known and items.count > 0
         rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
+        if items.known and not items.parallel:
+            rolled.check_integers(items.count)
         loop = ForOp(count, rolled.starts, Region(rolled.body.block))
         if items.parallel:
             loop.attributes[PARALLEL] = UnitAttr()

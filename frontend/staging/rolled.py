@@ -36,6 +36,7 @@ from mlc.frontend.staging.joins import (
     equal_values,
 )
 from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.magnitudes import stays_within
 from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
 from mlc.frontend.staging.sized import cut, more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
@@ -132,6 +133,20 @@ class Rolled:
     def starts(self) -> list[SSAValue]:
         """The values of the first trip."""
         return [x.value for c in self.carried for x in c.arrays]
+
+    def check_integers(self, trips: int) -> None:
+        """Raises where a number of Python's would leave 64 bits, in which the loop has it."""
+        begun: dict[int, int] = {}
+        place = 0
+        for c in self.carried:
+            for k, leaf in enumerate(c.leaves):
+                start = c.start.leaves[k]
+                if leaf is not None and leaf.weak and isinstance(start, int):
+                    begun[place] = abs(start)
+                place += 0 if leaf is None else 1 + sum(x is not None for x in c.sizes.get(k, ()))
+        if begun and not stays_within(self.body.block, begun, trips):
+            message = "an integer of Python's grows beyond 64 bits in a loop that stays one."
+            raise located(NotSupportedError, message, remedy="Carry it as a float, or as np.int64.")
 
 
 Trace = Callable[[Block], Any]

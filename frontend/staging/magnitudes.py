@@ -1,0 +1,138 @@
+"""
+Whether Python's integers, which have no end, stay within 64 bits in a loop of the program.
+
+The trips are run on magnitudes: of a sum the sum, of a product the product. What grows with a power
+of the trip's number is followed further than it is run; what grows as a power of two does is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import log2
+
+from xdsl.ir import Block, SSAValue
+
+from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import I64, dtype_of
+from mlc.dialects.tensor.bitwise import AndOp, OrOp, ShlOp, XorOp
+from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.control import ForOp, IfOp, yield_of
+from mlc.dialects.tensor.create import ConstantOp
+from mlc.dialects.tensor.division import FloorDivOp, ModOp
+from mlc.dialects.tensor.elementwise import AddOp, MulOp, NegOp, SubOp
+from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.within import WithinOp
+
+LIMIT = 2**62
+USUAL = 2**40
+"""Of a number of which nothing is known."""
+TRIPS = 64
+"""That are run; what has more than sixteen times the magnitude of half as many grows too fast."""
+MOST_POWER = 4
+INSIDE = 8  # trips of loops in the loop that are run
+
+
+class _TooLargeError(Exception):
+    """A number leaves 64 bits."""
+
+
+def stays_within(body: Block, starts: Mapping[int, int], trips: int) -> bool:
+    """
+    Whether the carried integers that begin as Python's, by their places among the block's carried
+    arguments, and what is computed of them, stay below 2^62 in so many trips.
+    """
+    try:
+        _run(body, starts, trips, {body.args[0]: trips}, TRIPS)
+    except _TooLargeError:
+        return False
+    return True
+
+
+def _run(
+    body: Block,
+    starts: Mapping[int, int],
+    trips: int,
+    known: Mapping[SSAValue, int],
+    most: int,
+) -> dict[int, int]:
+    """The magnitudes after the trips."""
+    values = yield_of(body).values
+    now, half = dict(starts), dict(starts)
+    for trip in range(min(trips, most)):
+        if trip == most // 2:
+            half = dict(now)
+        memo = {**known, **{body.args[1 + k]: now[k] for k in starts}}
+        now = {k: max(now[k], _of(values[k], memo)) for k in starts}
+    if trips <= most:
+        return now
+    return {k: _further(now[k], half[k], trips / most) for k in starts}
+
+
+def _further(now: int, half: int, times: float) -> int:
+    power = log2(max(now, 1) / max(half, 1))
+    if now > 2**16 and power > MOST_POWER:
+        raise _TooLargeError
+    return _checked(int(now * times ** min(power, MOST_POWER)) + 1)
+
+
+def _checked(magnitude: int) -> int:
+    if magnitude >= LIMIT:
+        raise _TooLargeError
+    return magnitude
+
+
+def _of(value: SSAValue, memo: dict[SSAValue, int]) -> int:
+    """The magnitude of a number."""
+    if value not in memo:
+        memo[value] = _checked(_computed(value, memo))
+    return memo[value]
+
+
+def _computed(value: SSAValue, memo: dict[SSAValue, int]) -> int:
+    if shape_of(value.type) or dtype_of(tensor_of(value).element_type) is not I64:
+        return USUAL
+    match value.owner:
+        case ConstantOp() as op:
+            return abs(int(op.array()[()]))
+        case IfOp() as op:
+            k = op.results.index(value)
+            return max(_of(yield_of(block).values[k], memo) for block in op.blocks)
+        case ForOp() as op:
+            return _of_loop(op, op.results.index(value), memo)
+        case TensorOp() as op if type(op) in _RULES:
+            return _RULES[type(op)]([_of(x, memo) for x in op.operands])
+        case _:
+            return USUAL
+
+
+def _of_loop(loop: ForOp, k: int, memo: dict[SSAValue, int]) -> int:
+    """A number that a loop in the loop carries."""
+    kind = loop.results[k].type
+    starts = {n: _of(x, memo) for n, x in enumerate(loop.inits) if x.type == kind}
+    count = loop.count.owner
+    trips = int(count.array()[()]) if isinstance(count, ConstantOp) else INSIDE
+    known = {**memo, loop.body.block.args[0]: trips}
+    found = _run(loop.body.block, starts, trips, known, INSIDE)
+    return found[k]
+
+
+def _shifted(x: Sequence[int]) -> int:
+    return x[0] << min(x[1], 64)
+
+
+_RULES: Mapping[type[TensorOp], Callable[[Sequence[int]], int]] = {
+    AddOp: sum,
+    SubOp: sum,
+    NegOp: sum,
+    WithinOp: sum,
+    MulOp: lambda x: x[0] * x[1],
+    FloorDivOp: lambda x: x[0] + 1,
+    ModOp: lambda x: x[1],
+    MaxOp: max,
+    MinOp: max,
+    SelectOp: lambda x: max(x[1:]),
+    AndOp: max,
+    OrOp: sum,
+    XorOp: sum,
+    ShlOp: _shifted,
+}
