@@ -263,7 +263,7 @@ def _defined(c: ShapeClass) -> Iterator[tuple[type[TensorOp], DType]]:
         for dtype in DTYPES:
             if op.name == "mlc.constant" and c.symbolic:
                 continue
-            if op.name in ("mlc.size", "mlc.within") and dtype is not I64:
+            if op.name in ("mlc.size", "mlc.within", "mlc.some", "mlc.room") and dtype is not I64:
                 continue
             if c.strided and op.name in ("mlc.constant", "mlc.iota", "mlc.size"):
                 continue

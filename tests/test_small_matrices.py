@@ -99,14 +99,14 @@ class Case:
 
 
 CASES_OF_FUNCTIONS = {
-    "even": Case(sums, (96, 128), (128, 64)),
-    "odd": Case(sums, (37, 135), (135, 51)),
+    "even": Case(sums, (96, 128), (128, 64), words=words("mmla_s8", 8)),
+    "odd": Case(sums, (37, 135), (135, 51), words=words("mmla_s8", 8)),
     "depth below a group": Case(sums, (33, 5), (5, 40), words=words("mmla_s8", 8)),
     "one row and one column past a tile": Case(sums, (25, 64), (64, 17), words=words("mmla_s8", 8)),
-    "lhs turned": Case(turned, (135, 37), (135, 51)),
+    "lhs turned": Case(turned, (135, 37), (135, 51), words=words("mmla_s8", 8)),
     "rhs turned": Case(rhs_turned, (37, 135), (51, 135)),
     "both turned": Case(both_turned, (135, 37), (51, 135)),
-    "batched": Case(sums, (3, 29, 70), (3, 70, 22)),
+    "batched": Case(sums, (3, 29, 70), (3, 70, 22), words=f"block(g, 1), {words('mmla_s8', 8)}"),
     "deep": Case(sums, (50, 2101), (2101, 40)),
     "bf16": Case(product, (48, 64), (64, 32), "bf16"),
     "bf16 odd": Case(product, (37, 135), (135, 51), "bf16"),
@@ -114,8 +114,8 @@ CASES_OF_FUNCTIONS = {
     "bf16 turned": Case(product_turned, (135, 37), (51, 135), "bf16"),
     "bf16 batched": Case(product, (3, 29, 70), (3, 70, 22), "bf16"),
     "bf16 sums": Case(wide_product, (37, 135), (135, 51), "bf16"),
-    "to f64": Case(scaled, (37, 135), (135, 51)),
-    "to c128": Case(complex_, (37, 135), (135, 51)),
+    "to f64": Case(scaled, (37, 135), (135, 51), words=words("mmla_s8", 8)),
+    "to c128": Case(complex_, (37, 135), (135, 51), words=words("mmla_s8", 8)),
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import CellType, FunctionType
+from types import CellType, FrameType, FunctionType
 from typing import Any
 
 from xdsl.ir import Block, SSAValue
@@ -114,14 +114,25 @@ def _is_full(cell: CellType) -> bool:
         return False
 
 
+_TRACES = "mlc.frontend.call.program"
+
+
 def reachable(wanted: Any) -> bool:
-    """Whether a variable of a function that runs leads to the object."""
-    pending: list[Any] = []
+    """
+    Whether a variable of a function that is traced leads to the object. Who called the outermost of
+    them has no traced value, but perhaps much to search.
+    """
+    users: list[FrameType] = []
+    traced = 0
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in ("mlc", "xdsl"):
-            pending += frame.f_locals.values()
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.partition(".")[0] not in ("mlc", "xdsl"):
+            users.append(frame)
+        elif name == _TRACES and frame.f_code.co_name == "trace_program":
+            traced = len(users)
         frame = frame.f_back
+    pending = [x for user in users[: traced or None] for x in user.f_locals.values()]
     met: set[int] = set()
     while pending:
         found = pending.pop()

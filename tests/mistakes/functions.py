@@ -128,14 +128,13 @@ def a_type_that_changes_at_every_trip() -> object:
     return f(NUMBERS)
 
 
-def raised_in_a_branch() -> object:
-    @mlc.compile
-    def f(x: Any) -> Any:
+def raised_in_a_function_of_a_loop() -> object:
+    def trip(_: Any, x: Any) -> Any:
         if x[0] < 0:
             raise ValueError("negative")
         return x
 
-    return f(NUMBERS)
+    return mlc.compile(lambda x: mlc.fori_loop(0, 3, trip, x))(NUMBERS)
 
 
 def random_numbers_inside() -> object:
@@ -181,7 +180,7 @@ MISTAKES: tuple[Callable[[], object], ...] = (
     truth_of_an_array,
     set_in_one_branch,
     a_type_that_changes_at_every_trip,
-    raised_in_a_branch,
+    raised_in_a_function_of_a_loop,
     random_numbers_inside,
     a_result_that_is_no_array,
     division_by_zero,

@@ -396,5 +396,5 @@ def test_loops_of_a_product_hold_each_step_once() -> None:
     cases = 3  # few rows, some, many: each packs as it reads
     assert text.count("vector.shuffle") == cases * 64  # a square of 16 rows is turned, in a loop
     assert "vector.create_mask" not in text  # whole panels, and nothing behind them
-    tiles = 3 * 4 + 6 * 4 + 6 * 4
+    tiles = 3 * 4 + 5 * 4 + 6 * 4
     assert text.count("vector.store") == cases * 16 + tiles  # squares, results
