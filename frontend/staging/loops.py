@@ -39,6 +39,7 @@ from mlc.frontend.staging.trials import (
     MANY,
     MOST_PEELED,
     MOST_SCALARS,
+    FirstTrip,
     attempted,
     check_slices,
     kept_loop,
@@ -336,12 +337,16 @@ class For:
             return self._traced(items, local)
         iterator = iter(value)
         tried = items is not None and self._is_long(items)
+        few = items is not None and self.sliced is None and FEW <= items.count < MANY
+        first = FirstTrip()
         for k, item in enumerate(iterator):
+            if k == 1 and few and items is not None:
+                tried = first.is_long(items.count)
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local)
                 try:
                     outer = self.sliced or ()
-                    kept, code = kept_loop(roll_rest, items.count >= MANY, local, outer)
+                    kept, code = kept_loop(roll_rest, few or items.count >= MANY, local, outer)
                 except Peel:
                     pass  # the next trip may have the types of those behind it
                 else:

@@ -34,6 +34,9 @@ MOST_OPS, MOST_OPS_INSIDE = 20_000, 1_000
 """Of such trips together; of a loop within a loop or branch of the program. A program of 18,000 ops
 takes seconds to plan (docs/measurements.md, First call)."""
 
+MOST_OF_FEW = 2_000
+"""Ops of the trips of a loop of few, by the first of them, from which it may be one of numbers."""
+
 MOST_PEELED = 3
 """Types that have not settled after so many trips are a mistake."""
 
@@ -100,6 +103,25 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     found = count * _unrolled(block)
     discard(block)
     return found
+
+
+class FirstTrip:
+    """What the first trip of a loop adds to the program."""
+
+    def __init__(self) -> None:
+        self._block = here().scopes[-1]
+        self._last = self._block.last_op
+
+    def is_long(self, count: int) -> bool:
+        """Whether so many are too many ops, if they are numbers and elements."""
+        if here().scopes[-1] is not self._block:
+            return False
+        op = self._block.first_op if self._last is None else self._last.next_op
+        total = 0
+        while op is not None:
+            total += sum(1 for _ in op.walk())
+            op = op.next_op
+        return total * count > MOST_OF_FEW
 
 
 def kept_loop(
