@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -153,11 +154,19 @@ def test_tile_permission_is_what_the_kernel_says() -> None:
     assert tile_permission.granted.cache_info().misses == 1
 
 
+def plus_one(x: Any) -> Any:
+    return x + 1
+
+
+def squared(x: Any) -> Any:
+    return x @ x
+
+
 @pytest.mark.parametrize("target", ["neon", "avx2"])
 def test_code_of_another_architecture_is_an_error(target: str) -> None:
     """Not the end of the process."""
     mine = {"x86_64": "avx2", "aarch64": "neon"}[host_triple().split("-")[0]]
-    step = mlc.compile(lambda x: x + 1, target=target)
+    step = mlc.compile(plus_one, target=target)
     if target == mine:
         assert step(np.ones(3)).tolist() == [2.0, 2.0, 2.0]
         return
@@ -169,7 +178,7 @@ def test_code_of_another_architecture_is_an_error(target: str) -> None:
 def test_instructions_that_the_machine_lacks_are_an_error() -> None:
     """Tile registers: what does not use them runs, or the machine has them."""
     x = np.ones((64, 64), ml_dtypes.bfloat16)
-    step = mlc.compile(lambda x: x @ x, target="amx")
+    step = mlc.compile(squared, target="amx")
     has = host_cpu()[1]
     if not has.get("avx512f"):
         pytest.skip("the target amx has vectors of 512 bits")
