@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 import mlc
+from benchmarks.kernels.algebra import durbin as toeplitz
+from benchmarks.kernels.algebra import lu as doolittle
+from benchmarks.kernels.algebra import trisolv as forward
 from mlc.dialects.errors import MlcError, PlanError
 from mlc.frontend.staging import trials
 from tests.random_slices import arguments, differs, outcome, program
@@ -29,27 +32,11 @@ def definite(n: int) -> Array:
     return a @ a.T + n * np.eye(n)
 
 
-def forward(L: Array, b: Array) -> Array:
-    x = np.empty_like(b)
-    for i in range(len(b)):
-        x[i] = (b[i] - L[i, :i] @ x[:i]) / L[i, i]
-    return x
-
-
 def backward(U: Array, b: Array) -> Array:
     x = np.zeros_like(b)
     for i in reversed(range(len(b))):
         x[i] = (b[i] - U[i, i + 1 :] @ x[i + 1 :]) / U[i, i]
     return x
-
-
-def doolittle(A: Array) -> None:
-    for i in range(A.shape[0]):
-        for j in range(i):
-            A[i, j] -= A[i, :j] @ A[:j, j]
-            A[i, j] /= A[j, j]
-        for j in range(i, A.shape[0]):
-            A[i, j] -= A[i, :i] @ A[:i, j]
 
 
 def by_columns(A: Array) -> None:
@@ -71,18 +58,6 @@ def cholesky(A: Array) -> None:
         for j in range(i):
             A[i, j] = (A[i, j] - np.dot(A[i, :j], A[j, :j])) / A[j, j]
         A[i, i] = np.sqrt(A[i, i] - np.dot(A[i, :i], A[i, :i]))
-
-
-def toeplitz(r: Array) -> Array:
-    y = np.empty_like(r)
-    alpha, beta = -r[0], 1.0
-    y[0] = -r[0]
-    for k in range(1, r.shape[0]):
-        beta *= 1.0 - alpha * alpha
-        alpha = -(r[k] + np.dot(np.flip(r[:k]), y[:k])) / beta
-        y[:k] += alpha * np.flip(y[:k])
-        y[k] = alpha
-    return y
 
 
 def products_of_columns(x: Array) -> Array:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import prop_def
+from xdsl.ir import SSAValue
 
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dims import Dim, DimsAttr, as_tensor
-from mlc.dialects.dtypes import I64, dtype_of
-from mlc.dialects.errors import DTypeError
-from mlc.dialects.tensor.create import full
+from mlc.dialects.dtypes import I64
+from mlc.dialects.tensor.checked import CheckedBySize
 from mlc.dialects.tensor.element import ElementBuilder
-from mlc.dialects.tensor.elementwise import Unary
-from mlc.dialects.tensor.op import Array, OpBuilder, Tensor
+from mlc.dialects.tensor.op import Array
 
 
 @irdl_op_definition
-class WithinOp(Unary):
+class WithinOp(CheckedBySize):
     """
     An index of an axis with `size` elements, counted from its start: x, or x + size where x is
     negative. Anything but a number in [-size, size) is a run-time IndexError; the result is 0 then,
@@ -33,41 +28,12 @@ class WithinOp(Unary):
     """
 
     name = "mlc.within"
-    KINDS: ClassVar[tuple[str, ...]] = ("int",)
     SOURCE: ClassVar[str] = "NumPy 2 reference manual, integer indexing"
-    CHECKS: ClassVar[bool] = True
     NO_DERIVATIVE: ClassVar[str] = "a position"
-    size = prop_def(DimsAttr)
+    WHAT: ClassVar[str] = "index"
     assembly_format = "$x `of` $size attr-dict `:` type($result)"
 
-    @classmethod
-    def infer(
-        cls,
-        operands: Sequence[Tensor],
-        properties: dict[str, Attribute],
-        declared: Tensor | None = None,
-    ) -> Tensor:
-        size = properties["size"]
-        if dtype_of(operands[0].element_type) is not I64:
-            found = dtype_of(operands[0].element_type).name
-            raise DTypeError(f"mlc.within: the index is {found}; expected i64 (mlc.convert)")
-        if not isinstance(size, DimsAttr) or len(size.data) != 1:
-            raise DTypeError(f"mlc.within: the size is {size}; expected one dim")
-        return as_tensor(operands[0])
-
-    @property
-    def extent(self) -> Dim:
-        """The axis' size."""
-        return self.size.data[0]
-
-    def reference(self, *operands: Array) -> Array:
-        size = self.extent.constant
-        if size is None:
-            raise NotImplementedError("within needs its concrete size: call reference_at")
-        return self.reference_at(operands[0], size)
-
     def reference_at(self, x: Array, size: int) -> Array:
-        """The meaning for a concrete size."""
         bad = (x < -size) | (x >= size)
         if bad.any():
             found = int(x[bad].reshape(-1)[0])
@@ -83,6 +49,3 @@ class WithinOp(Unary):
         ok = b.apply(arith.AndIOp, above, below)
         b.check(ok, self, x, extent)
         return b.select(ok, index, zero)
-
-    def harmless(self, b: OpBuilder, operand: int) -> SSAValue | None:
-        return full(b, 0, I64, self.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -15,6 +15,7 @@ from mlc.dialects.errors import ParallelError
 from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.remarks import place
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,10 @@ def _told(loop: ForOp, conflict: Conflict) -> str:
 
 
 def _line(op: Operation) -> str:
-    at = op.location
-    if not isinstance(at, FileLineColLoc):
+    if not (where := place(op)):
         return f" {op.name}"
-    name, line = at.filename.data, at.line.data
-    return f"\n  {name}:{line}   {linecache.getline(name, line).strip()}"
+    name, _, line = where.rpartition(":")
+    return f"\n  {where}   {linecache.getline(name, int(line)).strip()}"
 
 
 def _is_by_data(loop: ForOp, op: Operation) -> bool:
