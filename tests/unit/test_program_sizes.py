@@ -17,6 +17,14 @@ from mlc.dialects.dims import Dim, highest
 from tests.against_numpy import same
 
 RNG = np.random.default_rng(3)
+FIRST = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def the_same_numbers_whatever_ran_before() -> None:
+    RNG.bit_generator.state = FIRST
+
+
 X = np.round(RNG.standard_normal((4, 5)) * 3)
 Function = Callable[..., Any]
 
