@@ -54,7 +54,6 @@ class Conflict:
 class Trips:
     """What the trips of a loop have to do with one another."""
 
-    loop: ForOp
     folds: dict[int, type[TensorOp]] = field(default_factory=dict[int, type[TensorOp]])
     """Carried values that are sums and the like over the trips, by place."""
     last: set[int] = field(default_factory=set[int])
@@ -75,7 +74,7 @@ def trips_together(loop: ForOp, ranges: Ranges | None = None) -> Trips:
 class _Analysis:
     def __init__(self, loop: ForOp, ranges: Ranges) -> None:
         self.loop, self.ranges = loop, ranges
-        self.found = Trips(loop)
+        self.found = Trips()
         self.fixed: set[str] = set()  # symbols that are the same in all trips
         for op in loop.body.walk():
             for x in op.operands:
