@@ -34,6 +34,7 @@ from mlc.frontend.trace.captures import (
 )
 from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
 from mlc.frontend.trace.effects import effects, effects_of, is_told
+from mlc.frontend.trace.foreign import called_at_each_call, foreign_owner
 from mlc.frontend.trace.impure import check_library, check_pure
 from mlc.frontend.trace.kinds import (
     class_of,
@@ -190,6 +191,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call_function(function, args, kwargs)
     if isinstance(function, FunctionType):
         return _call_function(function, args, kwargs)
+    if (owner := foreign_owner(function, args, kwargs)) is not None:
+        return called_at_each_call(function, owner, args, kwargs)
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
         return _call_function(function.__func__, (function.__self__, *args), kwargs)
     if is_partial(function):
