@@ -152,6 +152,8 @@ class _Nest:
         """An index: itself in the axis; whether it counts from the end is asked only beyond it."""
         e = self.lanes()
         x = e.fetch(op.x, (ORIGIN,) * len(op.shape))
+        if op.holds is not None:
+            return x
         beyond = e.compare("ge", x, e.size(op.extent), U64)
         (found,) = self.b.pick_all(
             beyond, lambda: [op.scalar(self.lanes(), x)], lambda: [x], rarely=True
@@ -281,16 +283,19 @@ class _Nest:
         return found
 
     def _while(self, op: WhileOp) -> None:
-        """Beside the numbers go round the trips until the next look."""
+        """A loop of as many trips as are left until the next look, in a loop that looks."""
         b = self.b
 
-        def test(left: SSAValue, *parts: SSAValue) -> tuple[SSAValue, Values]:
-            self.left = left
-            self._bind(op.condition.block.args, parts)
-            self.block(op.condition.block)
-            stop, left = self._look(b.index(self.left))
-            goes_on = b.both(self.numbers[op.test], b.negated(stop))
-            assert not isinstance(goes_on, bool)
+        def test(before: SSAValue, *parts: SSAValue) -> tuple[SSAValue, Values]:
+            def ask() -> Values:
+                self.left = before
+                self._bind(op.condition.block.args, parts)
+                self.block(op.condition.block)
+                return [self.numbers[op.test], b.index(self.left)]
+
+            some = b.compare("gt", before, 0)
+            assert not isinstance(some, bool)
+            goes_on, left = b.pick_all(some, ask, lambda: [self.never, before])
             return goes_on, [left, *parts]
 
         def body(left: SSAValue, *parts: SSAValue) -> Values:
@@ -300,8 +305,21 @@ class _Nest:
             self._leave(op.body.block, op.body.block.args)
             return [b.index(self.left), *following]
 
+        def trips(*before: SSAValue) -> tuple[SSAValue, Values]:
+            left, *parts = self._while_loop(before, test, body)
+            looks = b.compare("le", left, 0)
+            assert not isinstance(looks, bool)
+            stop = par.StoppedOp.of(self.s.context)
+            goes_on, left = b.pick_all(
+                looks,
+                lambda: [b.negated(b.value(stop)), b.index(POLL_TRIPS)],
+                lambda: [self.never, left],
+                rarely=True,
+            )
+            return goes_on, [left, *parts]
+
         inits = [b.index(self.left), *self._of(op.inits)]
-        self.left, *found = self._while_loop(inits, test, body)
+        self.left, *found = self._while_loop(inits, trips, lambda *parts: parts)
         self._bind(op.outs, found)
 
     def _while_loop(

@@ -32,16 +32,19 @@ func.func @sums(%x: tensor<64xf64>) -> (tensor<64xf64>, tensor<f64>) attributes 
 
 // -----
 
-// A loop that data ends looks from time to time whether the call must stop, and the test is a value.
+// A loop that data ends stands in one that looks, after so many trips, whether the call must stop; the
+// test is a value.
 // CHECK-LABEL: func.func @nest_
 // CHECK:         scf.while
-// CHECK:           arith.cmpf
+// CHECK:           scf.while
+// CHECK:             arith.cmpf
+// CHECK:             scf.condition
+// CHECK:           } do {
+// CHECK:             arith.mulf
 // CHECK:           scf.if
 // CHECK:             mlc_par.stopped %ctx : i1
 // CHECK:           mlc.rarely
 // CHECK:           scf.condition
-// CHECK:         } do {
-// CHECK:           arith.mulf
 // CHECK:         memref.store
 func.func @halves(%x: tensor<f64>) -> tensor<f64> attributes {mlc.arena = {}} {
   %0 = mlc.kernel "nest" (%a = %x) : (tensor<f64>) -> (tensor<f64>) {
