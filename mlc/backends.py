@@ -206,6 +206,7 @@ BACKENDS = (
             Stage(
                 "plan",
                 (
+                    Step("mlc-form-nests", "loops of single elements have nothing to fuse"),
                     Step(
                         "mlc-form-tiles",
                         "what is stored between kernels is known",
