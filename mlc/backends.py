@@ -225,6 +225,10 @@ BACKENDS = (
                         options=("fusion",),
                     ),
                     Step("mlc-form-nests", "which kernels compute single elements is known"),
+                    Step(
+                        "mlc-write-parts-in-place",
+                        "kernels are what they will be, and no argument is given away yet",
+                    ),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),

@@ -55,6 +55,7 @@ PASSES = {
     "mlc-merge-streams": "mlc.passes.gpu.merge_streams:MergeStreamsPass",
     "mlc-merge-rows": "mlc.passes.gpu.merge_rows:MergeRowsPass",
     "mlc-widen": "mlc.passes.plan.widen:WidenPass",
+    "mlc-write-parts-in-place": "mlc.passes.plan.memory.write_parts_in_place:WritePartsInPlacePass",
     "mlc-donate-arguments": "mlc.passes.plan.memory.donate_arguments:DonateArgumentsPass",
     "mlc-schedule": "mlc.passes.plan.tiling.schedule:SchedulePass",
     "mlc-plan-buffers": "mlc.passes.plan.memory.plan_buffers:PlanBuffersPass",

@@ -30,7 +30,7 @@ from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_sp
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.dialects.tile.word import Word
 from mlc.dialects.tile.words import spell
-from mlc.passes.plan.memory.in_place.sharing import is_replaced
+from mlc.passes.plan.memory.in_place.sharing import is_replaced, may_keep_the_rest
 from mlc.passes.tile.rows import space_of
 from mlc.passes.tile.stream_block import holds_streams
 
@@ -378,7 +378,9 @@ def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
     if not isinstance(op, KernelOp) or len(op.outs) != 1:
         return False
     update = op.yielded.values[0].owner
-    return isinstance(update, DynamicUpdateOp) and update.x is op.block.args[number]
+    if isinstance(update, DynamicUpdateOp):
+        return update.x is op.block.args[number]
+    return may_keep_the_rest(op, number)
 
 
 def _writes_over(places: Aliases) -> Iterator[Fault]:
