@@ -20,6 +20,7 @@ from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscr
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.variants import narrowed, of_options
 from mlc.frontend.trace import stores, unobserved
+from mlc.frontend.trace.asked import check_depth, check_key
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
 from mlc.frontend.trace.captures import (
     captured,
@@ -98,6 +99,8 @@ class Access(Flow):
             from mlc.frontend.numpy.values import lift
 
             return lift(obj)[key]
+        if isinstance(key, Tracer):
+            check_key(obj, key)
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
         if (made := subscript_of(obj)) is not None:
@@ -265,6 +268,7 @@ def _running(function: FunctionType) -> Generator[None]:
     trace = here()
     before = None if (found := effects_of(trace)) is None else found.state
     trace.functions.append(function)
+    check_depth(trace.functions, len(trace.scopes))
     try:
         yield
     finally:

@@ -185,11 +185,9 @@ class Tracer(Value):
     def __bool__(self) -> bool:
         if (known := self.from_constants()) is not None:
             return bool(known)
-        return self._concrete(
-            "the truth value",
-            "Ask it in an `if` of a function whose source is known, use np.where(condition, a, b),"
-            " or mark an argument that decides about the program as static=(…).",
-        )
+        from mlc.frontend.trace.asked import truth_remedy
+
+        return self._concrete("the truth value", truth_remedy(self))
 
     def __index__(self) -> int:
         if (known := self.from_constants()) is not None:
