@@ -85,10 +85,10 @@ def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     sign = _sign(step)
     if sign == 0:
         raise ValueError("range() arg 3 must not be zero")
-    distance, width = (stop - start, step) if sign > 0 else (start - stop, -step)
-    count: Any = (
-        distance if isinstance(width, int) and width == 1 else (distance + width - 1) // width
-    )
+    distance: Any = stop - start if sign > 0 else start - stop
+    width: Any = step if sign > 0 else -step
+    one = isinstance(width, int) and width == 1
+    count: Any = distance if one else (distance + width - 1) // width
     made = as_integer(count)
     return Items(made, lambda k: start + k * step, lambda: range(*args))
 
