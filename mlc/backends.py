@@ -206,6 +206,7 @@ BACKENDS = (
             Stage(
                 "plan",
                 (
+                    Step("mlc-form-nests", "loops of single elements have nothing to fuse"),
                     Step(
                         "mlc-form-tiles",
                         "what is stored between kernels is known",
@@ -272,6 +273,7 @@ BACKENDS = (
                 (
                     *RULES,
                     Step("mlc-expand-partition", "only sorts have loops; what it adds folds"),
+                    Step("mlc-expand-positions", "only scans have loops; what it adds folds"),
                     *VIEWS,
                     *ALGEBRA,
                     *LOOPS,
@@ -282,6 +284,7 @@ BACKENDS = (
                 "plan",
                 (
                     Step("mlc-form-streams", "masks and scalings stand where they end up"),
+                    Step("mlc-compare-updates", "what is updated is known to be one number"),
                     *FUSION,
                     Step("mlc-merge-streams", "what kernels of streams share is known"),
                     Step(
