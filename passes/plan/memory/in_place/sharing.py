@@ -99,8 +99,8 @@ def inputs_in(kernel: KernelOp, places: Aliases, group: SSAValue) -> Iterator[in
 def is_needed_after(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> bool:
     """Whether something else than the k-th result may lie in the group's memory and is read on."""
     return any(
-        value is not kernel.outs[k] and places.group(value) is group
-        for value in places.after[kernel]
+        value is not kernel.outs[k] and places.is_read_after(kernel, value)
+        for value in places.members[group]
     )
 
 
@@ -119,7 +119,7 @@ def is_replaced(kernel: KernelOp, k: int, number: int, places: Aliases) -> bool:
     out, root = kernel.outs[k], root_of(kernel.inputs[number])
     return (
         places.group(root) is places.group(out)
-        and root not in places.after[kernel]
+        and not places.is_read_after(kernel, root)
         and kernel.inputs[number].type == out.type
         and [n for n, x in enumerate(kernel.inputs) if root_of(x) is root] == [number]
         and reads_where_it_writes(kernel, number, k)
