@@ -219,11 +219,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         array = function.__self__  # a method of an array from outside
         bound = captured(array, object_path(array, "array"))
         return getattr(bound, function.__name__)(*args, **kwargs)
-    if getattr(function, "__name__", "") == "default_rng":
-        from mlc.frontend.numpy.generators import seeded
-
-        if (made := seeded(function, args, kwargs)) is not None:
-            return made
+    if (made := _seeded(function, args, kwargs)) is not None:
+        return made
     if isinstance(function, BuiltinFunctionType) and isinstance(function.__self__, str):
         return text_of(function, args, kwargs)
     if is_told(function):
@@ -239,6 +236,15 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, key = observed_functions(args), kwargs.get("key")
         kwargs = {**kwargs, "key": observed_functions((key,))[0]} if key else kwargs
     return function(*args, **kwargs)
+
+
+def _seeded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A generator of NumPy's, whose seed is known now; None of other calls."""
+    if getattr(function, "__name__", "") != "default_rng":
+        return None
+    from mlc.frontend.numpy.generators import seeded
+
+    return seeded(function, args, kwargs)
 
 
 def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
