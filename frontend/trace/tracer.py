@@ -216,7 +216,8 @@ class Tracer(Value):
     def __complex__(self) -> complex:
         if (known := self.from_constants()) is not None:
             return complex(known)
-        return self._concrete("the complex value", "Complex numbers are not supported yet.")
+        remedy = "Use {name}.astype(np.complex128) to convert it in the compiled code."
+        return self._concrete("the complex value", remedy)
 
     def item(self, *args: int) -> Any:
         """The element as a Python number."""
