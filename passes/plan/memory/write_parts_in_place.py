@@ -26,6 +26,8 @@ class WritePartsInPlacePass(ModulePass):
     """
     %y = mlc.kernel (%x) { concat(a part of %x, new elements, the rest) }  ->  … {over, buffers}
 
+    Also a nest whose array starts as %x, which nobody copies then.
+
     Where a kernel or a loop of the block makes %x and nobody reads it after the kernel, %y lies in
     its memory, and only the new elements are written. Of what the function returns, a copy is made
     at the end, which `mlc-plan-buffers` takes away again where all of it may lie in the result.
@@ -56,7 +58,8 @@ class _InPlace:
             if found is not None:
                 write_over(op, 0, found)
                 op.properties["buffers"] = ArrayAttr([BufferAttr(("input", (found,)))])
-                op.properties["cost"] = kernel_cost(op)
+                if not op.is_nest:
+                    op.properties["cost"] = kernel_cost(op)
                 part, whole = self._group(op.outs[0]), self._group(op.inputs[found])
                 self.joined[part] = whole
                 self.members[whole] += self.members.pop(part)

@@ -59,8 +59,11 @@ def reads_where_it_writes(kernel: KernelOp, number: int, k: int | None = None) -
 def may_keep_the_rest(kernel: KernelOp, number: int) -> bool:
     """
     Whether a concatenation may write its new pieces into an input and leave the others as they
-    stand there: what it reads of the input is not what another piece writes.
+    stand there: what it reads of the input is not what another piece writes. A nest may, where its
+    array starts as the input.
     """
+    if kernel.is_nest:
+        return reads_where_it_writes(kernel, number, 0)
     whole, kept = whole_of(kernel), kept_pieces(kernel, number)
     if not kept or not isinstance(whole, ConcatOp):
         return False
