@@ -57,7 +57,7 @@ def arguments_of(seed: int) -> Arguments:
 def rolling(always: bool) -> Generator[None]:
     """Loops of a known number of trips stay loops wherever that is possible; or nowhere."""
     few, most = (1, -1) if always else (10**9, 10**9)
-    changed = [(loops, "MANY", few), (loops, "FEW", few), (loops, "MOST_SCALARS", most)]
+    changed = [(loops, "MANY", few), (loops, "FEW", few), (loops, "MOST_SHORT", most)]
     changed += [(trials, x, most) for x in ("MOST_OPS", "MOST_OPS_INSIDE", "MOST_OF_FEW")]
     before = [getattr(module, name) for module, name, _ in changed]
     try:
