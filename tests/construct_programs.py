@@ -291,7 +291,7 @@ def appended_when_run(x: Any) -> Any:
 
 @construct
 def dictionaries(x: Any) -> Any:
-    state = {"m": x * 0.0, "v": 1.0, "n": 0}
+    state: dict[str, Any] = {"m": x * 0.0, "v": 1.0, "n": 0}
     for v in x:
         if v < 1.5:
             state["m"] = state["m"] * 0.9 + v * x

@@ -132,6 +132,8 @@ def judged(text: str, seeds: range, *, code: bool, only: str = "") -> Verdict:
         arguments = arguments_of(seed)
         with _limited():
             wanted = outcome(plain, arguments)
+        if isinstance(wanted.error, NameError):
+            return Verdict("same")  # what reduces programs has taken a name away
         found: dict[str, Outcome] = {}
         for way, step in ways.items():
             with rolling(way == "rolled"):
@@ -173,6 +175,8 @@ def different(wanted: Outcome, given: Outcome) -> str:
     if wanted.error is not None or given.error is not None:
         if not _same_class(wanted.error, given.error):
             return f"{wanted.error!r:.200} and {given.error!r:.1500}"
+        if "out of bounds for an axis of size" in str(given.error):
+            return ""  # code that stops at an index gives nothing back
     elif problem := _values(wanted.result, given.result, "result"):
         return problem
     if not _same_text(wanted.printed, given.printed):
