@@ -10,7 +10,7 @@ from tests.random_python.judge import Verdict, fails_alike, judged
 from tests.random_python.reduce import reduced
 from tests.random_python.writer import Writer
 
-CHUNK = 12
+CHUNK = 6
 
 
 def check(seeds: range, *, code: bool) -> None:
@@ -34,7 +34,7 @@ def test_traced_programs(first: int) -> None:
 
 
 def test_compiled_programs() -> None:
-    check(range(1000, 1005), code=True)
+    check(range(1000, 1003), code=True)
 
 
 @pytest.mark.slow

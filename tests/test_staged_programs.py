@@ -10,7 +10,7 @@ import pytest
 
 import mlc
 from mlc.frontend.trace.containers import flatten
-from tests.staged_programs import PROGRAMS
+from tests.found_programs import PROGRAMS
 
 
 def outcome(function: Any, arguments: tuple[Any, ...]) -> tuple[Any, Any]:

@@ -113,7 +113,7 @@ def _staged(
     def trip(_: Sequence[SSAValue]) -> None:
         nonlocal possible
         with here().bound.loop(here().scopes[-1]):
-            code = exit_of(body) if state is not None else body()
+            code = exit_of(body)
         if state is not None:
             possible = state.note(code)
 
@@ -303,11 +303,12 @@ class While:
             code = None if code is CONTINUE else code
             return again.after(code)
 
-        if test is None:
+        decided = True if test is None else truth(test(), staying=False)
+        if decided is True:
             return trip()
-        decided = truth(test(), staying=False)
-        assert isinstance(decided, Tracer)
         otherwise = self.otherwise
+        if decided is False:
+            return otherwise() if otherwise else None
         return staged_branch(decided, (trip, otherwise), None, self.local, later=False, loose=True)
 
     def after(self, code: Exit | None) -> Exit | None:
@@ -461,14 +462,15 @@ class For:
             _, state, possible = _staged(variables, trip, test, True, runs)
             return _finished(state, possible, False, self.otherwise, self.local)
         count = lift(items.count).value
+        runs = items.known and items.count > 0
 
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
             with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced is not None):
-                self.body(items.at(Tracer(here(), index, weak=True)))
+                item = items.at(Tracer(here(), index, weak=True))
+                self.body(item) if runs else exit_of(lambda: self.body(item))
 
-        runs = items.known and items.count > 0
         rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         if items.known and not items.parallel:

@@ -22,6 +22,7 @@ def main() -> int:
         "--code", action="store_true", help="run compiled code, not the interpreter"
     )
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
+    parser.add_argument("--reduce", type=float, default=60, help="seconds for each that differs")
     parser.add_argument("--refused", action="store_true", help="print what is refused")
     options = parser.parse_args()
     kinds: collections.Counter[str] = collections.Counter()
@@ -40,7 +41,7 @@ def main() -> int:
                 print(f"---- seed {seed} refused: {verdict.detail}\n", flush=True)
         if verdict.kind == "differs":
             fails = partial(fails_alike, seeds=cases, code=options.code, fault=verdict.fault)
-            small = reduced(text, fails)
+            small = reduced(text, fails, options.reduce)
             found = judged(small, cases, code=options.code)
             print(f"---- seed {seed}: {found.detail}\n{small}", flush=True)
     print(dict(kinds))

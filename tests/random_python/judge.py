@@ -57,7 +57,7 @@ def arguments_of(seed: int) -> Arguments:
 def rolling(always: bool) -> Generator[None]:
     """Loops of a known number of trips stay loops wherever that is possible; or nowhere."""
     few, most = (1, -1) if always else (10**9, 10**9)
-    changed = [(loops, "MANY", few), (loops, "FEW", few), (loops, "MOST_SCALARS", most)]
+    changed = [(loops, "MANY", few), (loops, "FEW", few), (loops, "MOST_SHORT", most)]
     changed += [(trials, x, most) for x in ("MOST_OPS", "MOST_OPS_INSIDE", "MOST_OF_FEW")]
     before = [getattr(module, name) for module, name, _ in changed]
     try:
@@ -132,6 +132,8 @@ def judged(text: str, seeds: range, *, code: bool, only: str = "") -> Verdict:
         arguments = arguments_of(seed)
         with _limited():
             wanted = outcome(plain, arguments)
+        if isinstance(wanted.error, NameError):
+            return Verdict("same")  # what reduces programs has taken a name away
         found: dict[str, Outcome] = {}
         for way, step in ways.items():
             with rolling(way == "rolled"):
@@ -173,6 +175,8 @@ def different(wanted: Outcome, given: Outcome) -> str:
     if wanted.error is not None or given.error is not None:
         if not _same_class(wanted.error, given.error):
             return f"{wanted.error!r:.200} and {given.error!r:.1500}"
+        if "out of bounds for an axis of size" in str(given.error):
+            return ""  # code that stops at an index gives nothing back
     elif problem := _values(wanted.result, given.result, "result"):
         return problem
     if not _same_text(wanted.printed, given.printed):

@@ -46,7 +46,7 @@ class Writer:
         ]
         if self.random.random() < 0.3:
             self.helper()
-        self.block("    ", self.random.randint(3, 6), 3)
+        self.block("    ", self.random.randint(2, 5), self.pick(1, 2, 2, 2, 3))
         self.lines.append(f"    return {RESULTS}")
         return "\n".join(self.lines) + "\n"
 

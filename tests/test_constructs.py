@@ -1,0 +1,96 @@
+"""Every staged construct through derivatives, batches, open sizes, and to a GPU's instructions."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlc
+from mlc.dialects.errors import PlanError
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.target.known import named_target
+from mlc.runtime.ptx import emit_ptx
+from tests.construct_programs import CONSTRUCTS, POINTS
+
+REFUSED: dict[tuple[str, str], tuple[type[Exception], str]] = {
+    **{(way, "filtered"): (mlc.ConcretizationError, "np.where") for way in ("values", "gradient")},
+    **{(way, "filtered"): (mlc.ConcretizationError, "np.where") for way in ("batch", "gpu")},
+    ("open", "filtered"): (mlc.ConcretizationError, "Leave the axis out of dynamic="),
+    ("open", "comprehensions"): (mlc.ConcretizationError, "Leave the axis out of dynamic="),
+    ("open", "generators"): (mlc.ConcretizationError, "Leave the axis out of dynamic="),
+    ("batch", "masks"): (mlc.ShapeError, r"np.where\(mask, x, 0\)"),
+    ("gpu", "slices"): (PlanError, "for CPUs only yet"),
+}
+"""What does not go through, by way and construct: a clear error."""
+
+every = pytest.mark.parametrize("f", CONSTRUCTS.values(), ids=lambda f: f.__name__)
+needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
+Function = Callable[[Any], Any]
+
+
+@contextmanager
+def allowed(way: str, f: Function) -> Generator[None]:
+    """What a construct may do on a way: go through, or raise what `REFUSED` says."""
+    known = REFUSED.get((way, f.__name__))
+    if known is None:
+        yield
+        return
+    with pytest.raises(known[0], match=known[1]):
+        yield
+
+
+@every
+def test_values(f: Function) -> None:
+    with allowed("values", f):
+        compiled = mlc.compile(f)
+        for x in POINTS:
+            np.testing.assert_allclose(compiled(x), f(x), rtol=1e-12)
+        assert len(compiled.stats().artifacts) == 1
+
+
+@every
+def test_gradient(f: Function) -> None:
+    with allowed("gradient", f):
+        gradient, h = mlc.compile(mlc.grad(f)), 1e-6
+        for x in POINTS:
+            steps = h * np.eye(len(x))
+            expected = [(f(x + step) - f(x - step)) / (2 * h) for step in steps]
+            np.testing.assert_allclose(gradient(x), expected, rtol=1e-6, atol=1e-7)
+
+
+@every
+def test_batch(f: Function) -> None:
+    with allowed("batch", f):
+        expected = [f(x) for x in POINTS]
+        found = mlc.compile(mlc.vmap(f))(np.stack(POINTS))
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@every
+def test_open_sizes(f: Function) -> None:
+    with allowed("open", f):
+        compiled = mlc.compile(f, dynamic={"x": {0: "n"}})
+        for x in (*POINTS, np.concatenate(POINTS)):
+            np.testing.assert_allclose(compiled(x), f(x), rtol=1e-12)
+        assert len(compiled.stats().artifacts) == 1
+
+
+@needs_ptxas
+@every
+def test_instructions_of_a_gpu(f: Function, tmp_path: Path) -> None:
+    with allowed("gpu", f):
+        target = named_target("h200")
+        assert isinstance(target, GpuTarget)
+        code = mlc.compile(f, target="cuda:h200").lower(POINTS[0]).text("code")
+        path = tmp_path / "kernels.ptx"
+        path.write_text(emit_ptx(code, target))
+        command = ["ptxas", "-arch", "sm_90a", str(path), "-o", str(tmp_path / "kernels.cubin")]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr[:2000]
