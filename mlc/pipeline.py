@@ -32,6 +32,7 @@ from mlc.passes.plan.memory.rematerialise import rematerialise
 from mlc.passes.plan.tiling.choose_tiles import LIMIT
 from mlc.passes.plan.tiling.schedule import WANTED
 from mlc.passes.tile.plan_to_tiles import has_words
+from mlc.waiting import at
 
 
 @dataclass
@@ -89,6 +90,7 @@ def run_pipeline(
         for step in stage.steps:
             before = str(module) if verify else ""
             start = time.perf_counter()
+            at(step.name)
             module = _apply(step, module, options, context)
             seconds = time.perf_counter() - start
             if report is not None:
@@ -121,6 +123,7 @@ def _by_functions(stage: Stage, module: ModuleOp, take: Take, report: Report | N
     def through(function: FuncOp) -> None:
         nonlocal apart
         start = time.perf_counter()
+        at(f"code of {function.sym_name.data}")
         for name, chosen in passes:
             begin = time.perf_counter()
             chosen.apply_to(function, module)

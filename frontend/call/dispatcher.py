@@ -26,6 +26,7 @@ from mlc.frontend.trace.source import definition_of
 from mlc.frontend.trace.trace import current
 from mlc.runtime.float_flags import float_flags_kept
 from mlc.runtime.fork import RenewedLock
+from mlc.waiting import waiting
 
 if TYPE_CHECKING:
     from mlc.frontend.call.changing import Changing
@@ -162,11 +163,12 @@ class Dispatcher:
 
     def compile(self, values: list[Any]) -> tuple[Ready, Call]:
         """A new program for the call, and the call as that program takes it."""
-        call, program, shapes, because = self.traced(values)
-        key = self.policy.family_key(call)
-        programs = self.ready.setdefault(key, [])
-        ready = Ready(program, tuple(shapes))
-        ready.build(self.settings, slow=missing)
+        with waiting(self.owner.__name__):
+            call, program, shapes, because = self.traced(values)
+            key = self.policy.family_key(call)
+            programs = self.ready.setdefault(key, [])
+            ready = Ready(program, tuple(shapes))
+            ready.build(self.settings, slow=missing)
         if self.settings.contract is not None:
             self.check_contract(self.settings.contract, ready, call)
         same = [r for r in programs if r.shapes == ready.shapes]
