@@ -34,13 +34,21 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
+from mlc.dialects.dtypes import DType, dtype_of
 from mlc.dialects.gpu_async import COUNT, number
 from mlc.dialects.lanes import element_of
 
-STEP_DEPTH = 16
-"""Summed elements of one instruction on factors of 16 bits. SOURCE: PTX ISA, wgmma"""
+STEP_BYTES = 32
+"""Of a factor's row in one instruction. SOURCE: PTX ISA, wgmma"""
 BOX_STEPS = 4
 """Steps along rows of 128 bytes."""
+SWIZZLED = 1 << 62
+"""Of a descriptor: rows of 128 bytes, swizzled. SOURCE: PTX ISA, matrix descriptor"""
+
+
+def step_depth(dtype: DType) -> int:
+    """Summed elements of one instruction on factors of a dtype."""
+    return STEP_BYTES // dtype.bytes
 
 
 @irdl_op_definition
@@ -118,6 +126,12 @@ class DescriptorOp(IRDLOperation):
             result_types=[i64],
             properties={"leading": number(leading), "stride": number(stride)},
         )
+
+    @property
+    def constant(self) -> int:
+        """The descriptor but for the place, whose sixteenth comes in its low bits."""
+        leading, stride = (x.value.data >> 4 for x in (self.leading, self.stride))
+        return SWIZZLED | stride << 32 | max(leading, 1) << 16
 
     def verify_(self) -> None:
         for what, x in (("leading", self.leading), ("stride", self.stride)):
@@ -198,6 +212,11 @@ class WgmmaOp(IRDLOperation):
                 **far,
             },
         )
+
+    @property
+    def depth(self) -> int:
+        """Summed elements of one step."""
+        return step_depth(dtype_of(self.element))
 
     def offsets(self, by: IntegerAttr, box: IntegerAttr | None) -> list[int]:
         """Bytes from the begin of a factor to each of its steps."""

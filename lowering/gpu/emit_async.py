@@ -133,15 +133,12 @@ def _store_matrix(e: FunctionText, op: gp.StoreMatrixOp) -> None:
 
 # Products ---------------------------------------------------------------------------------------
 
-_SWIZZLED = 1 << 62  # rows of 128 bytes, swizzled. SOURCE: PTX ISA, matrix descriptor
-
 
 def _descriptor(e: FunctionText, op: gp.DescriptorOp) -> None:
     word = e.put(f"lshr i32 {e[op.slot]}, 4")
     word = e.put(f"and i32 {word}, 16383")
     wide = e.put(f"zext i32 {word} to i64")
-    leading, stride = (x.value.data >> 4 for x in (op.leading, op.stride))
-    e.define(op.result, f"or i64 {wide}, {_SWIZZLED | stride << 32 | max(leading, 1) << 16}")
+    e.define(op.result, f"or i64 {wide}, {op.constant}")
 
 
 def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
@@ -170,7 +167,7 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
                 body += f".reg .b64 {names[-1]}; add.s64 {names[-1]}, {given}, {offset};\\0A"
         begins = int(bool(sums) or step > 0)
         body += (
-            f"wgmma.mma_async.sync.aligned.m64n{columns}k{gp.STEP_DEPTH}.f32.{kind}.{kind}"
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k{op.depth}.f32.{kind}.{kind}"
             f" {{{registers}}}, {', '.join(names)}, {begins}, 1, 1{turned};\\0A"
         )
     body = "{ " + body + "wgmma.commit_group.sync.aligned; }"
