@@ -308,8 +308,8 @@ def _merged(mask: Array, x: Any, y: Any) -> Any:
         return x
     if isinstance(x, Pending) or isinstance(y, Pending):
         raise ModelError("sums that are not waited for in some threads of a warp")
-    found: Array = np.where(mask if x.ndim == 1 else mask[:, None], x, y)
-    return found
+    given: tuple[Array, Array] = (x, y)
+    return np.where(mask if given[0].ndim == 1 else mask[:, None], *given)
 
 
 def _item(kind: MemRefType[Attribute]) -> int:
