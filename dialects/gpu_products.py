@@ -34,14 +34,15 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
-from mlc.dialects.dtypes import DType, dtype_of
+from mlc.dialects.dtypes import F32, F64, DType, dtype_of
 from mlc.dialects.gpu_async import COUNT, number
-from mlc.dialects.lanes import element_of
+from mlc.dialects.lanes import element_of, lanes_of, vector_type
 
 STEP_BYTES = 32
 """Of a factor's row in one instruction. SOURCE: PTX ISA, wgmma"""
 BOX_STEPS = 4
 """Steps along rows of 128 bytes."""
+WARP_LANES = 32
 SWIZZLED = 1 << 62
 """Of a descriptor: rows of 128 bytes, swizzled. SOURCE: PTX ISA, matrix descriptor"""
 
@@ -277,4 +278,88 @@ class WgmmaWaitOp(IRDLOperation):
         )
 
 
-PRODUCTS = (StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)
+MMA_SHAPES: dict[str, tuple[int, int, int]] = {
+    "bf16": (16, 8, 16), "f16": (16, 8, 16), "f32": (16, 8, 8), "f64": (16, 8, 8),
+}  # fmt: skip
+"""Rows, columns and summed elements of a warp's product by factors' dtype. SOURCE: as above"""
+MMA_F64 = (8, 8, 4)
+"""Of machines before sm_90. SOURCE: PTX ISA, mma.m8n8k4"""
+
+
+@irdl_op_definition
+class MmaOp(IRDLOperation):
+    """
+    Adds a product of a warp to its sums. Of factors of f32 the first 11 bits of each count (tf32).
+    Thread 4 g + t has rows g and g + 8 of the lhs and column g of the rhs, along the summed axis t
+    and every fourth place behind it, of elements of 16 bits pairs of places; of the sums it has
+    columns 2 t and 2 t + 1 of its rows.
+
+    ```mlir
+    %y = mlc_gpu.mma %a, %b, %x : vector<8xbf16>, vector<4xbf16>, vector<4xf32>
+    ```
+    """
+
+    name = "mlc_gpu.mma"
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    sums = operand_def(VectorType)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$lhs `,` $rhs `,` $sums attr-dict `:` type($lhs) `,` type($rhs) `,` type($sums)"
+        " `->` type($result)"
+    )
+
+    @staticmethod
+    def of(lhs: SSAValue, rhs: SSAValue, sums: SSAValue) -> MmaOp:
+        return MmaOp.create(operands=[lhs, rhs, sums], result_types=[sums.type])
+
+    @property
+    def dtype(self) -> DType:
+        """Of the factors."""
+        return dtype_of(element_of(self.lhs.type))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns, summed elements."""
+        single = (lanes_of(self.lhs.type) or 0) == 1
+        return MMA_F64 if single and self.dtype is F64 else MMA_SHAPES[self.dtype.name]
+
+    def verify_(self) -> None:
+        if self.dtype.name not in MMA_SHAPES:
+            known = ", ".join(MMA_SHAPES)
+            raise VerifyException(f"{self.name}: factors of {self.dtype.name}; expected {known}")
+        m, n, k = self.shape
+        sums = F64 if self.dtype is F64 else F32
+        kinds = [
+            vector_type(element, size // WARP_LANES)
+            for element, size in ((self.dtype.ir, m * k), (self.dtype.ir, k * n), (sums.ir, m * n))
+        ]
+        if [x.type for x in self.operands] != kinds:
+            found = ", ".join(str(x.type) for x in self.operands)
+            wanted = ", ".join(map(str, kinds))
+            raise VerifyException(f"{self.name}: {found}; expected {wanted}")
+
+
+@irdl_op_definition
+class RoundTf32Op(IRDLOperation):
+    """
+    The nearest number of 11 bits, of two the one farther from 0.
+
+    ```mlir
+    %y = mlc_gpu.round_tf32 %x : f32
+    ```
+    """
+
+    name = "mlc_gpu.round_tf32"
+    value = operand_def(Float32Type)
+    result = result_def(Float32Type)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(value: SSAValue) -> RoundTf32Op:
+        return RoundTf32Op.create(operands=[value], result_types=[value.type])
+
+
+PRODUCTS = (MmaOp, RoundTf32Op, StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.plan import Schedule
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.gpu.mma_tile import MmaTile
 from mlc.lowering.gpu.phase import device_builder
 from mlc.lowering.gpu.staged import StagedTile, copies
 from mlc.lowering.gpu.tile import Tile
@@ -28,7 +29,7 @@ class TilePhase:
     nest: Nest
     schedule: Schedule
     strided: frozenset[int]
-    op: ContractOp
+    op: Product
     roles: ContractionRoles
 
     def tiles(self, c: ContractionNest) -> tuple[Index, Index, list[Index]]:
@@ -61,5 +62,8 @@ class TilePhase:
         assert isinstance(b, GpuBuilder)
         down, across, batch = self.tiles(c)
         at = b.split(b.block_number(), [*batch, down, across])
+        if self.cut.mma:
+            MmaTile(s, c, self.cut, at).write()
+            return
         staged = self.cut.slots and copies(s, c, self.cut)
         (StagedTile if staged else Tile)(s, c, self.cut, at).write()

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, VectorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import gpu_async as ga
 from mlc.dialects import gpu_products as gp
+from mlc.dialects.dtypes import F64
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.types import symbol
 
@@ -175,6 +176,58 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
     _tied(e, op.result, body, sums, given)
 
 
+_MMA_TYPES = {"bf16": "bf16", "f16": "f16", "f32": "tf32", "f64": "f64"}
+
+
+def _mma(e: FunctionText, op: gp.MmaOp) -> None:
+    """One instruction, which touches nothing but its registers."""
+    m, n, k = op.shape
+    kind, sums = _MMA_TYPES[op.dtype.name], "f64" if op.dtype is F64 else "f32"
+    parts = [_registers_of(e, x) for x in (op.lhs, op.rhs)]
+    begin = _parts(e, op.sums)
+    count, number = len(begin), 0
+    names: list[str] = []
+    for size in (count, *map(len, parts)):
+        names.append("{" + ", ".join(f"${number + i}" for i in range(size)) + "}")
+        number += size
+    result, lhs, rhs = names
+    body = (
+        f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{sums}.{kind}.{kind}.{sums}"
+        f" {result}, {lhs}, {rhs}, {{{', '.join(f'${number + i}' for i in range(count))}}};"
+    )
+    spelled, letter = ("double", "d") if op.dtype is F64 else ("float", "f")
+    word, register = ("double", "d") if op.dtype is F64 else ("i32", "r")
+    kinds = f"{{{', '.join([spelled] * count)}}}"
+    constraints = ",".join(
+        (*[f"={letter}"] * count, *[register] * sum(map(len, parts)), *[letter] * count)
+    )
+    given = ", ".join(
+        (*(f"{word} {x}" for part in parts for x in part), *(f"{spelled} {x}" for x in begin))
+    )
+    made = e.put(f'call {kinds} asm "{body}", "{constraints}"({given})')
+    vector, whole = "poison", e.type(op.result.type)
+    for i in range(count):
+        part = e.put(f"extractvalue {kinds} {made}, {i}")
+        vector = e.put(f"insertelement {whole} {vector}, {spelled} {part}, i32 {i}")
+    e[op.result] = vector
+
+
+def _registers_of(e: FunctionText, value: SSAValue) -> list[str]:
+    """A vector as registers: words of 32 bits, or numbers of 64."""
+    kind = cast("VectorType[Attribute]", value.type)
+    if isinstance(kind.element_type, Float64Type):
+        return _parts(e, value)
+    (count,) = kind.get_shape()
+    words = count // 2 if isinstance(kind.element_type, BFloat16Type | Float16Type) else count
+    whole = e.put(f"bitcast {e.type(kind)} {e[value]} to <{words} x i32>")
+    return [e.put(f"extractelement <{words} x i32> {whole}, i32 {k}") for k in range(words)]
+
+
+def _round_tf32(e: FunctionText, op: gp.RoundTf32Op) -> None:
+    word = e.put(f"call i32 @llvm.nvvm.f2tf32.rna(float {e[op.value]})")
+    e.define(op.result, f"bitcast i32 {word} to float")
+
+
 def _wgmma_wait(e: FunctionText, op: gp.WgmmaWaitOp) -> None:
     body = f"wgmma.wait_group.sync.aligned {op.pending.value.data};"
     kept = [] if op.kept is None else _pairs(e, op.kept)
@@ -231,5 +284,7 @@ RULES.on(ga.BulkWaitOp, _bulk_wait)
 RULES.on(ga.AsyncFenceOp, _async_fence)
 RULES.on(gp.StoreMatrixOp, _store_matrix)
 RULES.on(gp.DescriptorOp, _descriptor)
+RULES.on(gp.MmaOp, _mma)
+RULES.on(gp.RoundTf32Op, _round_tf32)
 RULES.on(gp.WgmmaOp, _wgmma)
 RULES.on(gp.WgmmaWaitOp, _wgmma_wait)

@@ -27,7 +27,7 @@ from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
@@ -83,7 +83,7 @@ def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:
         return _whole(kernel, schedule)
     if nest.reduction is None:
         return Work((transposed(kernel, nest, strided) or CellPhase(nest, schedule, strided),))
-    if isinstance(nest.reduction, ContractOp) and schedule.stage is not None:
+    if isinstance(nest.reduction, Product) and schedule.stage is not None:
         roles = contraction_roles(nest.reduction)
         assert roles is not None
         return Work((TilePhase(nest, schedule, strided, nest.reduction, roles),))

@@ -13,9 +13,11 @@ from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import ContractOp
+from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.passes.gpu.block import choose_block
+from mlc.passes.gpu.mma import choose_mma
 from mlc.passes.gpu.rows import choose_rows
 from mlc.passes.gpu.stream import choose_words
 from mlc.passes.tile.stream_block import StreamBlock, holds_streams
@@ -30,6 +32,7 @@ COLUMN_UNROLL = 4  # rows that such a thread reads at once
 BLOCKS_PER_SM = 2  # from which on columns are not cut into shares of their rows
 CELL_UNROLL = 4  # vectors of a thread, where that leaves enough blocks
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
+PAIR = 2  # sums side by side that a thread of a warp's product has
 DEPTH = 16  # summed elements that a block stages at once
 SLOTS, RESIDENT = 2, 2
 """Tiles of a product that are staged at once, and blocks of a multiprocessor: the second multiplies
@@ -53,14 +56,21 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
         unroll = _cell_unroll(nest, lanes, target)
         axis = len(nest.sizes) - 1
         return _of_vectors(lanes, axis, unroll, BLOCK_THREADS)
-    if isinstance(nest.reduction, ContractOp):
-        tiled = choose_tile(nest.reduction, target)
+    if isinstance(op := nest.reduction, Product):
+        tiled = choose_warps(op, target) or choose_tile(op, target)
         if tiled is not None:
-            return tiled.having(*choose_block(kernel, nest.reduction, target))
+            blocks = choose_block(kernel, op, target) if isinstance(op, ContractOp) else ()
+            return tiled.having(*blocks)
     return _reduction(nest, lanes, target)
 
 
-def choose_tile(op: ContractOp, target: GpuTarget) -> Schedule | None:
+def choose_warps(op: Product, target: GpuTarget) -> Schedule | None:
+    """The tile of a product or convolution that warps multiply; None where there is none."""
+    stage = choose_mma(op, target)
+    return None if stage is None else Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
+
+
+def choose_tile(op: Product, target: GpuTarget) -> Schedule | None:
     """The tile of a matrix product that a block keeps in registers; None where there is none."""
     roles = contraction_roles(op)
     if roles is None or op.dtype.kind == "bool":
@@ -79,7 +89,7 @@ def choose_tile(op: ContractOp, target: GpuTarget) -> Schedule | None:
 
 
 def _staged(
-    op: ContractOp, sizes: tuple[int | None, ...], least: int, target: GpuTarget
+    op: Product, sizes: tuple[int | None, ...], least: int, target: GpuTarget
 ) -> Stage | None:
     """
     The tile that is staged by asynchronous copies, where tiles of `least` rows and columns divide a
@@ -88,7 +98,7 @@ def _staged(
     """
     batches, m, n, k = sizes
     memory = all(isinstance(x, BlockArgument) for x in op.operands)
-    if not memory or op.dtype is not F32 or not target.has_async_copy:
+    if isinstance(op, ConvOp) or not memory or op.dtype is not F32 or not target.has_async_copy:
         return None
     if not batches or not m or not n or not k or k % DEPTH:
         return None

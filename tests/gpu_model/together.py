@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects.dtypes import F32
 from mlc.dialects.launch import TensorMap
 from mlc.runtime.tiles.team import Wait
 from tests.gpu_model.engine import Array, Box, Pending, product
@@ -176,16 +177,35 @@ class Warp(Lanes):
         return [found.done()]
 
     def mlc_gpu_mma(self, op: Any) -> list[Array]:
-        a, b, c = (self.known(x) for x in (op.lhs, op.rhs, op.sums))
-        left, right, total = np.zeros((8, 4)), np.zeros((4, 8)), np.zeros((8, 8))
-        lane = np.arange(WARP)
-        left[lane // 4, lane % 4] = a
-        right[lane % 4, lane // 4] = b
-        for k in (0, 1):
-            total[lane // 4, lane % 4 * 2 + k] = c[:, k]
-        for k in range(4):
-            total = total + left[:, k : k + 1] * right[k : k + 1]
-        return [np.stack([total[lane // 4, lane % 4 * 2 + k] for k in (0, 1)], axis=1)]
+        """Factors and sums as matrices, each element where the instruction has it."""
+        m, n, k = op.shape
+        parts = [self.known(x) for x in (op.lhs, op.rhs, op.sums)]
+        if not self.mask.all():
+            raise ModelError(f"{op.name}: not by all threads of a warp")
+        group, quad = np.arange(WARP)[:, None] // 4, np.arange(WARP)[:, None] % 4
+        width = max(1, 4 // op.dtype.bytes)
+        left, right = (np.zeros(s) for s in ((m, k), (k, n)))
+        number = np.arange(parts[0].shape[1])
+        down, along = (
+            (number // width % 2, number // width // 2) if m == 16 else (number * 0, number)
+        )
+        left[group + 8 * down, (along * 4 + quad) * width + number % width] = parts[0]
+        number = np.arange(int(parts[1].shape[1]))
+        right[(number // width * 4 + quad) * width + number % width, group + number * 0] = parts[1]
+        if op.dtype is F32:
+            for x in (left, right):
+                if (x.astype(np.float32).view(np.int32) & 0x1FFF).any():
+                    raise ModelError(f"{op.name}: factors that are not rounded")
+        number = np.arange(int(parts[2].shape[1]))
+        rows, columns = group + 8 * (number // 2), quad * 2 + number % 2
+        total = np.zeros((m, n))
+        total[rows, columns] = parts[2]
+        total = total + left @ right
+        return [total[rows, columns].astype(parts[2].dtype)]
+
+    def mlc_gpu_round_tf32(self, op: Any) -> list[Array]:
+        word = self.known(op.value).view(np.int32)
+        return [((word + 0x1000) & ~0x1FFF).astype(np.int32).view(np.float32)]
 
     def mlc_gpu_copy_async(self, op: Any) -> Steps:
         source, target = self.values[op.source], self.values[op.target]

@@ -1,4 +1,4 @@
-"""PTX of templates that no other test compiles, and of each start schedule: what ptxas says of it."""
+"""PTX of templates that no other test compiles, and of start schedules: what ptxas says of it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def test_the_assembler_accepts_what_is_no_nest(dtype: str, sm: str, tmp_path: Pa
 def test_the_assembler_accepts_convolutions(dtype: str, sm: str, tmp_path: Path) -> None:
     spec = mlc.TensorSpec
     specs = [spec(2, 16, 20, 20, dtype=dtype), spec(32, 16, 3, 3, dtype=dtype)]
-    said(code(convolved, specs, sm), sm, tmp_path)
+    ptx = code(convolved, specs, sm, numerics="fast")
+    assert "mma.sync" in ptx
+    assert spilled(said(ptx, sm, tmp_path)) == 0
 
 
 def nn(a: Any, b: Any) -> Any:
@@ -89,6 +91,26 @@ def nn(a: Any, b: Any) -> Any:
 
 def tt(a: Any, b: Any) -> Any:
     return np.maximum(a.T @ b.T, 0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sm", "instruction"),
+    [
+        ("f64", "sm_80", "m8n8k4.row.col.f64.f64.f64.f64"),
+        ("f64", "sm_90a", "m16n8k8.row.col.f64.f64.f64.f64"),
+        ("bf16", "sm_80", "m16n8k16.row.col.f32.bf16.bf16.f32"),
+        ("f16", "sm_80", "m16n8k16.row.col.f32.f16.f16.f32"),
+        ("f32", "sm_80", "m16n8k8.row.col.f32.tf32.tf32.f32"),
+        ("f32", "sm_90a", "m16n8k8.row.col.f32.tf32.tf32.f32"),
+    ],
+)
+def test_warps_multiply_on_tensor_cores(
+    dtype: str, sm: str, instruction: str, tmp_path: Path
+) -> None:
+    specs = [mlc.TensorSpec(2048, 2048, dtype=dtype) for _ in "ab"]
+    ptx = code(nn, specs, sm, numerics="fast")
+    assert f"mma.sync.aligned.{instruction}" in ptx
+    assert spilled(said(ptx, sm, tmp_path)) == 0
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)

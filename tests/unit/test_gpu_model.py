@@ -87,6 +87,21 @@ def turned(x: Any) -> Any:
     return np.ascontiguousarray(x.T)
 
 
+def conv(x: Any, w: Any) -> Any:
+    if type(x) is not np.ndarray:
+        return mlc.nn.conv(x, w)
+    windows: Array = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    return np.einsum("ncuvij,fcij->nfuv", windows, w)
+
+
+def strided(x: Any, w: Any) -> Any:
+    if type(x) is not np.ndarray:
+        return mlc.nn.conv(x, w, stride=2, layout="channels_last")
+    windows: Array = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    return np.einsum("nuvcij,ijcf->nuvf", windows[:, ::2, ::2], w)
+
+
+FAST = (("numerics", "fast"),)
 SMALL = by_words("tile(m 64, n 128, k 64)", "stages(2)", "roles(producer 1, consumer 1)")
 PROGRAMS = {
     "nn": Program(relu_of_nn, ((72, 136), (136, 72)), "bf16", 0.2),
@@ -96,6 +111,15 @@ PROGRAMS = {
     "f32": Program(nn, ((64, 48), (48, 64)), "f32", 1e-4),
     "f32, odd": Program(nn, ((9, 17), (17, 33)), "f32", 1e-4),
     "f64": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12),
+    "f64, odd": Program(relu_of_nn, ((70, 33), (33, 70)), "f64", 1e-12),
+    "f64, tn": Program(tn, ((40, 20), (40, 30)), "f64", 1e-12),
+    "bf16, odd": Program(nt, ((33, 41), (37, 41)), "bf16", 0.2),
+    "tf32": Program(nn, ((64, 48), (48, 64)), "f32", 0.03, FAST),
+    "tf32, odd": Program(tn, ((41, 33), (41, 37)), "f32", 0.03, FAST),
+    "convolution": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "bf16", 0.2),
+    "convolution by threads": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "f32", 1e-4),
+    "convolution of f64": Program(conv, ((2, 9, 7, 7), (20, 9, 3, 3)), "f64", 1e-12),
+    "channels last": Program(strided, ((1, 13, 9, 8), (3, 3, 8, 16)), "f16", 0.03),
     "sums of columns": Program(sums_of_columns, ((40, 36),), "f32", 1e-4),
     "sums of rows": Program(sums_of_rows, ((3, 700),), "f32", 1e-3),
     "softmax": Program(softmax, ((4, 300),), "f32", 1e-6),
@@ -109,7 +133,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_model_agrees_with_numpy(name: str, target: str) -> None:
     program = PROGRAMS[name]
-    if program.options and target == "cuda:sm_80":
+    if program.options == SMALL and target == "cuda:sm_80":
         pytest.skip("sm_80 has no wgmma")
     assert program.difference(program.loops(target)) <= program.error
 

@@ -38,6 +38,14 @@ func.func @steps(%a: i64, %x: vector<64xf32>) {
 
 // -----
 
+func.func @warps(%a: vector<8xbf16>, %c: vector<4xf32>) {
+  // CHECK: mlc_gpu.mma: vector<8xbf16>, vector<8xbf16>, vector<4xf32>; expected vector<8xbf16>, vector<4xbf16>, vector<4xf32>
+  %y = mlc_gpu.mma %a, %a, %c : vector<8xbf16>, vector<8xbf16>, vector<4xf32> -> vector<4xf32>
+  func.return
+}
+
+// -----
+
 func.func @descriptor(%s: i32) {
   // CHECK: mlc_gpu.descriptor: stride 1000; expected a multiple of 16 below 2^18
   %d = mlc_gpu.descriptor %s leading 0 stride 1000 : i64
