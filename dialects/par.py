@@ -359,6 +359,10 @@ class StoppedOp(IRDLOperation):
         return StoppedOp.create(operands=(ctx,), result_types=(i1,))
 
 
+RARELY = "mlc.rarely"
+"""Attribute of a branch: its condition hardly ever holds."""
+
+
 @irdl_op_definition
 class FailOp(IRDLOperation):
     """

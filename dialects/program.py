@@ -18,6 +18,9 @@ SYMBOLS = "mlc.symbols"
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""
 
+ALL_PASSES = "mlc.all_passes"
+"""Function attribute: LLVM runs all its passes; other functions come as they shall stay."""
+
 Take = Callable[[FuncOp], None]
 """Whom a function goes to when it is made, while others are not."""
 

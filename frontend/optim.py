@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from mlc.dialects.dtypes import numpy_dtype
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.frontend.errors import located
 from mlc.frontend.trace.containers import flatten, unflatten
+
+if TYPE_CHECKING:
+    from mlc.runtime.cuda.dlpack import View
 
 Params = Any
 """Arrays in any nesting of tuples, lists, dicts, namedtuples and dataclasses."""
@@ -32,7 +35,10 @@ class AdamState(NamedTuple):
 
 
 def sgd_init(params: Params) -> Params:
-    """Velocities of zero, as the parameters in structure, shapes and dtypes."""
+    """
+    Velocities of zero, as the parameters in structure, shapes and dtypes; on the GPU where these
+    lie there.
+    """
     return _zeros("sgd_init", params)
 
 
@@ -71,9 +77,14 @@ def sgd(
 
 
 def adam_init(params: Params) -> AdamState:
-    """Moments of zero, as the parameters in structure, shapes and dtypes; no step taken."""
+    """
+    Moments of zero, as the parameters in structure, shapes and dtypes; no step taken. On the GPU
+    where parameters lie there, the number of steps too: what a call finds there is not copied.
+    """
     mean, square = _zeros("adam_init", params), _zeros("adam_init", params)
-    return AdamState(np.zeros((), np.int64), mean, square)
+    there = any(_on_device(x) for x in flatten(params)[0])
+    step = np.zeros((), np.int64)
+    return AdamState(_put(step) if there else step, mean, square)
 
 
 def adam(
@@ -220,6 +231,8 @@ def _number(x: Any, p: Any) -> Any:
 
 def _is_trained(leaf: Any) -> bool:
     """Whether a leaf is an array of floating-point numbers, traced or not."""
+    if _on_device(leaf):
+        return _viewed(leaf).row.is_inexact
     dtype = getattr(leaf, "dtype", None)
     try:
         return dtype is not None and numpy_dtype(dtype).is_inexact
@@ -259,9 +272,33 @@ def _mapped(
 
 def _zeros(name: str, params: Params) -> Params:
     def zero(p: Any) -> tuple[Any]:
-        return (np.zeros_like(p),)
+        if not _on_device(p):
+            return (np.zeros_like(p),)
+        there = _viewed(p)
+        return (_put(np.zeros(there.shape, there.row.numpy)),)
 
     return _mapped(zero, 1, name, params)[0]
+
+
+def _on_device(leaf: Any) -> bool:
+    """Whether an array lies on a GPU: one of another library, or `mlc.DeviceArray`."""
+    if isinstance(leaf, np.ndarray | np.generic | float | int):
+        return False
+    from mlc.runtime.cuda.dlpack import on_device
+
+    return on_device(leaf)
+
+
+def _viewed(leaf: Any) -> View:
+    from mlc.runtime.cuda.dlpack import view_of
+
+    return view_of(leaf, "a parameter")
+
+
+def _put(array: Any) -> Any:
+    from mlc.runtime.cuda.dlpack import device_put
+
+    return device_put(array)
 
 
 def _check(name: str, p: Any, part: Any) -> None:

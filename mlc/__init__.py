@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mlc.frontend.staging.items import prange
     from mlc.frontend.trace.autocast import autocast
     from mlc.frontend.trace.constant import constant
+    from mlc.frontend.trace.containers import register_container
     from mlc.frontend.trace.control import cond
     from mlc.frontend.trace.loops import fori_loop, scan, while_loop
     from mlc.frontend.trace.loops import map_ as map  # noqa: A004 - mlc.map
@@ -85,6 +86,7 @@ _PLACES = {
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
     "optim": "mlc.frontend.optim:",
+    "register_container": "mlc.frontend.trace.containers",
     "prange": "mlc.frontend.staging.items",
     "random": "mlc.frontend.random:",
     "torch": "mlc.frontend.call.torch_bridge:",
@@ -150,6 +152,7 @@ __all__ = [
     "prange",
     "random",
     "scan",
+    "register_container",
     "set_threads",
     "stop_gradient",
     "stream",

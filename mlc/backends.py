@@ -219,6 +219,7 @@ BACKENDS = (
             Stage(
                 "plan",
                 (
+                    Step("mlc-form-nests", "loops of single elements have nothing to fuse"),
                     Step(
                         "mlc-form-tiles",
                         "what is stored between kernels is known",
@@ -237,6 +238,10 @@ BACKENDS = (
                         options=("fusion",),
                     ),
                     Step("mlc-form-nests", "which kernels compute single elements is known"),
+                    Step(
+                        "mlc-write-parts-in-place",
+                        "kernels are what they will be, and no argument is given away yet",
+                    ),
                     *KERNELS,
                     Step("mlc-place-barriers", "who writes where is known: who must wait is too"),
                 ),
@@ -282,6 +287,7 @@ BACKENDS = (
                 (
                     *RULES,
                     Step("mlc-expand-partition", "only sorts have loops; what it adds folds"),
+                    Step("mlc-expand-positions", "only scans have loops; what it adds folds"),
                     *VIEWS,
                     *ALGEBRA,
                     *LOOPS,
@@ -292,6 +298,7 @@ BACKENDS = (
                 "plan",
                 (
                     Step("mlc-form-streams", "masks and scalings stand where they end up"),
+                    Step("mlc-compare-updates", "what is updated is known to be one number"),
                     *FUSION,
                     Step("mlc-merge-streams", "what kernels of streams share is known"),
                     Step(

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects.analysis.access import Nest, is_single, nest_of, whole_of
 from mlc.dialects.analysis.aliases import Aliases, root_of
 from mlc.dialects.analysis.flat_rows import flat_rows, flat_vectors, joins_rows, streams_rows
-from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.analysis.matmul_axes import thread_roles
 from mlc.dialects.analysis.transposed_reads import square_side, turned_reads
 from mlc.dialects.dims import Dim, DimsAttr, Shape, highest, product, shape_of
 from mlc.dialects.plan import BufferAttr, KernelOp, Schedule
@@ -24,13 +24,13 @@ from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.tensor.op import bytes_of
 from mlc.dialects.tensor.order import LANES
 from mlc.dialects.tensor.placing import DynamicUpdateOp
-from mlc.dialects.tensor.reduce import ContractOp, Reduction
+from mlc.dialects.tensor.reduce import Product, Reduction
 from mlc.dialects.tensor.stream import StreamOp
 from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_spread
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.dialects.tile.word import Word
 from mlc.dialects.tile.words import spell
-from mlc.passes.plan.memory.in_place.sharing import is_replaced
+from mlc.passes.plan.memory.in_place.sharing import is_replaced, may_keep_the_rest
 from mlc.passes.tile.rows import space_of
 from mlc.passes.tile.stream_block import holds_streams
 
@@ -229,7 +229,9 @@ def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:
     op, threads, warp = nest.reduction, schedule.threads, target.warp_lanes
     if not threads:
         return None  # mlc-plan-to-loops asks for a schedule of its target
-    if isinstance(op, ContractOp) and schedule.stage is not None:
+    if isinstance(op, Product) and schedule.stage is not None:
+        if nest.order != "any" and schedule.stage.parts:
+            return f"{schedule.stage}; expected no parts, as summands are added {nest.order}"
         return _gpu_tile_fault(schedule, schedule.stage, op, target)
     if len(nest.sizes) == nest.rank:
         return None
@@ -250,20 +252,23 @@ def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:
     return None
 
 
-def _gpu_tile_fault(
-    schedule: Schedule, stage: Stage, op: ContractOp, target: GpuTarget
-) -> str | None:
+def _gpu_tile_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:
     tiles = ((stage.m, stage.rows), (stage.n, stage.columns))
     depth, quarter = stage.k, 4  # elements of one access to shared memory
     whole = all(tile and not tile % quarter and not block % tile for block, tile in tiles)
-    staged = (stage.m + stage.n + 2 * quarter) * depth * op.summand().bytes
+    parts, sizes = stage.parts or 1, op.sizes()
+    summed = product(sizes[c] for c in op.words()[2]).constant
+    staged = (stage.m + stage.n + 2 * quarter) * depth + stage.parts * stage.m * stage.n
     if (
-        contraction_roles(op) is None
+        thread_roles(op) is None
+        or depth % parts
+        or (stage.parts and stage.m * stage.n % schedule.threads)
+        or (schedule.share and (not stage.parts or summed is None))
         or op.dtype.kind == "bool"
         or not whole
         or any(block * depth % schedule.threads for block, _ in tiles)
-        or tiles[0][0] // tiles[0][1] * (tiles[1][0] // tiles[1][1]) != schedule.threads
-        or not 0 < staged <= target.shared_bytes_per_block
+        or parts * (stage.m // stage.rows) * (stage.n // stage.columns) != schedule.threads
+        or not 0 < staged * op.summand().bytes <= target.shared_bytes_per_block
         or stage.rows * stage.columns > quarter * MOST_VECTORS
     ):
         return (
@@ -378,7 +383,9 @@ def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
     if not isinstance(op, KernelOp) or len(op.outs) != 1:
         return False
     update = op.yielded.values[0].owner
-    return isinstance(update, DynamicUpdateOp) and update.x is op.block.args[number]
+    if isinstance(update, DynamicUpdateOp):
+        return update.x is op.block.args[number]
+    return may_keep_the_rest(op, number)
 
 
 def _writes_over(places: Aliases) -> Iterator[Fault]:

@@ -14,12 +14,13 @@ import os
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from ctypes import string_at
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
+from mlc.dialects import program
 from mlc.dialects.target.cpu import CpuTarget
 from mlc.runtime.arm_features import arm_features
 
@@ -40,6 +41,9 @@ _TUNING = {"x86_64": "+fast-dpwssd"}
 Architecture -> what else LLVM should know: without it vpdpwssd becomes a multiplication and an
 addition again, for the latency of one sum, where a register tile has many.
 """
+
+ALL_PASSES = 3
+"""The level of a module with a function that asks for it, in place of level 1."""
 
 _LEVEL_ONE_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
 
@@ -167,6 +171,12 @@ def _run_passes(module: Module, machine: TargetMachine, opt_level: int) -> None:
         run(passes, module, builder)
 
 
+def _asks_for_all(module: Module) -> bool:
+    asks = f'"{program.ALL_PASSES}"'.encode()
+    functions = cast("Iterable[Any]", getattr(module, "functions"))  # noqa: B009
+    return any(asks in attribute for f in functions for attribute in f.attributes)
+
+
 @contextmanager
 def _optimised(
     text: str, target: CpuTarget, opt_level: int
@@ -174,10 +184,12 @@ def _optimised(
     """The module after its passes, and the machine that it is for."""
     if opt_level not in OPT_LEVELS:
         raise ValueError(f"opt_level is {opt_level}; expected one of {OPT_LEVELS}")
+    module = _parse(text)
+    if opt_level == 1 and program.ALL_PASSES in text and _asks_for_all(module):
+        opt_level = ALL_PASSES
     codegen_level = (0, 2, 2, 3)[opt_level]
     features = ",".join(filter(None, (target.features, _TUNING.get(target.arch, ""))))
     with _machine_for(target.triple, target.cpu_name, features, codegen_level) as machine:
-        module = _parse(text)
         module.triple = target.triple  # pyright: ignore[reportAttributeAccessIssue]
         _run_passes(module, machine, opt_level)
         yield module, machine

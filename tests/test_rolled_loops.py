@@ -108,6 +108,49 @@ def last_index(x: Array) -> Array:
     return s + i
 
 
+def tridiagonal(a: Array, b: Array, c: Array, d: Array) -> Array:
+    """A system in each row: columns are swept forwards and backwards."""
+    p, q, x = np.zeros_like(b), np.zeros_like(b), np.empty_like(b)
+    p[:, 0], q[:, 0] = c[:, 0] / b[:, 0], d[:, 0] / b[:, 0]
+    for i in range(1, b.shape[1]):
+        m = b[:, i] - a[:, i] * p[:, i - 1]
+        p[:, i] = c[:, i] / m
+        q[:, i] = (d[:, i] - a[:, i] * q[:, i - 1]) / m
+    x[:, -1] = q[:, -1]
+    for i in range(b.shape[1] - 2, -1, -1):
+        x[:, i] = q[:, i] - p[:, i] * x[:, i + 1]
+    return x
+
+
+def cheapest_paths(cost: Array) -> Array:
+    m = cost.copy()
+    for i in range(1, len(cost)):
+        before = np.minimum(np.minimum(m[i - 1, :-2], m[i - 1, 1:-1]), m[i - 1, 2:])
+        m[i, 1:-1] += before
+        m[i, 0] += min(m[i - 1, 0], m[i - 1, 1])
+        m[i, -1] += min(m[i - 1, -1], m[i - 1, -2])
+    return m
+
+
+def hidden_states(a: Array, b: Array, seen: Array) -> Array:
+    alpha = np.zeros((len(seen), len(a)))
+    alpha[0] = b[:, seen[0]] / len(a)
+    for t in range(1, len(seen)):
+        alpha[t] = (alpha[t - 1] @ a) * b[:, seen[t]]
+        alpha[t] /= alpha[t].sum()
+    return alpha
+
+
+def trajectory(x: Array, v: Array) -> Array:
+    found = np.zeros((80, len(x)))
+    for t in range(80):
+        v = v - 0.005 * x
+        x = x + 0.01 * v
+        v = v - 0.005 * x
+        found[t] = x
+    return found
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "common_subsequence": (common_subsequence, (R.integers(0, 4, 70), R.integers(0, 4, 90))),
     "edit_distance": (edit_distance, (R.integers(0, 4, 70), R.integers(0, 4, 60))),
@@ -117,6 +160,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "escapes": (escapes, (R.uniform(-2, 1, 400) + 1j * R.uniform(-1, 1, 400),)),
     "longest_run": (longest_run, (R.standard_normal(6_000),)),
     "first_repeat": (first_repeat, (R.permutation(np.r_[np.arange(400), 17]),)),
+    "tridiagonal": (tridiagonal, (R.random((6, 50)), R.random((6, 50)) + 2, *R.random((2, 6, 50)))),
+    "cheapest_paths": (cheapest_paths, (R.random((40, 30)),)),
+    "hidden_states": (hidden_states, (*R.random((2, 5, 5)), R.integers(0, 5, 90))),
+    "trajectory": (trajectory, (R.random(9), R.random(9))),
     "last_index": (last_index, (R.random(3_000),)),
 }
 
@@ -134,6 +181,22 @@ def test_as_numpy(name: str) -> None:
     program = compiled.lower(*arguments).text("tensor")
     assert program.count("\n") < 200
     assert "mlc.for" in program or "mlc.while" in program
+
+
+def test_elementwise_trips_follow_each_other_in_registers() -> None:
+
+    def escaped(c: Array) -> Array:
+        z = np.zeros_like(c)
+        for _ in range(40):
+            z = z * z - 0.3 * z + 0.1 * c * c + c / 7 - 0.5
+        return z
+
+    c = R.uniform(-0.5, 0.5, 30)
+    compiled = mlc.compile(escaped)
+    np.testing.assert_allclose(compiled(c), escaped(c), rtol=1e-12)
+    plan = compiled.lower(c).text("plan")
+    assert "mlc.for" not in plan
+    assert plan.count("mlc.kernel") < 5
 
 
 def test_what_needs_its_number_stands_there_once_for_each_trip(

@@ -20,7 +20,7 @@ from mlc.dialects.tensor.element import Ix, Point
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
 from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import Product, Reduction
-from mlc.dialects.tensor.shape import ConcatOp
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.lazy_dataclass import dataclass
 
 ZERO = Dim.const(0)
@@ -61,6 +61,27 @@ class Access:
     point: tuple[Affine, ...]
     shape: Shape
     per_result: bool
+
+    def is_moved_by(self, start: Shape) -> bool:
+        """Whether a piece of a result that begins there reads where it is written."""
+        return len(self.point) == len(start) and all(
+            position.known and position.terms == ((axis, 1),) and position.offset == offset
+            for axis, (position, offset) in enumerate(zip(self.point, start, strict=True))
+        )
+
+    def is_apart_from(self, sizes: Shape, start: Shape, count: Shape) -> bool:
+        """Whether it reads, over a space of these sizes, nothing of a part of the tensor."""
+        for position, first, number in zip(self.point, start, count, strict=True):
+            if not position.known:
+                continue
+            low = high = position.offset
+            for axis, coefficient in position.terms:
+                end = (sizes[axis] - 1) * abs(coefficient)
+                low, high = (low, high + end) if coefficient > 0 else (low - end, high)
+            for gap in (first - high, low - first - number + 1):
+                if gap.constant is not None and gap.constant > 0:
+                    return True
+        return False
 
 
 @dataclass
@@ -357,6 +378,32 @@ def reads_of_pieces(kernel: KernelOp, op: ConcatOp) -> Iterator[tuple[Shape, lis
         axes = tuple(Affine(((axis, 1),)) for axis in range(len(sizes)))
         _Probe(nest, (), per_result=False).fetch(piece, axes)
         yield start, nest.accesses
+
+
+def kept_pieces(kernel: KernelOp, number: int) -> set[int]:
+    """
+    By their numbers, the pieces of a kernel's concatenation that are elements of an input as they
+    stand there.
+    """
+    op = whole_of(kernel)
+    if not isinstance(op, ConcatOp) or len(kernel.outs) != 1:
+        return set()
+    old = kernel.block.args[number]
+    if old.type != kernel.outs[0].type:
+        return set()
+    pairs = zip(op.pieces(), reads_of_pieces(kernel, op), strict=True)
+    return {
+        k
+        for k, ((piece, start), (_, accesses)) in enumerate(pairs)
+        if _is_part_of(piece, old) and all(access.is_moved_by(start) for access in accesses)
+    }
+
+
+def _is_part_of(value: SSAValue, whole: SSAValue) -> bool:
+    """Whether a value is made of slices of a tensor alone."""
+    while isinstance(value.owner, SliceOp):
+        value = value.owner.x
+    return value is whole
 
 
 def contiguous_votes(nest: Nest, *, of_points: bool = False) -> dict[int, int]:

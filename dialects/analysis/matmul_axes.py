@@ -39,6 +39,24 @@ def contraction_roles(op: Product) -> ContractionRoles | None:
     return ContractionRoles(batch=batch, m=m, n=n, k=summed, swapped=swapped)
 
 
+def thread_roles(op: Product) -> ContractionRoles | None:
+    """
+    The roles where threads multiply: lanes run along the result's last axis in convolutions too,
+    whatever their layout, as windows are staged.
+    """
+    roles = contraction_roles(op)
+    if roles is None or not isinstance(op, ConvOp):
+        return roles
+    _, result, _ = op.words()
+    if result[-1] in roles.n:
+        return roles
+    if result[-1] in roles.batch:
+        return None
+    return ContractionRoles(
+        batch=roles.batch, m=roles.n, n=roles.m, k=roles.k, swapped=not roles.swapped
+    )
+
+
 def _convolution_roles(op: ConvOp) -> ContractionRoles | None:
     """
     The first operand, whose windows overlap, is read in place; of the second, lanes run along the

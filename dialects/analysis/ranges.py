@@ -205,6 +205,8 @@ class Ranges:
         """An index of an axis: itself, where it needs no check."""
         assert isinstance(op, WithinOp)
         index = self.of(op.x, depth)
+        if op.holds is not None:
+            return self._number([ZERO, index], [op.extent - 1, index])
         if self.is_natural(index) and self.is_natural(op.extent - 1 - index):
             return index
         return self._number([ZERO], [op.extent - 1])

@@ -99,7 +99,8 @@ class Stage(Word):
     """
     On a GPU, of a product that threads multiply: rows and columns of it that a block has, and
     summed elements that it stages at once; of those `rows` and `columns` are one thread's. `slots`:
-    so many such tiles, which asynchronous copies fill; `resident`: blocks of a multiprocessor. With
+    so many such tiles, which asynchronous copies fill; `resident`: blocks of a multiprocessor;
+    `parts`: of the threads, which divide what is staged along the summed elements, and add up. With
     `mma` warps multiply on tensor cores: `rows` and `columns` are a warp's, and factors are staged
     in that dtype (tf32 in 32 bits).
     """
@@ -112,6 +113,7 @@ class Stage(Word):
     columns: int = named(most=4096)
     slots: int = named(least=0, most=8, default=0)
     resident: int = named(least=0, most=32, default=0)
+    parts: int = named(least=0, most=32, default=0)
     mma: str = one_of(*MMA, default="")
 
 

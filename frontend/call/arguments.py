@@ -22,6 +22,7 @@ from mlc.frontend.numpy.registry import implementation_of
 from mlc.frontend.trace.captures import bare_function, is_users
 from mlc.frontend.trace.containers import LEAF, Structure, flatten, leaf_names
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice
+from mlc.frontend.trace.paths import told_by_equality
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.interop import as_array
 
@@ -277,7 +278,8 @@ def static_leaf(name: str, value: Any) -> Leaf:
         raise DTypeError(
             f"static argument {name} is a {kind}, which cannot be hashed; {remedy}"
         ) from None
-    return Leaf(name, "static", value, ("static", class_of(value), value))
+    told = value if told_by_equality(value) else repr(value)
+    return Leaf(name, "static", value, ("static", class_of(value), told))
 
 
 def leaf_of(name: str, value: Any) -> Leaf:

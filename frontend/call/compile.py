@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from mlc.collector import collector_off, imported
@@ -232,6 +232,8 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
         function = function.__mlc_function__()
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"mlc.compile expects a function, found {function!r}")
+    if isinstance(own_call := getattr(type(function), "__call__", None), FunctionType):  # noqa: B004
+        function = MethodType(own_call, function)  # an object of the user's that is called
     keep_text(function)
     own = type(
         "Compiled", (Compiled,), {"__doc__": Compiled.__doc__, "__module__": Compiled.__module__}

@@ -19,8 +19,9 @@ from mlc.frontend.call.counted import counted
 from mlc.frontend.call.program import MISS, Program, ResultLeaf
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, rebuilt
+from mlc.frontend.trace.deferred import Found
 from mlc.frontend.trace.kinds import class_of, is_array, is_scalar
-from mlc.frontend.trace.paths import Constants, equal_value
+from mlc.frontend.trace.paths import Constants, equal_value, told_by_equality
 
 if TYPE_CHECKING:
     from mlc.dialects.dims import Shape
@@ -122,9 +123,11 @@ class _Writer:
             if leaf.kind == "static":
                 same, fixed = self.constants.name(equal_value), self.constants.name(leaf.value)
                 kind = self.constants.name(class_of(leaf.value))
+                equal = f"(type(a{position}) is {kind} and a{position} == {fixed})"
+                either = f" or {equal}" if told_by_equality(leaf.value) else ""
                 lines.append(
-                    f"if not (a{position} is {fixed} or {same}(a{position}, {fixed}) or"
-                    f" (type(a{position}) is {kind} and a{position} == {fixed})): return MISS"
+                    f"if not (a{position} is {fixed} or {same}(a{position}, {fixed}){either}):"
+                    " return MISS"
                 )
             elif leaf.kind == "opaque":
                 lines.append(self._only(f"a{position}", leaf.value))
@@ -189,6 +192,7 @@ class _Writer:
             lines.append(f"if {held}.failed: {held}.check()")
             if beside.raises:
                 lines.append(f"if r[{first}]: {held}.raise_for(r[{first}:])")
+        lines += ["made = {}"] * any(leaf.kind == "made" for leaf in program.results)
         leaves = iter(self._leaf_expressions(program.results))
         lines.append(f"return {self._rebuilt(program.structure, leaves)}")
         return lines
@@ -201,7 +205,9 @@ class _Writer:
                 texts.append(self.constants.name(leaf.value))
                 continue
             if leaf.kind == "made":
-                texts.append(f"{self.constants.name(leaf.value)}(r[{number}:])")
+                make, found = self.constants.name(leaf.value), self.constants.name(Found)
+                held = ", ".join(path.source(self.constants) for path in leaf.kept)
+                texts.append(f"{make}({found}(r[{number}:], [{held}], made))")
             else:
                 texts.append(f"r[{number}]" + (".item()" if leaf.kind == "number" else ""))
             number += leaf.takes

@@ -129,6 +129,7 @@ class Ready:
         del values[len(values) - len(program.written) :]
         beside = [] if program.outcome is None else values[len(values) - program.outcome.results :]
         del values[len(values) - len(beside) :]
+        held = program.held(call.values)
         if program.stores is not None:
             first = len(values) - program.stores.count
             program.stores.make(call.values, values[first:])
@@ -141,7 +142,7 @@ class Ready:
                 values[number] = value if given is None or isinstance(given, np.generic) else given
             elif maker is not None and is_array(value):
                 values[number] = maker(value)
-        return program.returned(values)
+        return program.returned(values, held)
 
     def _with_hidden(self, given: list[Any], call: Call) -> list[Any]:
         if not self.program.hidden:

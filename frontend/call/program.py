@@ -6,9 +6,9 @@ import inspect
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -31,10 +31,11 @@ from mlc.frontend.trace import access
 from mlc.frontend.trace.captures import Paths, is_constant, is_iterator, used_up
 from mlc.frontend.trace.containers import Leaf as StructureLeaf
 from mlc.frontend.trace.containers import Structure, children_of, flatten, leaf_count, unflatten
-from mlc.frontend.trace.deferred import Chosen, Text, recipe_of, with_choices
+from mlc.frontend.trace.deferred import Chosen, Found, recipe_of, with_choices
 from mlc.frontend.trace.effects import Outcome, concluded
-from mlc.frontend.trace.kinds import is_array, is_class, is_scalar, is_tuple
+from mlc.frontend.trace.kinds import is_array, is_class, is_one_of, is_tuple
 from mlc.frontend.trace.leaks import check_released, errors_released
+from mlc.frontend.trace.objects import comes_from_outside, drained
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path, object_path
 from mlc.frontend.trace.program_sizes import Room
 from mlc.frontend.trace.source import Site, definition_of
@@ -61,6 +62,7 @@ class ResultLeaf:
     kind: ResultKind
     value: Any = None
     count: int = 1  # results that it takes
+    kept: tuple[Path, ...] = ()  # to objects among the arguments that are in it
 
     @property
     def takes(self) -> int:
@@ -131,18 +133,24 @@ class Program:
             arrays.append(addressable(array))
         return arrays
 
-    def returned(self, values: Sequence[Any]) -> Any:
-        """The user's result from the program's."""
-        rest = iter(values)
-        leaves = [_returned_leaf(leaf, rest) for leaf in self.results]
+    def held(self, values: Sequence[object]) -> list[Any]:
+        """The objects among the arguments that are results, before anything is stored to them."""
+        return [path.read(values) for leaf in self.results for path in leaf.kept]
+
+    def returned(self, values: Sequence[Any], held: Sequence[Any]) -> Any:
+        """The user's result from the program's, and from `held`."""
+        rest, objects = iter(values), iter(held)
+        made: dict[int, Any] = {}
+        leaves = [_returned_leaf(leaf, rest, objects, made) for leaf in self.results]
         return unflatten(self.structure, leaves)
 
 
-def _returned_leaf(leaf: ResultLeaf, values: Any) -> Any:
+def _returned_leaf(leaf: ResultLeaf, values: Any, held: Any, made: dict[int, Any]) -> Any:
     if leaf.kind == "constant":
         return leaf.value
     if leaf.kind == "made":
-        return leaf.value([next(values) for _ in range(leaf.count)])
+        objects = [next(held) for _ in leaf.kept]
+        return leaf.value(Found((next(values) for _ in range(leaf.count)), objects, made))
     value = next(values)
     return value.item() if leaf.kind == "number" else value
 
@@ -268,7 +276,7 @@ def _returned(function: Callable[..., Any], parameters: Parameters, values: Sequ
     def run(*args: Any, **kwargs: Any) -> Any:
         return access.call(function, args, kwargs)
 
-    found = value_of(lambda: parameters.invoke(run, values))
+    found = value_of(lambda: drained(parameters.invoke(run, values)))
     return None if found is RAISED else with_choices(narrowed(found))
 
 
@@ -438,18 +446,20 @@ def _results(trace: Trace, returned: Sequence[Any]) -> tuple[list[ResultLeaf], l
             values.append(tracer.value)
         elif isinstance(value, Undecided):
             value.fail()
-        elif isinstance(value, Text | Chosen):
-            recipe = recipe_of(value.value if isinstance(value, Chosen) else value)
-            leaves.append(ResultLeaf("made", recipe.make, len(recipe.leaves)))
-            values += [x.value for x in recipe.leaves]
         elif is_iterator(value):
             raise used_up("the result")
-        elif callable(value) and not is_scalar(value):
+        elif is_one_of(value, (FunctionType, partial)) and not comes_from_outside(value):
             message = (
-                f"{trace.name} returns a function, which may hold traced values; return"
-                " arrays and numbers."
+                f"{trace.name} returns a function that it makes, which may hold traced values;"
+                " expected arrays, numbers, and containers and objects of them."
             )
-            raise located(NotSupportedError, message)
-        else:
+            remedy = "Return what the function needs, and make it where the result arrives."
+            raise located(NotSupportedError, message, remedy=remedy)
+        elif is_constant(value):
             leaves.append(ResultLeaf("constant", value))
+        else:
+            recipe = recipe_of(value.value if isinstance(value, Chosen) else value)
+            count = len(recipe.leaves)
+            leaves.append(ResultLeaf("made", recipe.make, count, recipe.kept))
+            values += [x.value for x in recipe.leaves]
     return leaves, values

@@ -100,7 +100,9 @@ def _whole(new: Any, x: Tracer) -> bool | int:
 def overwritten(x: SSAValue, runs: list[Run], new: SSAValue) -> SSAValue:
     """`x` with the elements that the runs name replaced by `new`, of the runs' counts."""
     dims = shape_of(x.type)
-    if here().bound.writes_parts and all(run.step == 1 for run in runs):
+    bound = here().bound
+    element = bound.inside and all(run.count == ONE for run in runs)
+    if element or (bound.writes_parts and all(run.step == 1 for run in runs)):
         offsets = [position_of(run.offset) for run in runs]
         whole = all(run.count == size for run, size in zip(runs, dims, strict=True))
         return new if whole else here().emit(DynamicUpdateOp, x, new, *offsets)

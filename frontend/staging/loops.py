@@ -38,7 +38,7 @@ from mlc.frontend.staging.trials import (
     FEW,
     MANY,
     MOST_PEELED,
-    MOST_SCALARS,
+    MOST_SHORT,
     FirstTrip,
     attempted,
     check_slices,
@@ -372,7 +372,7 @@ class For:
         if self.sliced is not None or items.count < MANY:
             return self.sliced is not None and items.count >= FEW
         middle = items.count // 2
-        return ops_of(lambda: self.body(items.at(middle)), items.count, self.local) > MOST_SCALARS
+        return ops_of(lambda: self.body(items.at(middle)), items.count, self.local) > MOST_SHORT
 
     def _nested(self, items: list[Any]) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 
 from mlc.dialects.analysis.nests import NotANestError, held_in
 from mlc.dialects.dims import product, shape_of
@@ -16,7 +16,8 @@ from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp, bound_in, symbols_in
 from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, discard
 from mlc.dialects.tensor.create import ConstantOp, dense_array
-from mlc.dialects.tensor.placing import DynamicUpdateOp
+from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.exits import Exit, exit_of
 from mlc.frontend.staging.joins import Undecided
@@ -31,8 +32,9 @@ FEW = 5
 """Likewise where slices may end at trips' numbers: else each size has ops of its own."""
 
 MOST_OPS, MOST_OPS_INSIDE = 20_000, 1_000
-"""Of such trips together; of a loop within a loop or branch of the program. A program of 18,000 ops
-takes seconds to plan (docs/measurements.md, First call)."""
+"""Of such trips together, of a loop within a loop or branch of the program, if they are elementwise
+from trip to trip: one kernel then holds them all. A program of 18,000 ops takes seconds to plan
+(docs/measurements.md, First call)."""
 
 MOST_OF_FEW = 2_000
 """Ops of the trips of a loop of few, by the first of them, from which it may be one of numbers."""
@@ -40,8 +42,8 @@ MOST_OF_FEW = 2_000
 MOST_PEELED = 3
 """Types that have not settled after so many trips are a mistake."""
 
-MOST_SCALARS = 300
-"""Likewise of trips that compute single numbers and elements, which are registers in a loop."""
+MOST_SHORT = 300
+"""Likewise of all other trips, whose kernels are the same in each."""
 
 FAULTS = (MlcError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Of a body that asks its number for what only a Python int has, or that fails in any case."""
@@ -177,7 +179,7 @@ def _is_long(block: Block) -> bool:
     """Whether trips one after another would be too many ops."""
     ops = _unrolled(block)
     most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
-    return ops > most or (ops > MOST_SCALARS and _is_scalar(block))
+    return ops > most or (ops > MOST_SHORT and not _is_elementwise(block))
 
 
 def _unrolled(block: Block) -> int:
@@ -194,12 +196,18 @@ def _unrolled(block: Block) -> int:
     return total
 
 
-def _is_scalar(block: Block) -> bool:
-    """Whether loops compute numbers and elements alone."""
-    loops = [op for op in block.ops if isinstance(op, ForOp | WhileOp)]
-    inner = (x for loop in loops for x in loop.walk() if not x.regions)
-    return all(
-        isinstance(op, DynamicUpdateOp | YieldOp)
-        or all(product(shape_of(x.type)).constant == 1 for x in op.results)
-        for op in inner
-    )
+def _is_elementwise(block: Block) -> bool:
+    """Whether what loops make of the trips before is elementwise, and more than numbers."""
+    changing = set[SSAValue]()
+    arrays = False
+    for op in (x for loop in block.ops if isinstance(loop, ForOp | WhileOp) for x in loop.walk()):
+        if isinstance(op, ForOp | WhileOp):
+            changing.update(x for inner in op.blocks for x in op.carried_in(inner))
+        if changing.isdisjoint(op.operands):
+            continue
+        of_one = isinstance(op, BroadcastOp) and not shape_of(op.operands[0].type)
+        if not (isinstance(op, Elementwise | ForOp | YieldOp) or of_one):
+            return False
+        changing.update(op.results)
+        arrays |= any(product(shape_of(x.type)).constant != 1 for x in op.results)
+    return arrays

@@ -27,6 +27,27 @@ Structure = Leaf | Node
 LEAF = Leaf()
 
 
+REGISTERED: dict[type[Any], tuple[str, ...]] = {}
+"""Classes that are containers by `register_container`, with their fields."""
+
+
+def register_container(kind: type[Any], fields: Sequence[str]) -> type[Any]:
+    """
+    Objects of the class are containers of these attributes, as dataclasses are of their fields:
+    the arrays in them are arguments, and what `mlc.grad` and `mlc.vmap` see. An object is made anew
+    from the attributes alone, without `__init__`, so `fields` are all that it has.
+    """
+    if not isinstance(kind, type):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"mlc.register_container: found {kind!r}; expected a class")
+    if isinstance(fields, str) or not all(isinstance(name, str) for name in fields):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"mlc.register_container: the fields of {kind.__name__} are {fields!r}; expected names"
+            ' of attributes, such as ("weights", "bias")'
+        )
+    REGISTERED[kind] = tuple(fields)
+    return kind
+
+
 def children_of(value: Any) -> tuple[type[Any], tuple[Hashable, ...], Sequence[Any]] | None:
     """Class, keys and parts of a container; None for a leaf."""
     kind = class_of(value)
@@ -39,6 +60,9 @@ def children_of(value: Any) -> tuple[type[Any], tuple[Hashable, ...], Sequence[A
     if is_tuple(value):
         fields: tuple[str, ...] | None = getattr(kind, "_fields", None)
         return None if fields is None else (kind, fields, value)
+    if kind in REGISTERED:
+        names = REGISTERED[kind]
+        return kind, names, [getattr(value, name) for name in names]
     if dataclasses.is_dataclass(kind) and not hasattr(kind, "__mlc_leaf__"):
         names = tuple(f.name for f in dataclasses.fields(kind))
         return kind, names, [getattr(value, name) for name in names]

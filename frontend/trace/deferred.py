@@ -6,20 +6,44 @@ and errors with such numbers in them. `recipe_of` says how one is made, and of w
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from mlc.frontend.trace.containers import children_of, rebuilt
 from mlc.frontend.trace.kinds import class_of, is_array
+from mlc.frontend.trace.objects import (
+    Frame,
+    Given,
+    argument_path,
+    comes_from_outside,
+    frame_of,
+    is_bound,
+)
+from mlc.frontend.trace.paths import Path
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import lift_size
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
-Maker = Callable[[Sequence[Any]], Any]
+
+class Found(list[Any]):
+    """
+    What the leaves of a recipe are at one call; `held`: what its `kept` lead to. Objects that are
+    met twice are made once.
+    """
+
+    def __init__(
+        self, leaves: Iterable[Any], held: Sequence[Any] = (), made: dict[int, Any] | None = None
+    ) -> None:
+        super().__init__(leaves)
+        self.held = held
+        self.made: dict[int, Any] = {} if made is None else made
+
+
+Maker = Callable[[Found], Any]
 
 
 class Text:
@@ -91,19 +115,35 @@ class Raising:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a value is made of the values of its leaves; `key`: equal recipes have equal ones."""
+    """
+    How a value is made of the values of its leaves; `key`: equal recipes have equal ones; `kept`:
+    the ways to objects among the arguments that are in it.
+    """
 
     make: Maker
     leaves: tuple[Tracer, ...]
     key: tuple[Any, ...]
+    kept: tuple[Path, ...] = ()
 
 
-def recipe_of(value: Any) -> Recipe:
-    """How the value is made when the function has run."""
-    leaves: list[Tracer] = []
+class _Leaves(list[Tracer]):
+    """The leaves and kept objects of a recipe, as they are met."""
+
+    def __init__(self, keeps: bool) -> None:
+        super().__init__()
+        self.kept: list[Path] | None = [] if keeps else None
+        self.objects: dict[int, Any] = {}  # met, and alive while the recipe is made
+
+
+def recipe_of(value: Any, *, keeps: bool = True) -> Recipe:
+    """
+    How the value is made when the function has run. `keeps`: objects among the arguments are those
+    of the call, and others are made anew; else all are those of when the function was traced.
+    """
+    leaves = _Leaves(keeps)
     make, key = _recipe(value, leaves)
     kinds = tuple((x.row.name, tuple(map(str, x.dims)), x.weak) for x in leaves)
-    return Recipe(make, tuple(leaves), (key, kinds))
+    return Recipe(make, tuple(leaves), (key, kinds), tuple(leaves.kept or ()))
 
 
 def is_deferred(value: Any) -> bool:
@@ -114,7 +154,7 @@ def is_deferred(value: Any) -> bool:
     return parts is not None and any(map(is_deferred, parts[2]))
 
 
-def _recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
+def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
     if isinstance(value, SymbolicDim):
         value = lift_size(value)
     if isinstance(value, Tracer):
@@ -131,9 +171,45 @@ def _recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
         makers = [make for make, _ in made]
         key = (kind, keys, tuple(inner for _, inner in made))
         return (lambda found: rebuilt(kind, keys, [make(found) for make in makers])), key
+    if isinstance(value, Given):
+        make, key = _recipe(list(value.elements), leaves)
+        kind = value.kind
+        return (lambda found: kind(make(found))), (kind, key)
+    if isinstance(value, MethodType) and is_bound(value):
+        make, key = _recipe(value.__self__, leaves)
+        function = value.__func__
+        return (lambda found: MethodType(function, make(found))), (function, key)
+    if leaves.kept is not None:
+        if (path := argument_path(value)) is not None:
+            k = len(leaves.kept)
+            leaves.kept.append(path)
+            return (lambda found: found.held[k]), ("kept", path.key)
+        if not comes_from_outside(value) and (framed := frame_of(value)) is not None:
+            return _object_recipe(value, *framed, leaves)
     if is_array(value):
         value = value.copy()
     return (lambda _: value), _constant_key(value)
+
+
+def _object_recipe(
+    value: Any, frame: Frame, contents: Sequence[Any], leaves: _Leaves
+) -> tuple[Maker, Any]:
+    """An object that the function has made: made anew at each call, once where it is met again."""
+    number = id(value)
+    if number in leaves.objects:
+        return (lambda found: found.made[number]), ("met", list(leaves.objects).index(number))
+    leaves.objects[number] = value
+    parts = [_recipe(x, leaves) for x in contents]
+    makers = [make for make, _ in parts]
+
+    def make(found: Found) -> Any:
+        if number in found.made:
+            return found.made[number]
+        made = found.made[number] = frame.empty()
+        frame.fill(made, [maker(found) for maker in makers])
+        return made
+
+    return make, (frame, *(key for _, key in parts))
 
 
 class Chosen:
@@ -145,11 +221,11 @@ class Chosen:
         self.value = value
 
 
-def _choice_recipe(value: Any, leaves: list[Tracer]) -> tuple[Maker, Any]:
+def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
     parts = [_recipe(x, leaves) for x in value.__mlc_parts__()]
     chosen, *options = (make for make, _ in parts)
 
-    def make(found: Sequence[Any]) -> Any:
+    def make(found: Found) -> Any:
         made = options[int(chosen(found))](found)
         if hasattr(made, "error") and hasattr(made, "__mlc_leaf__"):
             raise made.error()
@@ -169,12 +245,12 @@ def with_choices(value: Any) -> Any:
     return rebuilt(kind, keys, [with_choices(child) for child in children])
 
 
-def _call_recipe(call: tuple[Any, Any, Any], leaves: list[Tracer]) -> tuple[Maker, Any]:
+def _call_recipe(call: tuple[Any, Any, Any], leaves: _Leaves) -> tuple[Maker, Any]:
     function, args, kwargs = call
     given = [_recipe(x, leaves) for x in args]
     named = {name: _recipe(x, leaves) for name, x in kwargs.items()}
 
-    def make(found: Sequence[Any]) -> Any:
+    def make(found: Found) -> Any:
         positional = [maker(found) for maker, _ in given]
         return function(*positional, **{name: maker(found) for name, (maker, _) in named.items()})
 

@@ -30,7 +30,7 @@ from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.telling import FIRST, LISTENERS
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.trace.deferred import Layout, Raising, Recipe, packed, recipe_of
+from mlc.frontend.trace.deferred import Found, Layout, Maker, Raising, Recipe, packed, recipe_of
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
 from mlc.frontend.trace.trace import Trace, current, here
@@ -45,7 +45,7 @@ class Outcome:
     """The errors and calls of one program, as Python raises and makes them."""
 
     faults: list[tuple[Recipe, Site | None, tuple[int, ...]]] = field(default_factory=list[Any])
-    calls: list[tuple[Callable[[Sequence[Any]], Any], Layout]] = field(default_factory=list[Any])
+    calls: list[tuple[Maker, Layout]] = field(default_factory=list[Any])
     failed: list[BaseException] = field(default_factory=list[BaseException])
     word: float = field(default_factory=lambda: FIRST + next(_WORDS))
     raises: bool = False  # whether the program has an error among its results
@@ -60,7 +60,7 @@ class Outcome:
         """Makes a call; what that raises is raised after the program."""
         make, layout = self.calls[number]
         try:
-            make(layout.values(words))
+            make(Found(layout.values(words)))
         except BaseException as error:  # noqa: BLE001 - whatever it is, native code cannot raise it
             self.failed.append(error)
 
@@ -77,7 +77,7 @@ class Outcome:
         if not number:
             return
         recipe, site, slots = self.faults[number - 1]
-        found = recipe.make([np.asarray(values[1 + slot])[()] for slot in slots])
+        found = recipe.make(Found(np.asarray(values[1 + slot])[()] for slot in slots))
         error, cause = _error(found[0]), found[1]
         if cause is not _NOTHING:
             error.__cause__ = cause
@@ -145,7 +145,7 @@ class Effects:
     def fail(self, error: Any, cause: Any = _NOTHING) -> None:
         """`raise error`, here; the first one counts."""
         site = user_site()
-        recipe = recipe_of((error, cause))
+        recipe = recipe_of((error, cause), keeps=False)
         if self._error is None:
             self._error = self._state(I64, ())
         slots = self._places(recipe.leaves)
@@ -226,7 +226,7 @@ class Effects:
 
         if kwargs.get("file") is sys.stdout:
             kwargs = {name: x for name, x in kwargs.items() if name != "file"}
-        recipe = recipe_of(Raising(_of_now(function), args, kwargs))
+        recipe = recipe_of(Raising(_of_now(function), args, kwargs), keeps=False)
         layout = Layout.of(recipe.leaves)
         key = (user_site(), recipe.key, layout)
         if key not in self._told:

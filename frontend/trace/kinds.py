@@ -45,6 +45,11 @@ def is_slice(value: object) -> TypeGuard[slice[Any, Any, Any]]:
     return isinstance(value, slice)
 
 
+def is_one_of(value: object, kinds: tuple[type[Any], ...]) -> bool:
+    """`isinstance`, for classes whose parts the type checker cannot know."""
+    return isinstance(value, kinds)
+
+
 def class_of(value: object) -> type[Any]:
     """The value's class."""
     return type(value)

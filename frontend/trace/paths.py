@@ -187,14 +187,20 @@ class Guard:
         }[self.kind]
         if self.kind == "outline":
             return f"{constants.name(function)}({found}) == {value}"
-        if type(self.value) in (int, str, bool, float) and self.value == self.value:
+        if type(self.value) in (int, str, bool, float) and told_by_equality(self.value):
             kind = constants.name(self.value.__class__)
             return f"(type(g := {found}) is {kind} and g == {value})"
         return f"{constants.name(function)}({found}, {value})"
 
 
+def told_by_equality(value: object) -> bool:
+    """Whether only the number itself equals it: not so of NaN, and of the two zeros of floats."""
+    inexact = isinstance(value, float | complex | np.inexact)
+    return not (inexact and (value != value or value == 0))
+
+
 def equal_value(found: object, value: object) -> bool:
-    """Whether a number, text or array is still the same; NaN equals itself."""
+    """Whether a number, text or array is still the same; NaN equals itself, and -0.0 is not 0.0."""
     if found is value:
         return True
     if is_array(value):
@@ -203,9 +209,11 @@ def equal_value(found: object, value: object) -> bool:
         return bool(found.tobytes() == value.tobytes())
     if type(found) is not type(value) or is_array(found):
         return False
-    if not isinstance(value, _PLAIN):
+    if not _is_plain(value):
         return type(value).__module__ in _EQUAL and bool(found == value)
-    return bool(found == value) or bool(found != found and value != value)
+    if told_by_equality(value):
+        return bool(found == value)
+    return repr(found) == repr(value)
 
 
 def same_contents(found: object, contents: tuple[object, ...]) -> bool:

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.trace.deferred import Recipe, is_deferred, recipe_of
+from mlc.frontend.trace.deferred import Found, Recipe, is_deferred, recipe_of
 from mlc.frontend.trace.kinds import is_class
 from mlc.frontend.trace.paths import HiddenInput, Path
 from mlc.frontend.trace.trace import Trace, here
@@ -146,5 +146,5 @@ def _source(
     recipe: Recipe = recipe_of(value)
     at = len(results) - first
     results += [x.value for x in recipe.leaves]
-    make, end = recipe.make, at + len(recipe.leaves)
-    return lambda _, __, found: make(found[at:end])
+    make, kept, end = recipe.make, recipe.kept, at + len(recipe.leaves)
+    return lambda values, _, found: make(Found(found[at:end], [way.read(values) for way in kept]))

@@ -36,6 +36,9 @@ from mlc.lowering.emit.types import (
 OpT = TypeVar("OpT", bound=Operation)
 Rule = Callable[["FunctionText", Operation], None]
 
+_RARELY = '!{!"branch_weights", i32 1, i32 1048575}'
+"""Weights of a branch as LLVM expects them of `expect(…, false)`, rounded."""
+
 LEAVE = "leave"
 """The block in which a region or a kernel ends early."""
 
@@ -297,9 +300,10 @@ class FunctionText:
         """Ends the block with an unconditional branch."""
         self.lines.append(f"  br label %{label}")
 
-    def branch(self, condition: str, then: str, otherwise: str) -> None:
-        """Ends the block with a two-way branch."""
-        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
+    def branch(self, condition: str, then: str, otherwise: str, *, rarely: bool = False) -> None:
+        """Ends the block with a two-way branch; `rarely`: the condition hardly ever holds."""
+        weights = f", !prof {self.module.metadata_node(_RARELY)}" if rarely else ""
+        self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
     def run(self, block: Block) -> None:
         """Writes the ops of a block; terminators are the business of the enclosing op's rule."""

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.gpu_async import TensorMapType
 from mlc.dialects.par import BarrierOp, ContextType
+from mlc.dialects.program import ALL_PASSES
 from mlc.lowering.emit import (
     arith,
     complex_parts,
@@ -131,6 +132,8 @@ def emit_kernel(kernel: func.FuncOp, target: Machine) -> str:
     (row-major) or per dynamic stride (strided layout).
     """
     module = module_text(_name(kernel), target, frees_memory=False)
+    if ALL_PASSES in kernel.attributes:
+        module.attributes += f' "{ALL_PASSES}"'
     write_function(kernel, module, CPU_RULES)
     return module.text()
 
@@ -237,6 +240,8 @@ def write_function(
         attributes = _parameter_attributes(function, k, waits=waits)
         if isinstance(argument.type, TensorMapType):
             attributes = BY_VALUE
+        elif isinstance(argument.type, ContextType):
+            attributes = "noalias"  # its fields are no arrays
         for part, (spelled, text) in enumerate(zip(types, parts, strict=True)):
             words = f"{attributes} " if part == 0 and attributes else ""
             parameters.append(f"{spelled} {words}{text}")

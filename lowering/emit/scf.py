@@ -12,6 +12,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.par import RARELY
 from mlc.dialects.tile.control import NO_UNROLL
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.types import EmitError
@@ -128,7 +129,8 @@ def _if(e: FunctionText, op: scf.IfOp) -> None:
     then_region, else_region = op.regions
     has_else = else_region.first_block is not None
     then, otherwise, done = e.labels("if", "else", "end")
-    e.branch(e[op.operands[0]], then, otherwise if has_else else done)
+    rarely = RARELY in op.attributes
+    e.branch(e[op.operands[0]], then, otherwise if has_else else done, rarely=rarely)
     phis = Phis(e, op.results)
 
     e.open(then)

@@ -194,6 +194,7 @@ class ColumnFoldPhase:
     nest: Nest
     schedule: Schedule
     strided: frozenset[int]
+    shares: int
 
     @property
     def threads(self) -> int:
@@ -224,8 +225,7 @@ class ColumnFoldPhase:
                 found = r.take(s.scratch, [b.add(b.mul(z, total), place)], lanes)
                 return r.monoid.combine(s.lanes(lanes), r.dtype, tuple(carried), found)
 
-            shares = shares_of(self.nest, self.schedule)
-            state = tuple(b.loop(0, shares, 1, share, r.identity(lanes, 1)))
+            state = tuple(b.loop(0, self.shares, 1, share, r.identity(lanes, 1)))
             r.finish(s.lanes(lanes), at, state)
 
         walk(b, sizes, self._walk, point)
@@ -251,4 +251,4 @@ def column_work(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work
     states = nest.reduction.combiner().state(nest.reduction.summand())
     count = product([*nest.sizes[: nest.rank], Dim.const(shares)])
     scratch = tuple(Scratch(memory_type(dtype), count) for dtype in states)
-    return Work((first, ColumnFoldPhase(nest, schedule, strided)), scratch)
+    return Work((first, ColumnFoldPhase(nest, schedule, strided, shares)), scratch)

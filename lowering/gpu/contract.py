@@ -6,19 +6,27 @@ The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear a
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import Nest
-from mlc.dialects.analysis.matmul_axes import ContractionRoles
+from mlc.dialects.analysis.matmul_axes import (
+    ContractionRoles,
+    contraction_roles,
+    thread_roles,
+)
+from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
+from mlc.lowering.gpu.columns import ColumnFoldPhase
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.mma_tile import MmaTile
-from mlc.lowering.gpu.phase import device_builder
+from mlc.lowering.gpu.parts import PartsTile, Shared
+from mlc.lowering.gpu.phase import Work, device_builder
 from mlc.lowering.gpu.staged import StagedTile, copies
 from mlc.lowering.gpu.tile import Tile
 from mlc.lowering.loops.arithmetic import Index
-from mlc.lowering.loops.builder import LoopBuilder
+from mlc.lowering.loops.builder import LoopBuilder, memory_type
+from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
 
 
@@ -38,6 +46,10 @@ class TilePhase:
         across = c.b.ceil_div(c.size.n, self.cut.n)
         return down, across, [c.letter_sizes[letter] for letter in c.batch]
 
+    def _of_letters(self, b: LoopBuilder) -> ContractionNest:
+        single = self.cut.parts > 0
+        return ContractionNest(b, self.nest, self.strided, self.op, self.roles, single=single)
+
     @property
     def cut(self) -> Stage:
         """What a block and a thread compute."""
@@ -51,19 +63,52 @@ class TilePhase:
 
     def grid(self, b: LoopBuilder) -> Grid:
         """One block for each tile of each batch, all along x."""
-        c = ContractionNest(b, self.nest, self.strided, self.op, self.roles)
+        c = self._of_letters(b)
         down, across, batch = self.tiles(c)
-        return Grid((b.product([*batch, down, across]), 1, 1), (self.schedule.threads, 1, 1))
+        blocks = b.product([shares_of(self.op, self.schedule), *batch, down, across])
+        return Grid((blocks, 1, 1), (self.schedule.threads, 1, 1))
 
     def write(self, s: KernelScope) -> None:
         """One tile."""
-        c = ContractionNest(device_builder(s), self.nest, self.strided, self.op, self.roles)
+        c = self._of_letters(device_builder(s))
         b = c.b
         assert isinstance(b, GpuBuilder)
         down, across, batch = self.tiles(c)
-        at = b.split(b.block_number(), [*batch, down, across])
+        shares = shares_of(self.op, self.schedule)
+        share, *at = b.split(b.block_number(), [shares, *batch, down, across])
         if self.cut.mma:
             MmaTile(s, c, self.cut, at).write()
             return
+        if self.cut.parts:
+            mine = None if shares == 1 else Shared(share, self.schedule.share)
+            PartsTile(s, c, self.cut, at, mine).write()
+            return
         staged = self.cut.slots and copies(s, c, self.cut)
         (StagedTile if staged else Tile)(s, c, self.cut, at).write()
+
+
+def shares_of(op: Product, schedule: Schedule) -> int:
+    """Into how many shares the summed elements are cut."""
+    if not schedule.share:
+        return 1
+    _, _, summed = op.words()
+    sizes = op.sizes()
+    extent = product(sizes[c] for c in summed).constant
+    assert extent is not None
+    return -(-extent // schedule.share)
+
+
+def product_work(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work:
+    """The phases of a product that threads or warps multiply: shares are added by a second one."""
+    op = nest.reduction
+    assert isinstance(op, Product)
+    assert schedule.stage is not None
+    roles = contraction_roles(op) if schedule.stage.mma else thread_roles(op)
+    assert roles is not None
+    first = TilePhase(nest, schedule, strided, op, roles)
+    shares = shares_of(op, schedule)
+    if shares == 1:
+        return Work((first,))
+    count = product([*nest.sizes[: nest.rank], Dim.const(shares)])
+    scratch = (Scratch(memory_type(op.summand()), count),)
+    return Work((first, ColumnFoldPhase(nest, schedule, strided, shares)), scratch)

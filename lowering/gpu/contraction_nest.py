@@ -36,7 +36,10 @@ class ContractionNest:
         strided: frozenset[int],
         op: Product,
         roles: ContractionRoles,
+        *,
+        single: bool = False,
     ) -> None:
+        """`single`: results are computed one by one, so that lanes run nowhere."""
         self.b, self.op, self.roles = b, op, roles
         self.dtype: DType = op.summand()
         self.letter_sizes = {c: b.dim(d) for c, d in op.sizes().items()}
@@ -44,7 +47,8 @@ class ContractionNest:
         self.axis = {c: k for k, c in enumerate(self.result_word + reduced)}
         self.groups = axes_of(b, nest, strided).groups
         # lanes run along n: only letters that memory walks as one; the others go with the batch
-        self.n = next(roles.n[k:] for k in range(len(roles.n)) if self.joined(roles.n[k:]))
+        tails = (roles.n[k:] for k in range(len(roles.n)))
+        self.n = roles.n if single else next(word for word in tails if self.joined(word))
         self.batch = roles.batch + roles.n[: len(roles.n) - len(self.n)]
         self.size = Extents(*(self.extent(word) for word in (roles.m, self.n, roles.k)))
         self.lhs, self.rhs = (1, 0) if roles.swapped else (0, 1)

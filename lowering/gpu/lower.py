@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import gpu
 from mlc.dialects.analysis.access import Nest, nest_of, whole_of
-from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.errors import PlanError
 from mlc.dialects.gpu_async import TensorMapOp
 from mlc.dialects.plan import KernelOp, Schedule
@@ -27,7 +26,6 @@ from mlc.dialects.target.attribute import gpu_of
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp
 from mlc.dialects.tensor.library import LibraryOp
-from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.scan import ScanOp
 from mlc.dialects.tensor.scatter import ScatterOp
 from mlc.dialects.tensor.shape import ConcatOp
@@ -37,7 +35,7 @@ from mlc.dialects.tile.kernel import CallOp, called
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.cell import CellPhase, PiecePhase
 from mlc.lowering.gpu.columns import column_work
-from mlc.lowering.gpu.contract import TilePhase
+from mlc.lowering.gpu.contract import product_work
 from mlc.lowering.gpu.phase import Phase, Repeated, Work, mark_unchanging
 from mlc.lowering.gpu.reduce import (
     FoldPhase,
@@ -83,10 +81,8 @@ def work_of(kernel: KernelOp, strided: frozenset[int]) -> Work:
         return _whole(kernel, schedule)
     if nest.reduction is None:
         return Work((transposed(kernel, nest, strided) or CellPhase(nest, schedule, strided),))
-    if isinstance(nest.reduction, Product) and schedule.stage is not None:
-        roles = contraction_roles(nest.reduction)
-        assert roles is not None
-        return Work((TilePhase(nest, schedule, strided, nest.reduction, roles),))
+    if schedule.stage is not None:
+        return product_work(nest, schedule, strided)
     return _reduction(nest, schedule, strided)
 
 

@@ -95,7 +95,7 @@ class Tile:
         """
         b, cut = self.b, self.cut
         length = cut.m if which == self.c.lhs else cut.n
-        along_k = self.c.walks_summed(which)
+        along_k = self.c.words[which][-1] in self.c.roles.k
         found: list[tuple[Index, Index]] = []
         for part in range(cut.k * length // self.s.schedule.threads):
             number = b.add(self.thread, part * self.s.schedule.threads)

@@ -84,6 +84,9 @@ def static(index: Index) -> int:
     return index if isinstance(index, int) else -1
 
 
+RARE: dict[str, Attribute] = {par.RARELY: UnitAttr()}
+
+
 class CarryingBody(Protocol):
     """The body of a loop with carried values: gives the next ones."""
 
@@ -194,8 +197,10 @@ class LoopBuilder(IndexBuilder):
         condition: SSAValue | bool,
         then: Callable[[], object],
         otherwise: Callable[[], object] | None = None,
+        *,
+        rarely: bool = False,
     ) -> None:
-        """scf.if without results."""
+        """scf.if without results; `rarely`: the condition hardly ever holds."""
         if isinstance(condition, bool):
             if condition:
                 then()
@@ -212,7 +217,8 @@ class LoopBuilder(IndexBuilder):
                 arm()
                 block.add_op(scf.YieldOp.create())
             regions.append(Region(block))
-        self.block.add_op(scf.IfOp.create(operands=[condition], regions=regions))
+        attributes = RARE if rarely else {}
+        self.add_op(scf.IfOp.create(operands=[condition], regions=regions, attributes=attributes))
 
     def pick(
         self, condition: SSAValue, then: Callable[[], SSAValue], otherwise: Callable[[], SSAValue]
@@ -225,8 +231,10 @@ class LoopBuilder(IndexBuilder):
         condition: SSAValue,
         then: Callable[[], Sequence[SSAValue]],
         otherwise: Callable[[], Sequence[SSAValue]],
+        *,
+        rarely: bool = False,
     ) -> tuple[SSAValue, ...]:
-        """scf.if with results."""
+        """scf.if with results; `rarely`: the condition hardly ever holds."""
         regions: list[Region] = []
         kinds: list[Attribute] = []
         for holds, arm in ((condition, then), (None, otherwise)):
@@ -236,7 +244,12 @@ class LoopBuilder(IndexBuilder):
                 kinds = [x.type for x in results]
                 block.add_op(scf.YieldOp.create(operands=results))
             regions.append(Region(block))
-        op = scf.IfOp.create(operands=[condition], result_types=kinds, regions=regions)
+        op = scf.IfOp.create(
+            operands=[condition],
+            result_types=kinds,
+            regions=regions,
+            attributes=RARE if rarely else {},
+        )
         self.add_op(op)
         return tuple(op.results)
 

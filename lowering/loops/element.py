@@ -375,7 +375,7 @@ class Lanes:
             ]
             self.b.add_op(par.FailOp.of(self.context, number, *indices))
 
-        self.b.when(bad, fail)
+        self.b.when(bad, fail, rarely=True)
 
     def _reduce(self, kind: CombiningKindAttr, value: SSAValue, element: Attribute) -> SSAValue:
         return self.b.value(

@@ -22,6 +22,7 @@ from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.numerics import numerics_of
 from mlc.dialects.plan import KernelOp, Schedule
+from mlc.dialects.program import ALL_PASSES
 from mlc.dialects.tensor.bind import symbols_in
 from mlc.dialects.tensor.op import tensor_of
 from mlc.lazy_dataclass import dataclass
@@ -250,6 +251,8 @@ def lower_kernel(
         },
         regions=[Region(block)],
     )
+    if op.is_nest:
+        function.attributes[ALL_PASSES] = UnitAttr()
     return Kernel(
         name,
         function,

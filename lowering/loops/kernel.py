@@ -10,10 +10,10 @@ from functools import partial
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import par, vec
-from mlc.dialects.analysis.access import Nest
+from mlc.dialects.analysis.access import Nest, kept_pieces
 from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.plan import KernelOp, Schedule
-from mlc.dialects.tensor.shape import ConcatOp, SliceOp
+from mlc.dialects.tensor.shape import ConcatOp
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
@@ -274,27 +274,23 @@ def lower_concat(s: KernelScope) -> None:
     op = s.kernel.yielded.values[0].owner
     assert isinstance(op, ConcatOp)
     pieces = list(op.pieces())
-    kept: set[SSAValue] = set()
+    kept: set[int] = set()
     apart: SSAValue | bool = True
     if (over := s.kernel.shared_inputs[0]) >= 0:
         old = s.kernel.block.args[over]
-        kept = {piece for piece, _ in pieces if _is_part_of(piece, old)}
-        apart = s.b.lie_apart(s.inputs[old].memref, s.outputs[0].memref)
+        kept = kept_pieces(s.kernel, over)
+        if s.kernel.overwritten == over:
+            apart = False
+        else:
+            apart = s.b.lie_apart(s.inputs[old].memref, s.outputs[0].memref)
 
     def all_pieces(thread: Index, threads: Index) -> None:
-        for piece, start in pieces:
+        for k, (piece, start) in enumerate(pieces):
             write = partial(_write_share, s, piece, start, s.outputs[0], thread, threads)
-            s.b.when(apart if piece in kept else True, write)
+            s.b.when(apart if k in kept else True, write)
 
     work = s.b.product([s.b.dim(dim) for dim in shape_of(op.results[0].type)])
     s.parallel(work, all_pieces)
-
-
-def _is_part_of(value: SSAValue, whole: SSAValue) -> bool:
-    """Whether a value is a part of a tensor, as it stands there."""
-    while isinstance(value.owner, SliceOp):
-        value = value.owner.x
-    return value is whole
 
 
 def write_piece(s: KernelScope, part: SSAValue, target: Buffer | None = None) -> None:

@@ -466,7 +466,7 @@ def write_kernel(s: KernelScope) -> None:
     """The body of a kernel on a CPU, by its template."""
     if s.kernel.is_nest:
         lower_nest(s)
-    elif s.kernel.overwritten is not None:
+    elif s.kernel.overwritten is not None and whole_of(s.kernel) is None:
         lower_update(s)
     elif s.nest is None:
         whole = whole_of(s.kernel)

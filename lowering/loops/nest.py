@@ -13,13 +13,16 @@ from xdsl.ir import Block, BlockArgument, Region, SSAValue
 
 from mlc.dialects import par
 from mlc.dialects.analysis.nests import HELD, Place, is_number, loop_of, ops_in, places_of
+from mlc.dialects.analysis.trips import trips_of
 from mlc.dialects.dims import shape_of
+from mlc.dialects.dtypes import U64
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.reduce import Reduction
+from mlc.dialects.tensor.within import WithinOp
 from mlc.lowering.loops.arithmetic import INDEX, Index
 from mlc.lowering.loops.buffer import ORIGIN, Buffer, Position
 from mlc.lowering.loops.element import Lanes
@@ -28,8 +31,10 @@ from mlc.lowering.loops.nest_arrays import NestArrays
 from mlc.lowering.loops.update import first_element, moved
 
 POLL_TRIPS = 1 << 16
-"""Trips of a loop without others in it between two looks at whether the call must stop: they take
-less than a millisecond."""
+"""Trips between two looks at whether the call must stop: they take less than a millisecond."""
+
+Values = Sequence[SSAValue]
+Trip = Callable[..., Values]
 
 
 def lower_nest(s: KernelScope) -> None:
@@ -65,6 +70,8 @@ class _Nest:
         held = (x for x in ops_in(s.kernel.block) if HELD in x.attributes)
         self.scratch = dict(zip(held, s.scratch, strict=True))
         self.arrays = NestArrays.of(s, self.buffers, self.numbers)
+        self.left: Index = POLL_TRIPS  # trips until the next look
+        self.never = self.b.constant(IntegerAttr(0, i1), i1)
 
     def lanes(self) -> Lanes:
         """A builder of single elements, which knows nothing of what was read before."""
@@ -135,8 +142,23 @@ class _Nest:
         if isinstance(op, Reduction):
             self.numbers[result] = self.arrays.summed(op)
             return
+        if isinstance(op, WithinOp):
+            self.numbers[result] = self._within(op)
+            return
         at = (ORIGIN,) * len(shape_of(result.type))
         self.numbers[result] = op.element(self.lanes(), at)
+
+    def _within(self, op: WithinOp) -> SSAValue:
+        """An index: itself in the axis; whether it counts from the end is asked only beyond it."""
+        e = self.lanes()
+        x = e.fetch(op.x, (ORIGIN,) * len(op.shape))
+        if op.holds is not None:
+            return x
+        beyond = e.compare("ge", x, e.size(op.extent), U64)
+        (found,) = self.b.pick_all(
+            beyond, lambda: [op.scalar(self.lanes(), x)], lambda: [x], rarely=True
+        )
+        return found
 
     def _store(self, op: DynamicUpdateOp) -> None:
         e = self.lanes()
@@ -182,7 +204,7 @@ class _Nest:
 
         def some(thread: Index, threads: Index) -> None:
             low, high = s.share(count, thread, threads)
-            self.b.loop(low, high, 1, self._unless_stopped(self._trip(op)), inits)
+            self._looking(low, high, self._trip(op), inits)
 
         s.parallel(count, some)
         self._bind(op.outs, inits)
@@ -201,80 +223,139 @@ class _Nest:
         return trip
 
     def _for(self, op: ForOp) -> None:
-        trip, block = self._trip(op), op.body.block
-        inits, count = self._of(op.inits), self._count(op.count)
-        holds_loops = any(isinstance(x, ForOp | WhileOp) for x in block.walk())
-        if holds_loops:
-            found = self.b.loop(0, count, 1, self._unless_stopped(trip), inits)
-        elif isinstance(count, int) and count <= POLL_TRIPS:
+        trip, inits, count = self._trip(op), self._of(op.inits), self._count(op.count)
+        if (trips := _trips_in(op)) is not None and trips <= POLL_TRIPS:
+            left = self.left
             found = self.b.loop(0, count, 1, trip, inits)
+            self.left = self.b.sub(left, trips)
+        elif _holds_loops(op):
+            found = self._looking(0, count, trip, inits)
         else:
-            found = self._in_blocks(count, trip, inits)
+            found = self._in_blocks(self.b.max(count, 0), trip, inits)
         self._bind(op.outs, found)
 
-    def _in_blocks(
-        self, count: Index, trip: Callable[..., Sequence[SSAValue]], inits: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """Trips in blocks, before each of which the nest may end."""
-        b, count = self.b, self.b.max(count, 0)
+    def _looking(self, low: Index, high: Index, trip: Trip, inits: Values) -> Values:
+        """Trips that are left out where the call must stop."""
+        b = self.b
 
-        def some(block: Index, *parts: SSAValue) -> list[SSAValue]:
-            low = b.mul(block, POLL_TRIPS)
+        def checked(i: Index, *carried: SSAValue) -> Values:
+            before, *parts = carried
+            stop, left = self._look(before)
+
+            def run() -> Values:
+                self.left = b.sub(left, 1)
+                found = trip(i, *parts)
+                return [b.index(self.left), *found]
+
+            return b.pick_all(b.negated(stop), run, lambda: [b.index(0), *parts])
+
+        self.left, *found = b.loop(low, high, 1, checked, [b.index(self.left), *inits])
+        return found
+
+    def _look(self, left: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """Whether to stop, and the trips until the next look; `left`: those that were left."""
+        b = self.b
+        looks = b.compare("le", left, 0)
+        assert not isinstance(looks, bool)
+        stop, left = b.pick_all(
+            looks,
+            lambda: [b.value(par.StoppedOp.of(self.s.context)), b.index(POLL_TRIPS)],
+            lambda: [self.never, left],
+            rarely=True,
+        )
+        return stop, left
+
+    def _in_blocks(self, count: Index, trip: Trip, inits: Values) -> Values:
+        """Trips in blocks, after each of which the nest may end."""
+        b = self.b
+
+        def body(low: SSAValue, *parts: SSAValue) -> tuple[SSAValue, Values]:
             high = b.min(b.add(low, POLL_TRIPS), count)
-            return list(b.loop(low, high, 1, trip, parts))
+            found = b.loop(low, high, 1, trip, parts)
+            more = b.compare("lt", high, count)
+            assert not isinstance(more, bool)
+            stop = par.StoppedOp.of(self.s.context)
+            goes_on = b.pick(more, lambda: b.negated(b.value(stop)), lambda: self.never)
+            return goes_on, [b.index(high), *found]
 
-        blocks = b.ceil_div(count, POLL_TRIPS)
-        return b.loop(0, blocks, 1, self._unless_stopped(some), inits)
-
-    def _unless_stopped(
-        self, trip: Callable[..., Sequence[SSAValue]]
-    ) -> Callable[..., Sequence[SSAValue]]:
-        """A trip that is left out where the call must stop."""
-
-        def checked(i: Index, *parts: SSAValue) -> Sequence[SSAValue]:
-            stop = self.b.value(par.StoppedOp.of(self.s.context))
-            return self.b.pick_all(self.b.negated(stop), lambda: trip(i, *parts), lambda: parts)
-
-        return checked
+        _, *found = self._while_loop([b.index(0), *inits], body, lambda *parts: parts)
+        self.left = b.sub(self.left, count)
+        return found
 
     def _while(self, op: WhileOp) -> None:
-        """Beside the numbers go round the trips until the next look, and whether to stop."""
+        """A loop of as many trips as are left until the next look, in a loop that looks."""
         b = self.b
-        never = b.constant(IntegerAttr(0, i1), i1)
-        inits = [b.index(POLL_TRIPS), never, *self._of(op.inits)]
-        types = [x.type for x in inits]
-        before, after = Block(arg_types=types), Block(arg_types=types)
-        with b.inside(before):
-            _, stop, *parts = before.args
-            self._bind(op.condition.block.args, parts)
-            self.block(op.condition.block)
-            goes_on = b.both(self.numbers[op.test], b.negated(stop))
-            assert not isinstance(goes_on, bool)
-            b.add_op(scf.ConditionOp.create(operands=[goes_on, *before.args]))
-        with b.inside(after):
-            left, _, *parts = after.args
+
+        def test(before: SSAValue, *parts: SSAValue) -> tuple[SSAValue, Values]:
+            def ask() -> Values:
+                self.left = before
+                self._bind(op.condition.block.args, parts)
+                self.block(op.condition.block)
+                return [self.numbers[op.test], b.index(self.left)]
+
+            some = b.compare("gt", before, 0)
+            assert not isinstance(some, bool)
+            goes_on, left = b.pick_all(some, ask, lambda: [self.never, before])
+            return goes_on, [left, *parts]
+
+        def body(left: SSAValue, *parts: SSAValue) -> Values:
+            self.left = b.sub(left, 1)
             self._bind(op.body.block.args, parts)
             following = self.block(op.body.block)
             self._leave(op.body.block, op.body.block.args)
-            left = b.sub(left, 1)
-            looks = b.compare("eq", left, 0)
+            return [b.index(self.left), *following]
+
+        def trips(*before: SSAValue) -> tuple[SSAValue, Values]:
+            left, *parts = self._while_loop(before, test, body)
+            looks = b.compare("le", left, 0)
             assert not isinstance(looks, bool)
-            left, stop = b.pick_all(
+            stop = par.StoppedOp.of(self.s.context)
+            goes_on, left = b.pick_all(
                 looks,
-                lambda: [b.index(POLL_TRIPS), b.value(par.StoppedOp.of(self.s.context))],
-                lambda: [b.index(left), never],
+                lambda: [b.negated(b.value(stop)), b.index(POLL_TRIPS)],
+                lambda: [self.never, left],
+                rarely=True,
             )
-            b.add_op(scf.YieldOp.create(operands=[left, stop, *following]))
+            return goes_on, [left, *parts]
+
+        inits = [b.index(self.left), *self._of(op.inits)]
+        self.left, *found = self._while_loop(inits, trips, lambda *parts: parts)
+        self._bind(op.outs, found)
+
+    def _while_loop(
+        self,
+        inits: Values,
+        test: Callable[..., tuple[SSAValue, Values]],
+        body: Callable[..., Values],
+    ) -> Values:
+        """scf.while: `test` says whether to go on, and with what; `body` what is tested next."""
+        b, types = self.b, [x.type for x in inits]
+        before, after = Block(arg_types=types), Block(arg_types=types)
+        with b.inside(before):
+            goes_on, parts = test(*before.args)
+            b.add_op(scf.ConditionOp.create(operands=[goes_on, *parts]))
+        with b.inside(after):
+            b.add_op(scf.YieldOp.create(operands=body(*after.args)))
         regions = [Region(before), Region(after)]
         loop = scf.WhileOp.create(operands=inits, result_types=types, regions=regions)
         b.add_op(loop)
-        self._bind(op.outs, loop.results[2:])
+        return loop.results
 
     def _if(self, op: IfOp) -> None:
-        then, otherwise = op.blocks
-        found = self.b.pick_all(
-            self.numbers[op.condition], lambda: self.block(then), lambda: self.block(otherwise)
-        )
+        b, before, loops = self.b, self.left, _holds_loops(op)
+
+        def arm(block: Block) -> Callable[[], Values]:
+            def run() -> Values:
+                self.left = before
+                found = self.block(block)
+                return [b.index(self.left), *found] if loops else found
+
+            return run
+
+        then, otherwise = map(arm, op.blocks)
+        found: Values = b.pick_all(self.numbers[op.condition], then, otherwise)
+        if loops:
+            self.left, *found = found
         self._bind(op.outs, found)
 
     def _count(self, value: SSAValue) -> Index:
@@ -292,3 +373,25 @@ class _Nest:
     def _as_number(self, index: Index) -> SSAValue:
         """A trip's number as an i64 element."""
         return self.lanes().position(Position(index))
+
+
+def _holds_loops(op: ControlOp) -> bool:
+    """Whether there are loops in an op's regions."""
+    return any(isinstance(x, ForOp | WhileOp) for x in op.walk() if x is not op)
+
+
+def _trips_in(op: ControlOp) -> int | None:
+    """The most trips of an op and of the loops in it; None where data decide."""
+    inside = 0
+    for block in op.blocks:
+        for inner in block.ops:
+            if isinstance(inner, ControlOp):
+                found = _trips_in(inner)
+                if found is None:
+                    return None
+                inside += found
+    if isinstance(op, IfOp | BindOp):
+        return inside
+    count = trips_of(op)
+    known = None if count is None else count.constant
+    return None if known is None else known * (1 + inside)

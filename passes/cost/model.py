@@ -11,13 +11,14 @@ from functools import lru_cache
 
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.analysis.access import kept_pieces
 from mlc.dialects.cost import CostAttr
 from mlc.dialects.dims import Dim, Shape, product, shape_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.index import GatherOp
 from mlc.dialects.tensor.op import TensorOp, bytes_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
-from mlc.dialects.tensor.shape import SliceOp
+from mlc.dialects.tensor.shape import ConcatOp, SliceOp
 from mlc.lazy_dataclass import dataclass
 
 
@@ -76,11 +77,14 @@ def accesses(kernel: KernelOp) -> Dim:
 
 
 def written_by(kernel: KernelOp) -> Sequence[SSAValue]:
-    """What has the size of what a kernel writes: its results, or the update of one input."""
-    update = kernel.yielded.values[0].owner
-    if kernel.overwritten is None or not isinstance(update, DynamicUpdateOp):
-        return kernel.outs
-    return [update.update]
+    """What has the size of what a kernel writes: its results, or what changes of one input."""
+    over, made = kernel.overwritten, kernel.yielded.values[0].owner
+    if over is not None and isinstance(made, DynamicUpdateOp):
+        return [made.update]
+    if over is not None and isinstance(made, ConcatOp):
+        kept = kept_pieces(kernel, over)
+        return [piece for k, (piece, _) in enumerate(made.pieces()) if k not in kept]
+    return kernel.outs
 
 
 @dataclass(frozen=True, kw_only=True)

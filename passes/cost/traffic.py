@@ -105,8 +105,10 @@ class _Touching:
                     lines, elements = moved // LINE_BYTES, 0
                 where = _buffer(x, self.places)
                 found.append(_Touch(where, size, moved, False, lines, elements))
-        for k, (x, out) in enumerate(zip(written_by(op), op.outs, strict=True)):
-            size, moved = (bytes_of(v.type).evaluate(sizes) for v in (out, x))
+        written = [[x] for x in op.outs] if op.overwritten is None else [written_by(op)]
+        for k, (parts, out) in enumerate(zip(written, op.outs, strict=True)):
+            size = bytes_of(out.type).evaluate(sizes)
+            moved = sum(bytes_of(x.type).evaluate(sizes) for x in parts)
             where: Hashable = self.places.group(out)
             place = op.buffers.data[k].data if op.buffers is not None else ("input", ())
             if place[0] == "tile":

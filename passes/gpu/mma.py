@@ -20,6 +20,7 @@ FIRST = 80
 """Compute capability from which on warps multiply f64, bf16 and tf32. SOURCE: PTX ISA, mma"""
 WIDE = 90
 """From which on products of f64 have 16 rows. SOURCE: PTX ISA, mma"""
+FEW = 4  # times as many multiprocessors as blocks: threads divide a product among more; estimated
 LEAST = 8  # rows, columns and summed elements from which a tile is worth it
 RESIDENT = 2
 """Blocks of a multiprocessor; where windows move, places need the registers of the second."""
@@ -45,19 +46,20 @@ def choose_mma(op: Product, target: GpuTarget) -> Stage | None:
     if any(size is not None and size < LEAST for size in sizes):
         return None
     (m, n, _), batches = sizes, product(known[c] for c in roles.batch).constant
-    large, small = TILES[dtype.bytes]
-    blocks = 0 if None in (m, n, batches) else _blocks(m, large[0]) * _blocks(n, large[1])
-    rows, columns, high, wide = large if blocks * (batches or 0) >= target.sm_count else small
+    tiles = TILES[dtype.bytes]
+    if m is None or n is None or batches is None:
+        rows, columns, high, wide = tiles[-1]
+    else:
+        counts = [batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in tiles]
+        if counts[-1] * FEW < target.sm_count:
+            return None
+        rows, columns, high, wide = tiles[0] if counts[0] >= target.sm_count else tiles[-1]
     name = "mma_tf32" if dtype is F32 else f"mma_{dtype.name}"
     if dtype is F64 and target.compute_capability < WIDE:
         name = "mma_f64_m8n8k4"
     depth = STAGED_BYTES // dtype.bytes
     resident = 1 if isinstance(op, ConvOp) else RESIDENT
     return Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=name)
-
-
-def _blocks(size: int | None, each: int) -> int:
-    return -(-(size or 0) // each)
 
 
 def _multiplied(op: Product, target: GpuTarget) -> DType | None:

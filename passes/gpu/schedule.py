@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from xdsl.ir import BlockArgument
 
 from mlc.dialects.analysis.access import Nest, contiguous_votes, group_sizes
-from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.analysis.matmul_axes import thread_roles
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.dtypes import F32, dtype_of
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.order import Order
 from mlc.dialects.tensor.reduce import ContractOp, Product
-from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
+from mlc.lazy_dataclass import dataclass
 from mlc.passes.gpu.block import choose_block
 from mlc.passes.gpu.mma import choose_mma
 from mlc.passes.gpu.rows import choose_rows
@@ -40,6 +42,22 @@ while the first waits. Measured: docs/measurements.md, products of f32 on a GPU"
 STAGED = ((128, 128, 1.0), (64, 128, 1.06), (64, 64, 1.25))
 """Rows and columns of what is staged so, and time for a sum. Measured: as above"""
 ALONE = 1.17  # times as long a block takes of which a multiprocessor has one. Measured: as above
+PLAIN, READ, READ_WINDOWS = 1.2, 10.0, 18.0
+"""Time for a sum where threads read what comes next, and for what they read: of a convolution they
+compute more places. Measured: as above"""
+PARTS = (
+    (64, 64, 1, 16, 1.4), (64, 32, 2, 32, 1.4), (64, 16, 4, 32, 1.4), (32, 32, 4, 32, 1.4),
+    (32, 16, 8, 32, 1.6), (16, 16, 16, 64, 2.0),
+)  # fmt: skip
+"""
+Rows and columns of a tile, parts of the threads, what they stage, and time for a sum. Measured: as
+above
+"""
+MOST_SHARES, LEAST_STEPS = 32, 2  # of the summed elements, and steps of each
+SUM_SECONDS, STEP_SECONDS, RESULT_SECONDS = 5.7e-12, 6e-7, 3e-8
+"""Of a sum of a tile where time for one is 1, of a step that waits for memory, and of a result"""
+FOLD_SECONDS, SHARE_SECONDS = 2.5e-6, 1e-11  # to add shares: a kernel, and each element of them
+STATIC = 48 << 10  # bytes that a block has by declaration. SOURCE: CUDA programming guide
 
 
 def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) -> Schedule:
@@ -56,11 +74,13 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
         unroll = _cell_unroll(nest, lanes, target)
         axis = len(nest.sizes) - 1
         return _of_vectors(lanes, axis, unroll, BLOCK_THREADS)
-    if isinstance(op := nest.reduction, Product):
-        tiled = choose_warps(op, target) or choose_tile(op, target)
+    if isinstance(nest.reduction, Product):
+        tiled = choose_warps(nest.reduction, target)
+        tiled = tiled or choose_tile(nest.reduction, target, nest.order)
+        if tiled is not None and isinstance(nest.reduction, ContractOp):
+            tiled = tiled.having(*choose_block(kernel, nest.reduction, target))
         if tiled is not None:
-            blocks = choose_block(kernel, op, target) if isinstance(op, ContractOp) else ()
-            return tiled.having(*blocks)
+            return tiled
     return _reduction(nest, lanes, target)
 
 
@@ -70,9 +90,9 @@ def choose_warps(op: Product, target: GpuTarget) -> Schedule | None:
     return None if stage is None else Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
 
 
-def choose_tile(op: Product, target: GpuTarget) -> Schedule | None:
+def choose_tile(op: Product, target: GpuTarget, order: Order = "any") -> Schedule | None:
     """The tile of a matrix product that a block keeps in registers; None where there is none."""
-    roles = contraction_roles(op)
+    roles = thread_roles(op)
     if roles is None or op.dtype.kind == "bool":
         return None
     sizes = op.sizes()
@@ -82,39 +102,108 @@ def choose_tile(op: Product, target: GpuTarget) -> Schedule | None:
     large = m is not None and n is not None and min(m, n) >= LARGE_TILE and op.dtype.bytes == 4
     block, tile = (128, 8) if large else (64, 4)
     batches = product(sizes[c] for c in roles.batch).constant
-    stage = _staged(op, (batches, m, n, k), block, target)
-    if stage is None:
-        stage = Stage(block, block, DEPTH, rows=tile, columns=tile)
-    return Schedule((Vector(4, len(op.words()[1]) - 1), Threads(BLOCK_THREADS), stage))
-
-
-def _staged(
-    op: Product, sizes: tuple[int | None, ...], least: int, target: GpuTarget
-) -> Stage | None:
-    """
-    The tile that is staged by asynchronous copies, where tiles of `least` rows and columns divide a
-    product whose factors are copied as they lie: of those that do, the one with which the
-    multiprocessor that has most blocks is done first.
-    """
-    batches, m, n, k = sizes
-    memory = all(isinstance(x, BlockArgument) for x in op.operands)
-    if isinstance(op, ConvOp) or not memory or op.dtype is not F32 or not target.has_async_copy:
+    known = _known(batches, m, n, k)
+    found = [
+        *_plain(op, block, tile),
+        *_staged(op, known, block, target),
+        *_in_parts(op, known, order, target),
+    ]
+    if not found:
         return None
-    if not batches or not m or not n or not k or k % DEPTH:
-        return None
-    if m % least or n % least:
-        return None
-
-    def seconds(tile: tuple[int, int, float]) -> float:
-        rows, columns, each = tile
-        count = -(-batches * (m // rows) * (n // columns) // target.sm_count)
-        return max(count, ALONE) * rows * columns * each
-
-    found = (x for x in STAGED if m % x[0] == 0 and n % x[1] == 0)
-    rows, columns, _ = min(found, key=seconds)
-    return Stage(
-        rows, columns, DEPTH, rows=rows // 16, columns=columns // 16, slots=SLOTS, resident=RESIDENT
+    best = found[0] if known is None else min(found, key=lambda x: x.seconds(known, target))
+    lanes = 1 if best.stage.parts else 4
+    shares = (Share(best.share),) if best.share else ()
+    return Schedule(
+        (Vector(lanes, len(op.words()[1]) - 1), *shares, Threads(BLOCK_THREADS), best.stage)
     )
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Batches, rows, columns and summed elements of a product."""
+
+    batches: int
+    m: int
+    n: int
+    k: int
+
+
+def _known(batches: int | None, m: int | None, n: int | None, k: int | None) -> Extents | None:
+    if batches is None or m is None or n is None or k is None:
+        return None
+    return Extents(batches, m, n, k)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A way to cut a product for blocks, and the time of one of its sums, and of what is read."""
+
+    stage: Stage
+    each: float
+    read: float = 0.0
+    share: int = 0
+
+    def seconds(self, sizes: Extents, target: GpuTarget) -> float:
+        """
+        Until the multiprocessor that has most blocks is done. A block that reads one tile after the
+        other waits for each.
+        """
+        cut, k = self.stage, self.share or sizes.k
+        shares = -(-sizes.k // k) if k else 1
+        blocks = shares * sizes.batches * -(-sizes.m // cut.m) * -(-sizes.n // cut.n)
+        count = max(-(-blocks // target.sm_count), ALONE)
+        step = cut.m * cut.n * self.each + (cut.m + cut.n) * self.read
+        sums = count * step * k * SUM_SECONDS
+        waits = 0.0 if cut.slots else -(-k // cut.k) * STEP_SECONDS
+        results = count * cut.m * cut.n / BLOCK_THREADS * RESULT_SECONDS
+        again = shares * sizes.batches * sizes.m * sizes.n * SHARE_SECONDS + FOLD_SECONDS
+        return max(sums, waits) + results + (again if shares > 1 else 0.0)
+
+
+def _plain(op: Product, block: int, tile: int) -> Iterator[_Cut]:
+    """Tiles whose results are stored in fours, side by side in memory."""
+    if isinstance(op, ContractOp):
+        yield _Cut(Stage(block, block, DEPTH, rows=tile, columns=tile), PLAIN, READ)
+
+
+def _staged(op: Product, sizes: Extents | None, least: int, target: GpuTarget) -> Iterator[_Cut]:
+    """
+    Tiles that are staged by asynchronous copies, where those of `least` rows and columns divide a
+    product whose factors are copied as they lie.
+    """
+    memory = all(isinstance(x, BlockArgument) for x in op.operands)
+    alike = memory and isinstance(op, ContractOp) and op.dtype is F32
+    if not alike or not target.has_async_copy or sizes is None or not sizes.k or sizes.k % DEPTH:
+        return
+    if sizes.m % least or sizes.n % least:
+        return
+    for rows, columns, each in STAGED:
+        if sizes.m % rows == 0 and sizes.n % columns == 0:
+            tile = {"rows": rows // 16, "columns": columns // 16}
+            yield _Cut(Stage(rows, columns, DEPTH, **tile, slots=SLOTS, resident=RESIDENT), each)
+
+
+def _in_parts(
+    op: Product, sizes: Extents | None, order: Order, target: GpuTarget
+) -> Iterator[_Cut]:
+    """Small tiles whose summed elements a block's threads, and several blocks, divide."""
+    item = op.summand().bytes
+    if sizes is None or order != "any" or op.summand().kind == "complex":
+        return
+    read = READ if isinstance(op, ContractOp) else READ_WINDOWS
+    for rows, columns, parts, deep, each in PARTS:
+        least = max(parts, BLOCK_THREADS // min(rows, columns))
+        depths = (deep >> n for n in range(8) if deep >> n >= least)
+        shared = ((n, item * (n * (rows + columns + 8) + parts * rows * columns)) for n in depths)
+        depth = next((n for n, size in shared if n < 2 * sizes.k and size <= STATIC), least)
+        stage = Stage(rows, columns, depth, rows=4, columns=4, parts=parts)
+        yield _Cut(stage, each, read)
+        blocks = sizes.batches * -(-sizes.m // rows) * -(-sizes.n // columns)
+        most = min(MOST_SHARES, sizes.k // (LEAST_STEPS * depth))
+        wanted = min(most, 4 * target.sm_count // max(blocks, 1))
+        if wanted > 1:
+            share = -(-sizes.k // wanted)
+            yield _Cut(stage, each, read, -(-share // depth) * depth)
 
 
 def _reduction(nest: Nest, lanes: int, target: GpuTarget) -> Schedule:

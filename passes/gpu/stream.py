@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from mlc.dialects.dims import shape_of
 from mlc.dialects.dtypes import BF16, F16, DType
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tile.layout import GROUP_ROWS
@@ -111,8 +112,9 @@ def _overlaps(form: StreamForm, rows: int, columns: int, target: GpuTarget) -> b
 
 
 def _is_plain(form: StreamForm) -> bool:
-    """Whether a stream reads nothing but its factors."""
-    return len(form.stream.block.args) == len(form.factors)
+    """Whether a stream reads nothing but its factors, and numbers that stay in registers."""
+    others = len(form.stream.block.args) - len(form.factors)
+    return others == sum(shape_of(x.type) == () for x in form.stream.block.args)
 
 
 def _suits(dtypes: Sequence[DType], letters: Sequence[str], form: StreamForm | FoldForm) -> bool:

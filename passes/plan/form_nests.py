@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.nests import HELD, NotANestError, is_number, places_of
-from mlc.dialects.analysis.views import STORED
+from mlc.dialects.analysis.views import STORED, is_view
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.bind import BindOp
 from mlc.dialects.tensor.control import (
@@ -24,6 +24,7 @@ from mlc.dialects.tensor.control import (
 )
 from mlc.dialects.tensor.create import ConstantOp, SizeOp
 from mlc.dialects.tensor.op import OpaqueOp, TensorOp
+from mlc.dialects.tensor.placing import DynamicUpdateOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lazy_dataclass import dataclass
@@ -66,17 +67,27 @@ def _form(block: Block) -> None:
 
 
 def _holds_elements(loop: ControlOp) -> bool:
-    """Whether there are kernels inside, and each computes one element, or writes one."""
-    kernels = 0
-    for block in loop.blocks:
-        for op in block.walk():
-            if isinstance(op, TilesOp):
-                return False
-            if isinstance(op, KernelOp):
-                kernels += 1
-                if op.overwritten is None and not all(map(is_number, op.outs)):
-                    return False
-    return kernels > 0
+    """Whether something is computed inside, and all of it is single elements, or written to one."""
+    computed = [op for block in loop.blocks for op in _computed_in(block)]
+    return bool(computed) and all(map(_is_of_elements, computed))
+
+
+def _computed_in(block: Block) -> Iterator[Operation]:
+    """The ops of a block and of the regions in it, but what moves elements only; kernels whole."""
+    for op in block.ops:
+        if isinstance(op, ControlOp) and not isinstance(op, TilesOp):
+            for inner in op.blocks:
+                yield from _computed_in(inner)
+        elif not isinstance(op, YieldOp | BindOp | ConstantOp | SizeOp) and not is_view(op):
+            yield op
+
+
+def _is_of_elements(op: Operation) -> bool:
+    if isinstance(op, KernelOp):
+        return op.overwritten is not None or all(map(is_number, op.outs))
+    if isinstance(op, DynamicUpdateOp):
+        return is_number(op.update)
+    return isinstance(op, TensorOp) and is_number(op.results[0])
 
 
 def _deals_inside(loop: ControlOp) -> bool:

@@ -6,6 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.invariants import LoopRanges
 from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.dims import shape_of
 from mlc.dialects.tensor.placing import DynamicSliceOp, DynamicUpdateOp
@@ -19,20 +20,28 @@ class ProveBoundsPass(ModulePass):
     %0 = mlc.within %i of <9>  ->  %i
     mlc.dynamic_slice %x[%i]   ->  mlc.dynamic_slice %x[%i] {fits}
 
-    when `dialects/analysis/ranges.py` bounds what %i is: a trip number, and what is made of it.
+    when `dialects/analysis/ranges.py` bounds what %i is: a trip number, and what is made of it; and
+
+    %0 = mlc.within %i of <9>  ->  %0 = mlc.within %i of <9> {holds}
+
+    when `dialects/analysis/invariants.py` does: by what loops keep, and by the conditions under
+    which the op runs. It stays where it is, and so does what it guards.
     """
 
     name = "mlc-prove-bounds"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ranges = Ranges()
+        ranges, kept = Ranges(), LoopRanges()
         ranges.bind_all(op)
+        kept.bind_all(op)
         for inner in list(op.walk()):
             if isinstance(inner, WithinOp):
                 if ranges.is_inside(inner.x, inner.extent):
                     inner.result.replace_all_uses_with(inner.x)
                     inner.detach()
                     inner.erase()
+                elif inner.holds is None and kept.holds_inside(inner.x, inner.extent, inner):
+                    inner.properties["holds"] = UnitAttr()
             elif isinstance(inner, DynamicSliceOp | DynamicUpdateOp) and _fits(inner, ranges):
                 inner.properties["fits"] = UnitAttr()
 

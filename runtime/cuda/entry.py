@@ -20,7 +20,7 @@ from mlc.runtime.cuda.pool import CUDA, Pool, native
 from mlc.runtime.cuda.replay import Replay, Words, not_started
 from mlc.runtime.layout import PYTHON, python_symbols
 
-MOST_RECORDS = 16  # calls of a program with different shapes, on different streams
+MOST_RECORDS = 64  # calls of a program with different shapes, on different streams
 
 _API = b"dlpack_exchange_api"
 _TO_PY_OBJECT, _TENSOR_FROM_PY_OBJECT, _WORK_STREAM = 32, 40, 48  # offsets in DLPackExchangeAPI

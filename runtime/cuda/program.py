@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 OnError = Callable[[int, int, int], NoReturn]
 """(site, value, extent) of the error word; raises what NumPy raises, at the user's line."""
 
-MOST_REPLAYS = 16  # calls of a program with different sizes, on different streams
+MOST_REPLAYS = 64  # calls of a program with different sizes, on different streams
 POINTER_ALIGNMENT = 16  # bytes; what kernels take for granted of every buffer
 
 

@@ -16,6 +16,7 @@ from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.attribute import TargetAttr
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
+from mlc.passes.gpu.expand_positions import ExpandPositionsPass
 from mlc.passes.math.expand_math import ExpandMathPass
 from mlc.passes.plan.tiling.schedule import SchedulePass
 from mlc.passes.tensor.expand_partition import ExpandPartitionPass
@@ -30,6 +31,7 @@ def to_plan(module: ModuleOp, *, fusion: str = "none") -> ModuleOp:
     """A tensor-level module at the plan level, as for a GPU."""
     module.attributes["mlc.target"] = TargetAttr(gpu_target())
     ExpandPartitionPass().apply(Context(), module)
+    ExpandPositionsPass().apply(Context(), module)
     return planned(module, fusion=fusion)
 
 

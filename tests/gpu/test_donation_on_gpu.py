@@ -78,3 +78,30 @@ def test_a_loop_carries_in_the_donated_memory() -> None:
     w = np.full(1000, 34.0, np.float32)
     assert halved(w) is w
     assert (w == 3.0).all()
+
+
+def test_the_state_of_parameters_on_the_device_is_there() -> None:
+    """So the steps after the first two are made by native code: nothing of them is copied."""
+    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+    def adam(params: Any, state: Any, x: Any) -> Any:
+        def loss(p: Any) -> Any:
+            return ((x @ p["w"]) ** 2).mean()
+
+        grads: Any = mlc.grad(loss)(params)
+        return mlc.optim.adam(params, grads, state, lr=0.01)
+
+    w, x = RNG.standard_normal((8, 4)), RNG.standard_normal((16, 8))
+    params = {"w": torch.from_numpy(w.copy()).cuda()}
+    state: Any = mlc.optim.adam_init(params)
+    wanted: Any = ({"w": w.copy()}, mlc.optim.adam_init({"w": w}))
+    compiled: Any = mlc.compile(target="cuda", donate=("params", "state"))(adam)
+    there = torch.from_numpy(x).cuda()
+    reference: Any = mlc.compile(adam)
+    for _ in range(4):
+        params, state = compiled(params, state, there)
+        wanted = reference(*wanted, x)
+    assert int(np.asarray(state.step)) == 4
+    np.testing.assert_allclose(params["w"].cpu().numpy(), wanted[0]["w"], rtol=1e-9)
+    stats = compiled.stats()
+    assert (stats.calls, stats.compilations + stats.cache_hits) == (4, 1)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from mlc.runtime.cuda import device
 from tests import test_every_op as on_cpu
 from tests.every_op import elementwise
 from tests.every_op.shapes import ShapeClass
 from tests.gpu import native
+from tests.gpu.guarded import guarded
 from tests.numerics.judges import BY_UNIT
 
 pytestmark = pytest.mark.gpu
@@ -19,6 +23,15 @@ def compile_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elementwise, "BOUNDS", BY_UNIT)
     monkeypatch.setattr(on_cpu, "to_plan", native.to_plan)
     monkeypatch.setattr(on_cpu, "compile_plan", native.compile_plan)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_written_beside_blocks() -> Iterator[None]:
+    """Zones around arguments, results, scratch and constants are as before."""
+    memory = guarded()
+    yield
+    with device().active():
+        memory.check()
 
 
 @pytest.mark.parametrize("c", on_cpu.MARKED)

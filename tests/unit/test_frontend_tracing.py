@@ -226,18 +226,12 @@ class Log:
 
 def test_traced_values_do_not_leak() -> None:
     log = Log()
-    for f in (lambda x: log @ (x * 2), lambda x: Box([x])):
-        with pytest.raises(LeakError, match=r"kept after the function has returned: .* a list"):
-            mlc.compile(f).reference(X)
+    with pytest.raises(LeakError, match=r"kept after the function has returned: .* a list"):
+        mlc.compile(lambda x: log @ (x * 2)).reference(X)
     assert log.kept == []
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - its argument is looked at
         mlc.compile(fail).reference(X)
     assert_same(caught.value.args[0], X)
-
-
-class Box:
-    def __init__(self, content: Any) -> None:
-        self.content = content
 
 
 def fail(x: Any) -> None:

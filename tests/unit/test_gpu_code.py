@@ -79,7 +79,7 @@ def test_the_assembler_accepts_what_is_no_nest(dtype: str, sm: str, tmp_path: Pa
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
 def test_the_assembler_accepts_convolutions(dtype: str, sm: str, tmp_path: Path) -> None:
     spec = mlc.TensorSpec
-    specs = [spec(2, 16, 20, 20, dtype=dtype), spec(32, 16, 3, 3, dtype=dtype)]
+    specs = [spec(8, 16, 40, 40, dtype=dtype), spec(32, 16, 3, 3, dtype=dtype)]
     ptx = code(convolved, specs, sm, numerics="fast")
     assert "mma.sync" in ptx
     assert spilled(said(ptx, sm, tmp_path)) == 0

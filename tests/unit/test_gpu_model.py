@@ -34,7 +34,10 @@ class Program:
 
     def loops(self, target: str) -> str:
         specs = [mlc.TensorSpec(*shape, dtype=self.dtype) for shape in self.shapes]
-        return planned(self.f, *specs, target=target, **dict(self.options)).text("loops")
+        options = dict(self.options)
+        if "sm_80" in target and "schedule" in options:
+            options["schedule"] = options["schedule"].replace("mma_f64)", "mma_f64_m8n8k4)")
+        return planned(self.f, *specs, target=target, **options).text("loops")
 
     def draw(self) -> list[Array]:
         rng = np.random.default_rng(4)
@@ -101,7 +104,14 @@ def strided(x: Any, w: Any) -> Any:
     return np.einsum("nuvcij,ijcf->nuvf", windows[:, ::2, ::2], w)
 
 
-FAST = (("numerics", "fast"),)
+def by_warps(name: str, k: int) -> tuple[tuple[str, str], ...]:
+    stage = f"stage(m 64, n 64, k {k}, rows 32, columns 16, {name})"
+    return by_words("vector(2)", "threads(256)", stage)
+
+
+F64 = by_warps("mma_f64", 8)
+TF32 = (*by_warps("mma_tf32", 16), ("numerics", "fast"))
+BF16, F16 = by_warps("mma_bf16", 32), by_warps("mma_f16", 32)
 SMALL = by_words("tile(m 64, n 128, k 64)", "stages(2)", "roles(producer 1, consumer 1)")
 PROGRAMS = {
     "nn": Program(relu_of_nn, ((72, 136), (136, 72)), "bf16", 0.2),
@@ -110,16 +120,17 @@ PROGRAMS = {
     "f16": Program(nn, ((64, 64), (64, 64)), "f16", 0.03),
     "f32": Program(nn, ((64, 48), (48, 64)), "f32", 1e-4),
     "f32, odd": Program(nn, ((9, 17), (17, 33)), "f32", 1e-4),
-    "f64": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12),
-    "f64, odd": Program(relu_of_nn, ((70, 33), (33, 70)), "f64", 1e-12),
-    "f64, tn": Program(tn, ((40, 20), (40, 30)), "f64", 1e-12),
-    "bf16, odd": Program(nt, ((33, 41), (37, 41)), "bf16", 0.2),
-    "tf32": Program(nn, ((64, 48), (48, 64)), "f32", 0.03, FAST),
-    "tf32, odd": Program(tn, ((41, 33), (41, 37)), "f32", 0.03, FAST),
-    "convolution": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "bf16", 0.2),
+    "f64 by threads": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12),
+    "f64": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12, F64),
+    "f64, odd": Program(relu_of_nn, ((70, 33), (33, 70)), "f64", 1e-12, F64),
+    "f64, tn": Program(tn, ((40, 20), (40, 30)), "f64", 1e-12, F64),
+    "bf16, odd": Program(nt, ((33, 41), (37, 41)), "bf16", 0.2, BF16),
+    "tf32": Program(nn, ((64, 48), (48, 64)), "f32", 0.03, TF32),
+    "tf32, odd": Program(tn, ((41, 33), (41, 37)), "f32", 0.03, TF32),
+    "convolution": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "bf16", 0.2, BF16),
     "convolution by threads": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "f32", 1e-4),
-    "convolution of f64": Program(conv, ((2, 9, 7, 7), (20, 9, 3, 3)), "f64", 1e-12),
-    "channels last": Program(strided, ((1, 13, 9, 8), (3, 3, 8, 16)), "f16", 0.03),
+    "convolution of f64": Program(conv, ((2, 9, 7, 7), (20, 9, 3, 3)), "f64", 1e-12, F64),
+    "channels last": Program(strided, ((1, 13, 9, 8), (3, 3, 8, 16)), "f16", 0.03, F16),
     "sums of columns": Program(sums_of_columns, ((40, 36),), "f32", 1e-4),
     "sums of rows": Program(sums_of_rows, ((3, 700),), "f32", 1e-3),
     "softmax": Program(softmax, ((4, 300),), "f32", 1e-6),

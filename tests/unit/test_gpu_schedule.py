@@ -8,7 +8,7 @@ import pytest
 from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import nest_of
-from mlc.dialects.dims import Dim
+from mlc.dialects.dims import Dim, tensor_type
 from mlc.dialects.dtypes import BF16, BOOL, F16, F32, F64, I32, DType
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
@@ -17,6 +17,7 @@ from mlc.dialects.tensor.elementwise import AddOp
 from mlc.dialects.tensor.op import OpBuilder, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp, ReduceOp
 from mlc.dialects.tensor.shape import BroadcastOp
+from mlc.dialects.tensor.window import ConvOp
 from mlc.passes.gpu.schedule import choose_gpu_schedule
 from tests.every_op.native import Argument, Body, function_module, to_plan
 
@@ -101,7 +102,8 @@ def test_tiles_of_products() -> None:
 
     assert tile(F32, 2048, 2048) == (128, 8)
     assert tile(F64, 2048, 2048, on="cuda:sm_75") == (64, 4)
-    assert tile(F32, 100, 100) == (64, 4)
+    assert tile(F32, 100, 100) == (16, 4)
+    assert tile(F32, 1000, 1000) == (64, 4)
     assert tile(F32, 2, 100) == (0, 0)  # too few rows: each result on its own
     assert tile(BOOL, 100, 100) == (0, 0)
 
@@ -116,11 +118,12 @@ def _mma(found: Schedule) -> tuple[str, int, int]:
     [
         (F64, 4096, "h200", ("mma_f64", 64, 128)),
         (F64, 4096, "cuda:sm_80", ("mma_f64_m8n8k4", 64, 128)),
-        (F64, 100, "h200", ("mma_f64", 64, 64)),
+        (F64, 400, "h200", ("mma_f64", 64, 64)),
+        (F64, 100, "h200", ("", 16, 16)),  # threads divide it among more multiprocessors
         (F64, "n", "h200", ("mma_f64", 64, 64)),
-        (F64, 4, "h200", ("", 64, 64)),
+        (F64, 4, "h200", ("", 16, 16)),
         (BF16, 4096, "cuda:sm_80", ("mma_bf16", 128, 128)),
-        (F16, 100, "cuda:sm_80", ("mma_f16", 64, 64)),
+        (F16, 400, "cuda:sm_80", ("mma_f16", 64, 64)),
         (F32, 4096, "h200", ("", 128, 128)),  # tf32 is for those who ask
         (F64, 4096, "cuda:sm_75", ("", 64, 64)),
         (F64, 4096, "cuda:sm_89", ("", 64, 64)),  # a data sheet without f64
@@ -142,7 +145,7 @@ def test_products_of_whole_tiles_are_staged() -> None:
     assert stages(F32, 2048, 1024, 512) == 2
     assert stages(F32, 2048, 1024, 520) == 0  # half a tile at the end
     assert stages(F32, 2000, 1024, 512) == 0
-    assert stages(F32, 512, 1024, 512) == 2
+    assert stages(F32, 1024, 1024, 512) == 2
     assert stages(F32, 96, 64, 512) == 0
     assert stages(F64, 2048, 1024, 512) == 0
     assert stages(F32, 2048, 1024, 512, on="cuda:sm_75") == 0
@@ -151,7 +154,6 @@ def test_products_of_whole_tiles_are_staged() -> None:
 @pytest.mark.parametrize(
     ("m", "n", "k", "stage"),
     [
-        (512, 512, 512, (64, 64, 4, 4)),
         (1024, 1024, 1024, (64, 128, 4, 8)),
         (1536, 1536, 1536, (64, 64, 4, 4)),
         (2048, 2048, 2048, (128, 128, 8, 8)),
@@ -168,6 +170,40 @@ def test_staged_tiles_fill_the_machine(
     assert found is not None
     assert (found.m, found.n, found.rows, found.columns) == stage
     assert found.slots == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "m", "n", "k", "stage", "share"),
+    [
+        (F32, 64, 256, 64, (16, 16, 64, 16), 0),
+        (F64, 64, 256, 64, (16, 16, 32, 16), 0),  # as much shared memory as a block declares
+        (F32, 64, 10, 20, (16, 16, 32, 16), 0),
+        (F32, 512, 512, 512, (32, 32, 32, 4), 0),
+        (F32, 64, 64, 4096, (32, 16, 32, 8), 128),
+        (F32, "m", 64, 4096, (64, 64, 16, 0), 0),
+    ],
+)
+def test_products_of_few_results_are_summed_in_parts(
+    dtype: DType, m: int | str, n: int, k: int, stage: tuple[int, int, int, int], share: int
+) -> None:
+    """An H200 has 132 multiprocessors; 64 rows and columns would be a block for few of them."""
+    found = _schedule(_product, (dtype, (m, k)), (dtype, (k, n)))
+    cut = found.stage
+    assert cut is not None
+    assert (cut.m, cut.n, cut.k, cut.parts) == stage
+    assert found.share == share
+
+
+@pytest.mark.parametrize("letters", ["a(u+i)(v+j)c,ijcf->auvf", "ac(u+i)(v+j),fcij->afuv"])
+def test_convolutions_are_products(letters: str) -> None:
+    last = letters.endswith("f")
+    x, w = ((8, 30, 30, 16), (3, 3, 16, 32)) if last else ((8, 16, 30, 30), (32, 16, 3, 3))
+    kind = tensor_type(F32.ir, tuple(map(Dim.of, (8, 28, 28, 32) if last else (8, 32, 28, 28))))
+    found = _schedule(
+        lambda b, v: [b(ConvOp, *v, letters=letters, declared=kind)], (F32, x), (F32, w)
+    )
+    assert found.stage is not None
+    assert found.stage.parts > 0
 
 
 @pytest.mark.parametrize("shape", [(500, 512, 512), (512, 512, 500), (1088, 1088, 64)])

@@ -196,7 +196,9 @@ def test_an_edited_tile_that_is_turned(old: str, new: str, expected: str) -> Non
     [
         ("product", "threads(256)", "threads(128)", "one tile for each of 128 threads"),
         ("product", "rows 4", "rows 6", "one tile for each of 256 threads, in fours"),
-        ("product", "k 16", "k 4096", "one tile for each of 256 threads"),
+        ("product", "k 64", "k 4096", "one tile for each of 256 threads"),
+        ("product", "parts 16", "parts 8", "one tile for each of 256 threads"),
+        ("product", ", parts 16", "", "one tile for each of 256 threads"),
         ("columns", "threads(256)", "threads(16)", "32 threads or more"),
         ("columns", ", axis 0", "", "the axis along which threads run"),
         ("sums", "threads(32)", "threads(64)", "32 at most, or 256 at least"),

@@ -84,6 +84,29 @@ define i64 @f(i64 %x) {
         assert "alloca" not in optimised_text(text, cpu("avx2"), opt_level=level)
 
 
+def test_a_function_may_ask_for_all_passes() -> None:
+    text = """
+define i64 @f(ptr noalias %x, ptr noalias %out, i64 %n) ATTRIBUTES {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %v = load i64, ptr %x
+  %p = getelementptr inbounds i64, ptr %out, i64 %i
+  store i64 %v, ptr %p
+  %j = add nsw i64 %i, 1
+  %more = icmp slt i64 %j, %n
+  br i1 %more, label %loop, label %done
+done:
+  ret i64 %n
+}
+"""
+    plain = optimised_text(text.replace("ATTRIBUTES", ""), cpu("avx2"))
+    asked = optimised_text(text.replace("ATTRIBUTES", '"mlc.all_passes"'), cpu("avx2"))
+    assert "<4 x i64>" not in plain
+    assert "<4 x i64>" in asked
+
+
 def test_a_missing_symbol_is_named() -> None:
     text = "declare void @nowhere()\ndefine void @f() {\n call void @nowhere()\n ret void\n}"
     image = compile_object(text, probe.host_target())

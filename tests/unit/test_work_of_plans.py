@@ -29,9 +29,6 @@ from mlc.passes.plan.fusion.form_kernels import FormKernelsPass
 from mlc.passes.tensor.canonicalize import CanonicalizePass
 from mlc.text import parse_text
 
-APART = {"mlp_step", "cnn_step"}
-"""Two results over spaces of one shape, costed as one kernel, are formed as two."""
-
 
 def nest_program(kernel: KernelOp) -> Program:
     """
@@ -65,10 +62,7 @@ def test_a_plan_costs_what_its_programs_do(name: str, fusion: Fusion, target: st
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     work = [work_of(nest_program(kernel), {}, machine) for kernel in kernels]
     formed = sum(seconds(x, machine) for x in work) / ATTO
-    if name in APART:
-        assert formed == pytest.approx(searched, rel=0.01)
-    else:
-        assert formed == searched
+    assert formed == searched
 
 
 @pytest.mark.parametrize("name", ZOO)

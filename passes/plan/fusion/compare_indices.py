@@ -54,7 +54,7 @@ class CompareIndicesPass(ModulePass):
             if isinstance(each, GatherOp):
                 _Columns(each, self.above).read(each)
             else:
-                _Columns(each, self.above).write(each)
+                write_by_comparing(each)
         if found:
             DcePass().apply(ctx, op)
 
@@ -68,6 +68,11 @@ def indexings(module: ModuleOp, above: float) -> list[Indexing]:
         for op in function.walk()
         if isinstance(op, Indexing) and _has_form(op, above)
     ]
+
+
+def write_by_comparing(op: ScatterOp) -> None:
+    """Replaces a scatter that has the form."""
+    _Columns(op, 0).write(op)
 
 
 def _has_form(op: Indexing, above: float) -> bool:

@@ -227,8 +227,8 @@ class Partial:
 
     def _joined(self, entry: Entry, demands: tuple[Demand, ...]) -> Kernel | None:
         """A kernel over the same points that can write the value on its way."""
-        if self.apart:
-            return None
+        if self.apart or entry.is_alone:
+            return None  # who reads what is alone is not known here, and so not how late it may be
         readers = sorted({d.kernel for d in demands if d.kernel >= 0})
         best = _first(entry, (self.kernels[key] for key in readers), demands)
         if best is None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.aliases import Aliases, donations_of, root_of, values_from_outside
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target.attribute import target_of
-from mlc.dialects.tensor.control import YieldOp
 from mlc.dialects.tensor.shape import ReshapeOp
 from mlc.lazy_dataclass import dataclass
-from mlc.passes.cost.model import kernel_cost
 from mlc.passes.plan.fusion.splitting import deep_contraction, split_epilogue
-from mlc.passes.plan.memory.in_place.sharing import inputs_in, may_write, share
+from mlc.passes.plan.memory.in_place.sharing import copied, inputs_in, may_write, share
 from mlc.passes.remarks import remark
 
 
@@ -151,11 +149,7 @@ class _Donations:
         """The result is computed elsewhere, and copied when everything else is done."""
         value = self.terminator.operands[result]
         writer, _ = self._writer(result)
-        block = Block(arg_types=[value.type])
-        block.add_op(YieldOp.create(operands=[block.args[0]]))
-        kernel = KernelOp("copy", [value], [value.type], Region(block))
-        kernel.location = writer.location
-        kernel.properties["cost"] = kernel_cost(kernel)
+        kernel = copied(value, writer.location)
         self.block.insert_op_before(kernel, self.terminator)
         self.terminator.operands[result] = kernel.outs[0]
         places = Aliases(self.function)

@@ -9,7 +9,7 @@
 // CHECK:         %[[WORKS:.*]] = icmp slt i64 %{{.*}}, %{{.*}}
 // CHECK:         br i1 %{{.*}}, label %[[WORKS:.*]], label
 // CHECK:         call void @k.region0(
-// CHECK-LABEL: define void @k(ptr %a0, ptr noalias %a1)
+// CHECK-LABEL: define void @k(ptr noalias %a0, ptr noalias %a1)
 // CHECK:         %[[TEAM:.*]] = call i64 @mlc_team_size(i64 %{{.*}}, i64 %{{.*}}, i64 1)
 // The runtime is asked for all threads of the call, whatever the team.
 // CHECK:         call void @GOMP_parallel(ptr @k.thread0, ptr %{{.*}}, i32 %{{.*}}, i32 0)

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import ArrayAttr
+from xdsl.dialects.builtin import ArrayAttr, LocationAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
-from mlc.dialects.analysis.access import Access, nest_of, reads_of_pieces, whole_of
+from mlc.dialects.analysis.access import (
+    Access,
+    kept_pieces,
+    nest_of,
+    reads_of_pieces,
+    whole_of,
+)
 from mlc.dialects.analysis.aliases import Aliases, memory_view, root_of, values_from_outside
 from mlc.dialects.analysis.nests import loop_of
-from mlc.dialects.dims import Dim, Shape
+from mlc.dialects.dims import Dim, shape_of
 from mlc.dialects.plan import KernelOp, integer
-from mlc.dialects.tensor.control import yield_of
+from mlc.dialects.tensor.control import YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import ConcatOp
 from mlc.dialects.tensor.tiles import TileOp, TilesOp
+from mlc.passes.cost.model import kernel_cost
 
 
 def reads_where_it_writes(kernel: KernelOp, number: int, k: int | None = None) -> bool:
@@ -36,8 +43,7 @@ def reads_where_it_writes(kernel: KernelOp, number: int, k: int | None = None) -
     whole = whole_of(kernel)
     if isinstance(whole, ConcatOp) and len(kernel.outs) == 1:
         return all(
-            access.argument != number
-            or (access.shape == whole.shape and _is_moved_by(access, start))
+            access.argument != number or (access.shape == whole.shape and access.is_moved_by(start))
             for start, accesses in reads_of_pieces(kernel, whole)
             for access in accesses
         )
@@ -50,18 +56,33 @@ def reads_where_it_writes(kernel: KernelOp, number: int, k: int | None = None) -
     return all(_is_same_element(access, nest.sizes[: nest.rank]) for access in accesses)
 
 
+def may_keep_the_rest(kernel: KernelOp, number: int) -> bool:
+    """
+    Whether a concatenation may write its new pieces into an input and leave the others as they
+    stand there: what it reads of the input is not what another piece writes.
+    """
+    whole, kept = whole_of(kernel), kept_pieces(kernel, number)
+    if not kept or not isinstance(whole, ConcatOp):
+        return False
+    new = [
+        (start, shape_of(piece.type), [x for x in accesses if x.argument == number])
+        for k, ((piece, _), (start, accesses)) in enumerate(
+            zip(whole.pieces(), reads_of_pieces(kernel, whole), strict=True)
+        )
+        if k not in kept
+    ]
+    return all(
+        access.is_apart_from(sizes, other, size) or (other == start and access.is_moved_by(start))
+        for start, sizes, accesses in new
+        for access in accesses
+        for other, size, _ in new
+    )
+
+
 def _is_same_element(access: Access, shape: tuple[Dim, ...]) -> bool:
     return access.shape == shape and all(
         size == Dim.const(1) or position.is_axis == axis
         for axis, (position, size) in enumerate(zip(access.point, shape, strict=True))
-    )
-
-
-def _is_moved_by(access: Access, start: Shape) -> bool:
-    """Whether a piece of a concatenation that begins there reads where it is written."""
-    return len(access.point) == len(start) and all(
-        position.known and position.terms == ((axis, 1),) and position.offset == offset
-        for axis, (position, offset) in enumerate(zip(access.point, start, strict=True))
     )
 
 
@@ -173,3 +194,13 @@ def write_over(kernel: KernelOp, k: int, number: int) -> None:
     shared = [*kernel.shared_inputs]
     shared[k] = number
     kernel.properties["over"] = ArrayAttr([integer(n) for n in shared])
+
+
+def copied(value: SSAValue, location: LocationAttr) -> KernelOp:
+    """A kernel that copies a value, with its cost; it stands nowhere yet."""
+    block = Block(arg_types=[value.type])
+    block.add_op(YieldOp.create(operands=[block.args[0]]))
+    kernel = KernelOp("copy", [value], [value.type], Region(block))
+    kernel.location = location
+    kernel.properties["cost"] = kernel_cost(kernel)
+    return kernel

@@ -32,15 +32,19 @@ func.func @sums(%x: tensor<64xf64>) -> (tensor<64xf64>, tensor<f64>) attributes 
 
 // -----
 
-// A loop that data ends looks from time to time whether the call must stop, and the test is a value.
+// A loop that data ends stands in one that looks, after so many trips, whether the call must stop; the
+// test is a value.
 // CHECK-LABEL: func.func @nest_
 // CHECK:         scf.while
-// CHECK:           arith.cmpf
-// CHECK:           scf.condition
-// CHECK:         } do {
-// CHECK:           arith.mulf
+// CHECK:           scf.while
+// CHECK:             arith.cmpf
+// CHECK:             scf.condition
+// CHECK:           } do {
+// CHECK:             arith.mulf
 // CHECK:           scf.if
 // CHECK:             mlc_par.stopped %ctx : i1
+// CHECK:           mlc.rarely
+// CHECK:           scf.condition
 // CHECK:         memref.store
 func.func @halves(%x: tensor<f64>) -> tensor<f64> attributes {mlc.arena = {}} {
   %0 = mlc.kernel "nest" (%a = %x) : (tensor<f64>) -> (tensor<f64>) {
@@ -57,4 +61,42 @@ func.func @halves(%x: tensor<f64>) -> tensor<f64> attributes {mlc.arena = {}} {
     mlc.yield %1 : tensor<f64>
   } {buffers = [#mlc.buffer<out 0>]}
   func.return %0 : tensor<f64>
+}
+
+// -----
+
+// A place that data say, of a loop whose trips data count: the function gets all of LLVM's passes; one
+// comparison says whether the place is in the axis, and what it is otherwise is asked beyond. Trips
+// run in blocks, and only between two of them the nest may end.
+// CHECK-LABEL: func.func @nest_
+// CHECK-SAME:    attributes {mlc.all_passes}
+// CHECK:         scf.while
+// CHECK:           scf.for
+// CHECK-NOT:         mlc_par.stopped
+// CHECK:             %[[P:.*]] = memref.load
+// CHECK-NEXT:        %[[BEYOND:.*]] = arith.cmpi uge, %[[P]], %{{.*}} : i64
+// CHECK-NEXT:        scf.if %[[BEYOND]] -> (i64) {
+// CHECK:               mlc_par.fail %ctx
+// CHECK:             } else {
+// CHECK-NEXT:          scf.yield %[[P]] : i64
+// CHECK-NEXT:        mlc.rarely
+// CHECK:           mlc_par.stopped %ctx : i1
+// CHECK:           scf.condition
+func.func @counts(%x: tensor<?xi64, #mlc.dims<"n">>) -> tensor<8xi64> attributes {mlc.arena = {}} {
+  %0 = mlc.kernel "nest" (%a = %x) : (tensor<?xi64, #mlc.dims<"n">>) -> (tensor<8xi64>) {
+    %n = mlc.size <"n"> : tensor<i64>
+    %start = mlc.constant dense<0> : tensor<8xi64>
+    %1 = mlc.for %i to %n iter(%y = %start) -> (tensor<8xi64>) {
+      %2 = mlc.dynamic_slice %a[%i] {fits} : tensor<?xi64, #mlc.dims<"n">>, tensor<i64> -> tensor<1xi64>
+      %3 = mlc.reshape %2 : tensor<1xi64> -> tensor<i64>
+      %4 = mlc.within %3 of <8> : tensor<i64>
+      %5 = mlc.dynamic_slice %y[%4] {fits} : tensor<8xi64>, tensor<i64> -> tensor<1xi64>
+      %one = mlc.constant dense<1> : tensor<1xi64>
+      %6 = mlc.add %5, %one : tensor<1xi64>
+      %7 = mlc.dynamic_update %y, %6[%4] {fits} : tensor<8xi64>, tensor<1xi64>, tensor<i64> -> tensor<8xi64>
+      mlc.yield %7 : tensor<8xi64>
+    }
+    mlc.yield %1 : tensor<8xi64>
+  } {buffers = [#mlc.buffer<out 0>]}
+  func.return %0 : tensor<8xi64>
 }

@@ -1,5 +1,6 @@
 // Loops of numbers and single elements are one kernel each.
 // RUN: mlc opt %s -p form-kernels,form-nests | filecheck %s
+// RUN: mlc opt %s -p form-nests | filecheck %s --check-prefix=BEFORE
 
 // A table that is filled from a row above, with two loops: what it starts from is written by the
 // nest, which has the result at once. The loops and all they compute stand in it.
@@ -32,6 +33,10 @@ func.func @table(%a: tensor<8xf64>) -> tensor<9x8xf64> {
 }
 
 // Elements are exchanged: what is read first is kept, and both writes happen in place.
+// The same before any kernel is formed.
+// BEFORE-LABEL: @exchange
+// BEFORE:        mlc.kernel "nest"
+// BEFORE-NOT:    mlc.kernel
 // CHECK-LABEL: @exchange
 // CHECK:         mlc.kernel "nest"
 // CHECK:           %[[OLD:.*]] = mlc.dynamic_slice %[[X:.*]][%i]
@@ -53,6 +58,9 @@ func.func @exchange(%a: tensor<8xf64>) -> tensor<8xf64> {
 }
 
 // A loop of vectors is none; the loop over its elements is.
+// BEFORE-LABEL: @vectors
+// BEFORE:        mlc.exp
+// BEFORE-NEXT:   mlc.kernel "nest"
 // CHECK-LABEL: @vectors
 // CHECK:         mlc.for
 // CHECK:           mlc.kernel "cell"

@@ -65,3 +65,38 @@ func.func @unknown(%a: tensor<9xf32>, %data: tensor<i64>) -> tensor<1xf32> {
   }
   func.return %0 : tensor<1xf32>
 }
+
+// A place that a loop moves, between the bounds that its trips keep: below where it starts from, and
+// at least 0 where the test says so. The op stays, and is known to hold; behind the loop one beyond is.
+// CHECK-LABEL: @back
+// CHECK:         mlc.while
+// CHECK:         } do {
+// CHECK:           mlc.within %{{.*}} of <9> {holds}
+// CHECK:           mlc.within %{{.*}} of <9> {holds}
+// CHECK:         mlc.within %{{.*}} of <9> {holds}
+// CHECK:         mlc.within %{{.*}} of <9> : tensor<i64>
+func.func @back(%a: tensor<9xf32>) -> tensor<1xf32> {
+  %zero = mlc.constant dense<0> : tensor<i64>
+  %one = mlc.constant dense<1> : tensor<i64>
+  %seven = mlc.constant dense<7> : tensor<i64>
+  %0, %1 = mlc.while iter(%j = %seven, %x = %a) -> (tensor<i64>, tensor<9xf32>) {
+    %2 = mlc.compare "ge" %j, %zero : tensor<i64> -> tensor<i1>
+    mlc.yield %2 : tensor<i1>
+  } do {
+  ^bb0(%k: tensor<i64>, %y: tensor<9xf32>):
+    %3 = mlc.within %k of <9> : tensor<i64>
+    %4 = mlc.dynamic_slice %y[%3] : tensor<9xf32>, tensor<i64> -> tensor<1xf32>
+    %5 = mlc.add %k, %one : tensor<i64>
+    %6 = mlc.within %5 of <9> : tensor<i64>
+    %7 = mlc.dynamic_update %y, %4[%6] : tensor<9xf32>, tensor<1xf32>, tensor<i64> -> tensor<9xf32>
+    %8 = mlc.sub %k, %one : tensor<i64>
+    mlc.yield %8, %7 : tensor<i64>, tensor<9xf32>
+  }
+  %9 = mlc.add %0, %one : tensor<i64>
+  %10 = mlc.within %9 of <9> : tensor<i64>
+  %11 = mlc.dynamic_slice %1[%10] : tensor<9xf32>, tensor<i64> -> tensor<1xf32>
+  %12 = mlc.within %0 of <9> : tensor<i64>
+  %13 = mlc.dynamic_slice %1[%12] : tensor<9xf32>, tensor<i64> -> tensor<1xf32>
+  %14 = mlc.add %11, %13 : tensor<1xf32>
+  func.return %14 : tensor<1xf32>
+}
