@@ -179,8 +179,11 @@ def _staged(op: Product, sizes: Extents | None, least: int, target: GpuTarget) -
         return
     for rows, columns, each in STAGED:
         if sizes.m % rows == 0 and sizes.n % columns == 0:
-            tile = {"rows": rows // 16, "columns": columns // 16}
-            yield _Cut(Stage(rows, columns, DEPTH, **tile, slots=SLOTS, resident=RESIDENT), each)
+            tile = Stage(
+                rows, columns, DEPTH, rows=rows // 16, columns=columns // 16, slots=SLOTS,
+                resident=RESIDENT,
+            )  # fmt: skip
+            yield _Cut(tile, each)
 
 
 def _in_parts(
