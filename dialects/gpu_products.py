@@ -10,6 +10,8 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     IntegerAttr,
@@ -145,8 +147,8 @@ class DescriptorOp(IRDLOperation):
 @irdl_op_definition
 class WgmmaOp(IRDLOperation):
     """
-    A group of four warps starts a product of 64 rows and so many columns, in steps of 16 along the
-    summed axis; each thread has its part of the sums, which begin with 0 where nothing else is
+    A group of four warps starts a product of 64 rows and so many columns, in steps of 32 bytes
+    along the summed axis; each thread has its part of the sums, which begin with 0 where nothing else is
     said. Until they are waited for, nobody may touch them. The lhs is described, or a thread has
     its part as pairs, which lie as sums do. After `by` stand bytes from step to step; after rows of
     128 bytes the next ones are `lhs_box`, `rhs_box` bytes behind the first. `lhs_turned`,
@@ -163,7 +165,7 @@ class WgmmaOp(IRDLOperation):
     steps = prop_def(COUNT)
     lhs_step = prop_def(COUNT)
     rhs_step = prop_def(COUNT)
-    element = prop_def(BFloat16Type | Float16Type)
+    element = prop_def(BFloat16Type | Float16Type | Float8E4M3FNType | Float8E5M2Type)
     lhs_turned = opt_prop_def(UnitAttr)
     rhs_turned = opt_prop_def(UnitAttr)
     lhs_box = opt_prop_def(COUNT)
@@ -241,6 +243,12 @@ class WgmmaOp(IRDLOperation):
         pairs = VectorType(self.element, [8 * self.steps.value.data])
         if self.lhs.type not in (i64, pairs):
             raise VerifyException(f"{self.name}: a factor {self.lhs.type}; expected i64 or {pairs}")
+        turned = self.lhs_turned is not None or self.rhs_turned is not None
+        if turned and dtype_of(self.element).bytes != 2:
+            raise VerifyException(
+                f"{self.name}: a factor of {self.element} whose summed axis moves slowest; expected"
+                " 16 bits"
+            )
         by = self.lhs_step.value.data, self.rhs_step.value.data
         if any(n % 16 for n in by) or self.steps.value.data < 1:
             raise VerifyException(

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import gpu_async as ga
 from mlc.dialects import gpu_products as gp
-from mlc.dialects.dtypes import F64
+from mlc.dialects.dtypes import F64, dtype_of
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.types import symbol
 
@@ -147,14 +147,15 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
     sums = [] if op.sums is None else _parts(e, op.sums)
     columns = op.columns.value.data
     count, first = columns // 2, columns // 2 + len(sums)
-    kind = "bf16" if isinstance(op.element, BFloat16Type) else "f16"
+    kind = _WGMMA_TYPES[dtype_of(op.element).name]
     sides = [(op.rhs, op.offsets(op.rhs_step, op.rhs_box), op.rhs_turned)]
     pairs: list[str] = []
     if isinstance(op.lhs.type, VectorType):
         pairs = _pairs(e, op.lhs)
     else:
         sides.insert(0, (op.lhs, op.offsets(op.lhs_step, op.lhs_box), op.lhs_turned))
-    turned = "".join(f", {int(x is not None)}" for _, _, x in sides)
+    wide = dtype_of(op.element).bytes == 2  # only those may lie either way
+    turned = "".join(f", {int(x is not None)}" for _, _, x in sides) if wide else ""
     registers = ",".join(f"${k}" for k in range(count))
     body, factors = r"wgmma.fence.sync.aligned;\0A", [e[x] for x, _, _ in sides]
     for step in range(op.steps.value.data):
@@ -176,6 +177,7 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
     _tied(e, op.result, body, sums, given)
 
 
+_WGMMA_TYPES = {"bf16": "bf16", "f16": "f16", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
 _MMA_TYPES = {"bf16": "bf16", "f16": "f16", "f32": "tf32", "f64": "f64"}
 
 

@@ -312,7 +312,9 @@ def _tensor_cores(function: func.FuncOp, target: GpuTarget) -> tuple[str, float]
     """What they multiply in a function, and the operations that the unit does each second."""
     for op in function.walk():
         if isinstance(op, WgmmaOp):
-            return f"{dtype_of(op.element).name} by wgmma", target.tensor_f16_flops_per_s
+            dtype, rate = dtype_of(op.element), target.tensor_f16_flops_per_s
+            eighths = target.tensor_f8_flops_per_s
+            return f"{dtype.name} by wgmma", eighths if dtype.bytes == 1 else rate
         if isinstance(op, MmaOp):
             rates = {
                 2: target.tensor_f16_flops_per_s, 4: target.tensor_tf32_flops_per_s,

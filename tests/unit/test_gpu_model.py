@@ -149,6 +149,21 @@ def test_the_model_agrees_with_numpy(name: str, target: str) -> None:
     assert program.difference(program.loops(target)) <= program.error
 
 
+@pytest.mark.parametrize("kind", ["f8e4m3fn", "f8e5m2"])
+def test_factors_of_8_bits(kind: str) -> None:
+    def scaled(a: Any, b: Any, scale: Any) -> Any:
+        return (a.astype(np.float32) @ b.astype(np.float32).T) * scale
+
+    spec, rng = mlc.TensorSpec, np.random.default_rng(4)
+    specs = [spec(72, 144, dtype=kind), spec(136, 144, dtype=kind), spec(136, dtype="f32")]
+    text = planned(scaled, *specs, target="cuda:h200", numerics="fast").text("loops")
+    assert "of f8E" in text
+    a, b = (rng.standard_normal(n).astype(named_dtype(kind).numpy) for n in ((72, 144), (136, 144)))
+    scale = rng.random(136).astype(np.float32)
+    (found,) = Model(parse_text(text, "loops")).call([a, b, scale], [((72, 136), np.float32)])
+    np.testing.assert_allclose(found, scaled(a, b, scale), rtol=1e-4, atol=1e-4)
+
+
 # Faults -------------------------------------------------------------------------------------------
 
 RING = PROGRAMS["tn"]
