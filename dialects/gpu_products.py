@@ -148,11 +148,11 @@ class DescriptorOp(IRDLOperation):
 class WgmmaOp(IRDLOperation):
     """
     A group of four warps starts a product of 64 rows and so many columns, in steps of 32 bytes
-    along the summed axis; each thread has its part of the sums, which begin with 0 where nothing else is
-    said. Until they are waited for, nobody may touch them. The lhs is described, or a thread has
-    its part as pairs, which lie as sums do. After `by` stand bytes from step to step; after rows of
-    128 bytes the next ones are `lhs_box`, `rhs_box` bytes behind the first. `lhs_turned`,
-    `rhs_turned`: factors whose summed axis moves slowest.
+    along the summed axis; each thread has its part of the sums, which begin with 0 where nothing
+    else is said. Until they are waited for, nobody may touch them. The lhs is described, or a
+    thread has its part as pairs, which lie as sums do. After `by` stand bytes from step to step;
+    after rows of 128 bytes the next ones are `lhs_box`, `rhs_box` bytes behind the first.
+    `lhs_turned`, `rhs_turned`: factors whose summed axis moves slowest.
 
     ```mlir
     %y = mlc_gpu.wgmma %a by 32, %b by 32, %x columns 256 steps 4 of bf16
