@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -20,9 +21,11 @@ from xdsl.ir import Attribute, Operation
 
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.lanes import element_of, lanes_of
+from mlc.dialects.target.fused import fused
 
 Array = NDArray[Any]
 WARP = 32
+FAR = 1e-250
 INTEGERS = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 FLOATS = (
     "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
@@ -138,8 +141,26 @@ def _bitcast(op: Operation, x: Array) -> Array:
 
 
 def _fma(_: Operation, x: Array, y: Array, z: Array) -> Array:
-    wide = np.longdouble if x.dtype == np.float64 else np.float64
-    return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    """Rounded once."""
+    if x.dtype.itemsize < 4:
+        wide = np.float64
+        return (x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    found = fused(x, y, z)
+    if x.dtype == np.float64:  # whose product's parts may leave its range
+        size = np.abs(x * y)
+        finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & (x != 0) & (y != 0)
+        for at in zip(*np.nonzero(finite & ~((size > FAR) & (size < 1 / FAR))), strict=True):
+            exact = Fraction(float(x[at])) * Fraction(float(y[at])) + Fraction(float(z[at]))
+            found[at] = _nearest(exact, float(found[at]))
+    return found
+
+
+def _nearest(exact: Fraction, otherwise: float) -> float:
+    """As a float; too large for one, `otherwise`."""
+    try:
+        return float(exact) if exact else otherwise
+    except OverflowError:
+        return otherwise
 
 
 def _select(_: Operation, condition: Array, x: Array, y: Array) -> Array:
@@ -202,6 +223,30 @@ def _narrowed(op: Operation, x: Array) -> Array:
     return wide.astype(numpy_of(kind))
 
 
+def _part(op: Operation, x: Array) -> Array:
+    which = str(cast("Any", op.properties["which"]).data)
+    return np.ascontiguousarray(np.real(x) if which == "real" else np.imag(x))
+
+
+def _paired(op: Operation, x: Array, y: Array) -> Array:
+    kind = numpy_of(element_of(op.results[0].type))
+    return np.stack((x, y), axis=-1).view(kind)[..., 0]
+
+
+_ACROSS: dict[str, Any] = {
+    "add": np.add, "mul": np.multiply, "or": np.bitwise_or, "and": np.bitwise_and,
+    "xor": np.bitwise_xor, "minsi": np.minimum, "maxsi": np.maximum, "minimumf": np.minimum,
+    "maximumf": np.maximum,
+}  # fmt: skip
+
+
+def _across(op: Operation, x: Array, *begin: Array) -> Array:
+    """All lanes of a vector as one, in turn."""
+    function = _ACROSS[str(cast("Any", op.properties["kind"]).data)]
+    found = function.reduce(x, axis=1)
+    return function(found, begin[0]) if begin else found
+
+
 def _plain(function: Callable[..., Any]) -> Callable[..., Array]:
     def run(_: Operation, *x: Array) -> Array:
         return function(*x)
@@ -217,7 +262,15 @@ def _bits(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def _divide_signed(x: Array, y: Array) -> Array:
-    return x // np.where(y == 0, 1, y)
+    """Towards 0."""
+    safe = np.where(y == 0, np.ones_like(y), y)
+    found, rest = np.divmod(x, safe)
+    return found + ((rest != 0) & ((x < 0) != (safe < 0)))
+
+
+def _rest_signed(x: Array, y: Array) -> Array:
+    """With the dividend's sign."""
+    return np.fmod(x, np.where(y == 0, np.ones_like(y), y))
 
 
 def _compare_integers(op: Operation, x: Array, y: Array) -> Array:
@@ -250,6 +303,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "arith.maximumf": _maximum,
     "arith.constant": constant,
     "arith.divui": _divide, "arith.divsi": _plain(_divide_signed),
+    "arith.remsi": _plain(_rest_signed),
     "arith.remui": _remainder,
     "arith.shli": _shift(np.left_shift, signed=False),
     "arith.shrui": _shift(np.right_shift, signed=False),
@@ -267,6 +321,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "arith.truncf": _narrowed, "arith.bitcast": _bitcast, "vector.bitcast": _bitcast,
     "math.fma": _fma,
     "vector.broadcast": _splat,
+    "mlc_vec.part": _part, "mlc_vec.pair": _paired, "vector.reduction": _across,
     "vector.extract": _extract,
     "vector.insert": _insert, "vector.shuffle": _shuffle, "vector.create_mask": _mask,
     "mlc_vec.step": _step,

@@ -185,10 +185,9 @@ class Warp(Lanes):
         group, quad = np.arange(WARP)[:, None] // 4, np.arange(WARP)[:, None] % 4
         width = max(1, 4 // op.dtype.bytes)
         left, right = (np.zeros(s) for s in ((m, k), (k, n)))
-        number = np.arange(parts[0].shape[1])
-        down, along = (
-            (number // width % 2, number // width // 2) if m == 16 else (number * 0, number)
-        )
+        number = np.arange(int(parts[0].shape[1]))
+        high = m // 8
+        down, along = number // width % high, number // width // high
         left[group + 8 * down, (along * 4 + quad) * width + number % width] = parts[0]
         number = np.arange(int(parts[1].shape[1]))
         right[(number // width * 4 + quad) * width + number % width, group + number * 0] = parts[1]

@@ -93,7 +93,7 @@ class Lanes:
     def ops(self, block: Block) -> Steps:
         """A region; what it yields."""
         for op in block.ops:
-            if isinstance(op, scf.YieldOp | func.ReturnOp):
+            if isinstance(op, scf.YieldOp | scf.ConditionOp | func.ReturnOp):
                 return [self.values[x] for x in op.operands]
             rule = RULES.get(op.name)
             if rule is not None:
@@ -116,6 +116,8 @@ class Lanes:
             return (yield from self.branch(op))
         if isinstance(op, scf.ForOp):
             return (yield from self.loop(op))
+        if isinstance(op, scf.WhileOp):
+            return (yield from self.while_loop(op))
         name = op.name.replace(".", "_")
         handler = getattr(self, name, None)
         if handler is None:
@@ -167,6 +169,24 @@ class Lanes:
             i = i + step
         self.mask = whole
         return carried
+
+    def while_loop(self, op: scf.WhileOp) -> Steps:
+        """Threads leave one by one; what they have then stays."""
+        before, after = op.before_region.block, op.after_region.block
+        whole, carried = self.mask, [self.values[x] for x in op.operands]
+        left: list[Any] = [self._nothing(x) for x in op.results]
+        while self.mask.any():
+            self.values.update(zip(before.args, carried, strict=True))
+            condition, *values = yield from self.ops(before)
+            left = [_merged(self.mask, x, y) for x, y in zip(values, left, strict=True)]
+            self.mask = self.mask & condition
+            if not self.mask.any():
+                break
+            self.values.update(zip(after.args, values, strict=True))
+            found = yield from self.ops(after)
+            carried = [_merged(self.mask, x, y) for x, y in zip(found, carried, strict=True)]
+        self.mask = whole
+        return left
 
     # places ---------------------------------------------------------------------------------------
 
@@ -265,6 +285,23 @@ class Lanes:
 
     def vector_load(self, op: Operation) -> list[Array]:
         return self._loaded(op, op.results[0].type)
+
+    def mlc_vec_gather(self, op: Any) -> list[Array]:
+        ref, offsets = self.values[op.base], self.known(op.offsets)
+        mask, found = self.known(op.mask), self.known(op.passthru).copy()
+        whole = self.mask
+        for k in range(found.shape[1]):
+            self.mask = whole & mask[:, k]
+            if self.mask.any():
+                moved = Ref(ref.at + offsets[:, k] * ref.item, ref.strides, ref.item, ref.shared)
+                at = self.bytes_at(moved, op.indices, 1, self.mask, op)
+                raw = np.ascontiguousarray(self._read(moved, at, op))
+                found[self.mask, k] = raw.view(found.dtype)[:, 0]
+        self.mask = whole
+        return [found]
+
+    def mlc_par_fail(self, op: Any) -> None:
+        """The error word is not looked at."""
 
     def _stored(self, op: Operation, value: Array, ref: Ref, at: Sequence[SSAValue]) -> None:
         count = 1 if value.ndim == 1 else value.shape[1]
