@@ -390,7 +390,7 @@ def _is_update(op: KernelOp | TilesOp, number: int) -> bool:
 
 def _writes_over(places: Aliases) -> Iterator[Fault]:
     """Of several slots a kernel takes none whose value is still read."""
-    for op in places.live:
+    for op in places.kernels:
         for k, (number, buffer) in enumerate(zip(op.shared_inputs, op.buffers or (), strict=False)):
             several = len(buffer.data[1]) > 1
             if number >= 0 and several and not is_replaced(op, k, number, places):
@@ -413,7 +413,7 @@ def _overlaps(function: FuncOp, places: Aliases) -> Iterator[Fault]:
                 held.setdefault(places.group(root_of(value)), set()).update(slots)
                 if isinstance(op, KernelOp):
                     made[value] = slots
-    for op, live in places.live.items():
+    for op, live in places.alive():
         for value, buffer in _buffers(op) or ():
             place, numbers = buffer.data
             group = places.group(value)

@@ -67,6 +67,20 @@ def several_errors(x: Any) -> Any:
 
 
 @program((GOOD,), (BAD,))
+def errors_of_python_in_branches(x: Any) -> Any:
+    pair, names = [1.0, 2.0], {"a": 1.0}
+    total = 0.0
+    for v in x:
+        if v > 20:
+            total += pair[2] + names["b"]
+        if v < 0:
+            print("divides")
+            total += 1 // 0
+        total += v
+    return total
+
+
+@program((GOOD,), (BAD,))
 def own_class(x: Any) -> Any:
     if x[0] < 0:
         raise Refused(x[0], "here")

@@ -9,6 +9,7 @@ Functions as NumPy users write them, with control flow that values decide, and a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -425,3 +426,67 @@ def writes_ahead_of_the_loop(x: Any) -> Any:
         total += v
     x[0] = 100
     return total, first
+
+
+@program((V([1.0, 2.0]), i64(2)), (V([1.0, 2.0]), i64(0)))
+def containers_made_anew(x: Any, n: Any) -> Any:
+    p: Any = {"q": x[0], "r": [x[1], 0]}
+    for k in range(n, 5):
+        p = {**p, "q": p["q"] + k}
+        p["r"][0] += p["q"]
+        p["r"][1] += 1
+    return p["q"], p["r"][0], p["r"][1]
+
+
+@program((V([1.0, 2.0]),), (V([-1.0, 2.0]),), (V([-1.0, 9.0]),))
+def returned_or_raised_behind_a_loop(x: Any) -> Any:
+    k = 0
+    while True:
+        k += 1
+        if k > 3:
+            break
+        if x[0] > 0:
+            return k
+        for v in x:
+            if v > 5:
+                continue
+        else:  # noqa: PLW0120 - as users write it
+            assert x[1] < 5
+    return -1
+
+
+@program((V([1.0, 2.0]), i64(2)), (V([1.0, 2.0]), i64(0)))
+def items_replaced_on_one_side(x: Any, n: Any) -> Any:
+    p: Any = {"r": [x[1], 2]}
+    if n > 1:
+        return p["r"][1]
+    for _ in range(n, 4):
+        p["r"] = [x[0], 0]
+    p["r"][1] += 1
+    return p["r"][1]
+
+
+@program((V([1.0, 2.0]), i64(2)), (V([1.0, 2.0]), i64(-1)))
+def lists_in_a_dict(x: Any, n: Any) -> Any:
+    """One side replaces what the other changes in place."""
+    p: Any = {"r": [x[1], x * 2]}
+    for _ in range(3):
+        if n > 0:
+            p["r"] = [x[0], x * 3]
+            return p["r"][0], p["r"][1]
+        p["r"][0] += 1
+        p["r"][1][0] += 2
+    return p["r"][0], p["r"][1]
+
+
+@program((V([1.0, 2.0]), i64(2)), (V([1.0, 2.0]), i64(-1)))
+def methods_and_partial_functions(x: Any, n: Any) -> Any:
+    def put(places: Any, value: Any) -> None:
+        places[0] = value
+
+    double, places = Point(x[0]).double, [x[1]]
+    set_first = partial(put, places)
+    if n > 0:
+        double()
+        set_first(x[0] * 7)
+    return double.__self__.x, set_first.args[0][0]

@@ -92,6 +92,35 @@ def test_batches_raise_what_the_first_example_raises(capsys: pytest.CaptureFixtu
         each(x * [[1, 1], [-1 / 3, 1], [1, -1 / 6]])
 
 
+def index_in_a_branch(x: Any) -> Any:
+    x[1] = 5.0
+    if x[0] < 0:
+        x[0] = 7.0
+        x[1] = x[2]
+    return x[0] if x[0] < 9 else x[-4]
+
+
+def index_behind_a_store(x: Any) -> Any:
+    x[0] = x[0] + 7.0
+    return x[2]
+
+
+@pytest.mark.parametrize("function", [index_in_a_branch, index_behind_a_store])
+def test_what_is_stored_before_an_index_lies_outside(function: Any) -> None:
+    """Where only the compiled function knows whether it gets there, an index is no error before."""
+    compiled = mlc.compile(function)
+    for x in (np.array([3.0, 1.0]), np.array([-3.0, 1.0]), np.array([12.0, 1.0])):
+        ours, theirs = x.copy(), x.copy()
+        try:
+            wanted = function(theirs)
+        except IndexError:
+            with pytest.raises(IndexError, match="out of bounds"):
+                compiled(ours)
+        else:
+            assert compiled(ours) == wanted
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_errors_show_the_line() -> None:
     with pytest.raises(AssertionError) as caught:
         mlc.compile(squares)(-np.ones(2))

@@ -354,3 +354,85 @@ def test_integers_of_pythons_have_no_end(function: Any, stays: bool) -> None:
     x = np.float64(0.5)
     np.testing.assert_allclose(step(x), function(x), rtol=1e-12)
     assert ("mlc.for" in step.lower(x).text("trace")) is stays
+
+
+def sieved(flags: Array) -> Array:
+    i = 2
+    while i * i < len(flags):
+        if flags[i]:
+            j = i * i
+            while j < len(flags):
+                flags[j] = False
+                j += i
+        i += 1
+    return flags
+
+
+def turned(x: Array) -> Array:
+    low, high = 0, len(x) - 1
+    while low < high:
+        x[low], x[high] = x[high], x[low]
+        low, high = low + 1, high - 1
+    return x
+
+
+def counted_down(x: Array) -> Array:
+    n = 400
+    while True:
+        x = 0.5 * x + 0.5 * np.roll(x, 1)
+        n -= 1
+        if n == 3:
+            break
+    return x + n
+
+
+def rooted(x: Array) -> Array:
+    """The first trip makes a float of an int."""
+    s, k = 0, 0
+    while k < len(x):
+        s = s + x[k] * x[k] / (k + 1)
+        k += 1
+    return s
+
+
+WHILES: dict[str, tuple[Callable[..., Any], Array]] = {
+    "sieved": (sieved, np.ones(900, np.bool_)),
+    "turned": (turned, R.random(500)),
+    "counted_down": (counted_down, R.random(20)),
+    "rooted": (rooted, R.random(300)),
+}
+
+
+@pytest.mark.parametrize("name", WHILES)
+def test_loops_on_which_python_decides_stay_loops_where_they_are_long(name: str) -> None:
+    function, argument = WHILES[name]
+    own, expected = argument.copy(), argument.copy()
+    compiled = mlc.compile(function)
+    np.testing.assert_allclose(compiled(own), function(expected), rtol=1e-12)
+    np.testing.assert_allclose(own, expected)
+    program = compiled.lower(argument).text("trace")
+    assert "mlc.while" in program
+    assert program.count("\n") < 1_500
+
+
+def test_integers_of_pythons_on_which_python_decides_have_no_end() -> None:
+    def grown(x: Array) -> Array:
+        n = 3
+        while n < 10**40:
+            x = np.sin(x) + x[::-1] * 0.5
+            n = n * 2 + 1
+        return x + n % 7
+
+    x = R.random(5)
+    np.testing.assert_allclose(mlc.compile(grown)(x), grown(x), rtol=1e-12)
+
+
+def test_what_no_loop_carries_keeps_its_trips() -> None:
+    def emptied(x: Array) -> Array:
+        left = list(range(90))
+        while left:
+            x = np.sin(x) * 0.5 + x[::-1] / (1 + left.pop())
+        return x
+
+    x = R.random(5)
+    np.testing.assert_allclose(mlc.compile(emptied)(x), emptied(x), rtol=1e-12)

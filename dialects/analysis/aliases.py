@@ -9,7 +9,9 @@ of the group lies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cached_property
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
@@ -49,20 +51,22 @@ class Aliases:
     """The groups and lives of one function's values; views count as what they look at."""
 
     def __init__(self, function: FuncOp) -> None:
-        self.live: dict[KernelOp, tuple[SSAValue, ...]] = {}
-        """By kernel: what it reads, and what is read after it; in program order."""
-        self.after: dict[KernelOp, frozenset[SSAValue]] = {}
-        """By kernel: what is read after it, its own results included."""
-        self.calls: dict[CallOp, tuple[SSAValue, ...]] = {}
-        """As `live`, of calls of tile programs."""
+        self.kernels: list[KernelOp] = []
+        self.calls: list[CallOp] = []
+        """Of tile programs."""
         self.moving: set[SSAValue] = set()
         """Groups of which a value may lie in one of several slots."""
         self._parent: dict[SSAValue, SSAValue] = {}
         self._order: dict[SSAValue, int] = {}
-        block = function.body.block
-        self._join(block)
-        self._walk(block, ())
-        for op in (*self.live, *self.calls):
+        self._places: dict[Operation, int] = {}
+        self._last: dict[Block, dict[SSAValue, int]] = {}
+        """By block: where its ops, and those in their regions, read a value last."""
+        self._again: dict[ControlOp, set[SSAValue]] = {}
+        """By loop: what its trips read from outside."""
+        self._block = function.body.block
+        self._join(self._block)
+        self._read_in(self._block)
+        for op in (*self.kernels, *self.calls):
             for value, buffer in zip(op.outs, op.buffers or (), strict=False):
                 if len(buffer.data[1]) > 1:
                     self.moving.add(self.group(value))
@@ -77,6 +81,15 @@ class Aliases:
     def values(self) -> Iterable[SSAValue]:
         """All values of the function."""
         return self._order
+
+    @cached_property
+    def members(self) -> Mapping[SSAValue, Sequence[SSAValue]]:
+        """By group: its values, in program order; views of them are not among them."""
+        found: dict[SSAValue, list[SSAValue]] = {}
+        for value in self._order:
+            if memory_view(value.owner) is None:
+                found.setdefault(self.group(value), []).append(value)
+        return found
 
     def _unite(self, values: Iterable[SSAValue]) -> None:
         first, *others = (self.group(x) for x in values)
@@ -102,37 +115,85 @@ class Aliases:
             for value in op.results:
                 self._order[value] = len(self._order)
 
-    def _walk(self, block: Block, after: Iterable[SSAValue]) -> dict[SSAValue, None]:
-        """Notes what is live at each kernel, backwards; gives what is live at the beginning."""
-        live = dict.fromkeys(after)
-        for op in reversed(block.ops):
+    def _read_in(self, block: Block) -> set[SSAValue]:
+        """Notes where a block reads values last; gives those that are made around it."""
+        last = self._last[block] = {}
+        for at, op in enumerate(block.ops):
+            self._places[op] = at
             if isinstance(op, KernelOp):
-                self.after[op] = frozenset(live)
-            for value in op.results:
-                live.pop(value, None)
-            if isinstance(op, ControlOp):
-                self._control(op, live)
+                self.kernels.append(op)
+            elif isinstance(op, CallOp):
+                self.calls.append(op)
+            elif isinstance(op, ControlOp):
+                inner = set[SSAValue]().union(*map(self._read_in, op.blocks))
+                last.update(dict.fromkeys(inner, at))
+                if op.repeats:
+                    self._again[op] = inner
+                if isinstance(op, WhileOp):
+                    test = op.condition.block
+                    self._last[test].update(dict.fromkeys(test.args, len(self._places)))
             elif memory_view(op) is not None:
                 continue  # its uses count as uses of what it looks at
-            live.update(dict.fromkeys(map(root_of, op.operands)))
-            if isinstance(op, KernelOp):
-                self.live[op] = tuple(sorted(live, key=self._order.__getitem__))
-            elif isinstance(op, CallOp):
-                self.calls[op] = tuple(sorted(live, key=self._order.__getitem__))
-        for argument in block.args:
-            live.pop(argument, None)
-        return live
+            last.update(dict.fromkeys(map(root_of, op.operands), at))
+        return {value for value in last if _block_of(value) is not block}
 
-    def _control(self, op: ControlOp, live: dict[SSAValue, None]) -> None:
-        if not op.repeats:
-            branches = [self._walk(block, tuple(live)) for block in op.blocks]
-            for found in branches:
-                live.update(found)
-            return
-        live.update(dict.fromkeys(values_from_outside(op)))  # the next trip reads them again
-        for block in op.blocks:
-            is_test = isinstance(op, WhileOp) and block is op.condition.block
-            self._walk(block, (*live, *(block.args if is_test else ())))
+    # what is live -------------------------------------------------------------------------------
+
+    def is_read_after(self, op: Operation, value: SSAValue) -> bool:
+        """Whether a value is there after an op, and read: a value in memory, not a view of it."""
+        block, at = op.parent, self._places[op]
+        newest = at  # what is made later is not there; the op's own results are
+        while block is not None:
+            is_read = self._last[block].get(value, -1) > at
+            if _block_of(value) is block:
+                return is_read and self._place(value) <= newest
+            around = block.parent_op()
+            if is_read or not isinstance(around, ControlOp):
+                return is_read
+            if value in self._again.get(around, ()):
+                return True  # the next trip reads it again
+            block, at = around.parent, self._places[around]
+            newest = at - 1
+        return False
+
+    def is_live(self, op: Operation, value: SSAValue) -> bool:
+        """Whether an op reads a value that lies in memory, or something after it does."""
+        if value.owner is op:
+            return False
+        return value in map(root_of, op.operands) or self.is_read_after(op, value)
+
+    def alive(self) -> Iterator[tuple[KernelOp, Sequence[SSAValue]]]:
+        """Each kernel with what it reads and what is read after it, both in program order."""
+        yield from self._alive(self._block, set())
+
+    def _alive(
+        self, block: Block, around: AbstractSet[SSAValue]
+    ) -> Iterator[tuple[KernelOp, Sequence[SSAValue]]]:
+        last = self._last[block]
+        ending: dict[int, list[SSAValue]] = {}
+        for value, at in last.items():
+            if value not in around:
+                ending.setdefault(at, []).append(value)
+        here = {*around, *(x for x in last if self._place(x) < 0 or _block_of(x) is not block)}
+        for at, op in enumerate(block.ops):
+            if isinstance(op, KernelOp):
+                yield op, sorted(here, key=self._order.__getitem__)
+            here.difference_update(ending.get(at, ()))
+            if isinstance(op, ControlOp):
+                for inner in op.blocks:
+                    yield from self._alive(inner, here | self._again.get(op, set()))
+            here.update(x for x in op.results if x in last)
+
+    def _place(self, value: SSAValue) -> int:
+        """Where the op that makes a value stands in its block; -1: before all of them."""
+        owner = value.owner
+        return -1 if isinstance(owner, Block) else self._places[owner]
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    """Where a value is made."""
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent
 
 
 def handed_on(op: ControlOp, k: int) -> Iterator[SSAValue]:

@@ -146,6 +146,8 @@ class _Analysis:
 
     def _meet(self, write: Access, other: Access) -> Conflict | None:
         """How an access meets a write of another trip; None where it cannot."""
+        if self.ranges.is_natural(ONE - self.count):
+            return None  # there is no other trip
         for k, (a, b) in enumerate(zip(write.starts, other.starts, strict=True)):
             if self._apart_in_trips(a, write.extents[k], b, other.extents[k]):
                 return None
@@ -198,8 +200,9 @@ class _Analysis:
         moving = {s for x in (*write.starts, *other.starts) for s in x.symbols()}
         if not all(s == name or self._is_same(s) for s in moving):
             return None
+        count = self.count.constant
         for distance in (1, 2, 3, 4, -1, -2, -3, -4):
-            found = True
+            found = count is None or abs(distance) < count
             for a, b in zip(write.starts, other.starts, strict=True):
                 factor, f = linear_in(a, name)
                 other_factor, g = linear_in(b, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from xdsl.ir import Block, Region, SSAValue
 from mlc.dialects.dims import shape_of
 from mlc.dialects.tensor.bitwise import AndOp, NotOp, OrOp, XorOp
 from mlc.dialects.tensor.comparison import CompareOp, ConvertOp, MaxOp, MinOp, SelectOp
-from mlc.dialects.tensor.control import IfOp, YieldOp
+from mlc.dialects.tensor.control import IfOp, YieldOp, discard
 from mlc.dialects.tensor.create import ConstantOp
 from mlc.dialects.tensor.elementwise import AddOp, NegOp, SubOp
 from mlc.frontend.errors import SpecialiseSignal
@@ -82,6 +82,7 @@ def staged_branch(
     is traced first, since only it may leave. `loose`: dtypes that differ are joined.
     """
     sides: list[Traced | None] = [None, None]
+    traces: dict[int, _Trace] = {}
     continued = False
     order = (1, 0) if later else (0, 1)
     for k in order:
@@ -101,12 +102,40 @@ def staged_branch(
                 return exit_of(lambda: after(code, rest, local))
             return code
 
-        sides[k] = deciding(condition, lambda run=run: traced(Block(), run, local, HeldExit.of))
+        def trace(also: Sequence[Any], run: Callable[[], Exit | None] = run) -> Traced:
+            return deciding(condition, lambda: traced(Block(), run, local, HeldExit.of, also))
+
+        sides[k] = trace(())
+        traces[k] = trace
+    x, y = _knowing_both(sides, traces)
+    code = deciding(condition, lambda: _joined(condition, (x, y), local, loose))
+    return code if continued else after(code, rest, local)
+
+
+_Trace = Callable[[Sequence[Any]], Traced]
+
+
+def _knowing_both(
+    sides: Sequence[Traced | None], traces: Mapping[int, _Trace]
+) -> tuple[Traced, Traced]:
+    """
+    Two bodies of which each says what the objects hold that the other changes: it is traced again
+    where it changes something in them, as a list in a dict.
+    """
     x, y = sides
     assert x is not None
     assert y is not None
-    code = deciding(condition, lambda: _joined(condition, (x, y), local, loose))
-    return code if continued else after(code, rest, local)
+    found: list[Traced] = []
+    for k, (mine, other) in enumerate(((x, y), (y, x))):
+        asked = [
+            obj
+            for key, (obj, _) in other.journal.objects.items()
+            if key not in mine.journal.objects and mine.journal.changes_in(obj)
+        ]
+        if asked:
+            discard(mine.block)
+        found.append(traces[k](asked) if asked else mine)
+    return found[0], found[1]
 
 
 def deciding(condition: Tracer, trace: Callable[[], Any]) -> Any:
@@ -124,7 +153,8 @@ def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
     """then() if condition else otherwise(), of expressions."""
 
     def joined() -> Any:
-        x, y = (_side(condition, k, body) for k, body in enumerate((then, otherwise)))
+        traces = {k: _side(condition, k, body) for k, body in enumerate((then, otherwise))}
+        x, y = _knowing_both([traces[0](()), traces[1](())], traces)
         join = Join(condition, (x.block, y.block))
         try:
             value = join.value(name, x.outcome, y.outcome)
@@ -140,9 +170,12 @@ def choice(name: str, condition: Tracer, then: Body, otherwise: Body) -> Any:
     return deciding(condition, joined)
 
 
-def _side(condition: Tracer, side: int, body: Body) -> Traced:
-    with knowing(facts_of(condition, side)):
-        return traced(Block(), partial(value_of, body), (), Held.of)
+def _side(condition: Tracer, side: int, body: Body) -> _Trace:
+    def trace(also: Sequence[Any]) -> Traced:
+        with knowing(facts_of(condition, side)):
+            return traced(Block(), partial(value_of, body), (), Held.of, also)
+
+    return trace
 
 
 def _joined(
@@ -185,6 +218,8 @@ def _changes(join: Join, sides: tuple[Traced, Traced], local: Any) -> list[tuple
             assert values[1] is not None
             found.append((Elements("", array), join.arrays(values[0], values[1])))
     for key, obj in {i: o for s in sides for i, (o, _) in s.journal.objects.items()}.items():
+        if any(key not in s.journal.objects for s in sides) and not reachable(obj):
+            continue  # one side's own
         variable = Contents(type(obj).__name__, obj)
         x, y = (_contents(side, key, obj) for side in sides)
         try:

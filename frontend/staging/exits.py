@@ -8,7 +8,9 @@ from typing import Any
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.joins import RAISED, UNBOUND, Held, Join
 from mlc.frontend.staging.variables import Local
-from mlc.frontend.trace.effects import effects, effects_of
+from mlc.frontend.trace.deferred import is_deferred
+from mlc.frontend.trace.effects import effects, effects_of, must_wait
+from mlc.frontend.trace.source import site_of_error
 from mlc.frontend.trace.trace import current, here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.frontend.trace.transform import take_care
@@ -66,19 +68,32 @@ RAISES = Exit(RETURNS, frozenset({RETURNS}), RAISED)
 
 
 def exit_of(body: Callable[[], Exit | None]) -> Exit | None:
-    """How a body is left, also by an error in a function that it calls."""
-    try:
-        return body()
-    except Raised:
-        return RAISES
+    """How a body is left, also by an error: in it, or in a function that it calls."""
+    return _tried(body, RAISES)
 
 
 def value_of(body: Callable[[], Any]) -> Any:
     """The value of an expression, or that it is left by an error."""
+    return _tried(body, RAISED)
+
+
+def _tried(body: Callable[[], Any], raised: Any) -> Any:
+    """
+    body(), or `raised`. An index that lies outside and a division by zero are errors of the program
+    where only the compiled function knows whether it gets there, or does something before.
+    """
     try:
         return body()
     except Raised:
-        return RAISED
+        return raised
+    except (IndexError, KeyError, ZeroDivisionError) as error:
+        if not must_wait() or is_deferred(error.args):
+            raise
+        site = site_of_error(error)
+        error.__traceback__ = error.__context__ = None
+        take_care(here().functions, 2)
+        effects().fail(error, site=site)
+        return raised
 
 
 def after(code: Exit | None, rest: Callable[[], Any] | bool | None, local: Sequence[Local]) -> Any:

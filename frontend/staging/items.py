@@ -82,15 +82,32 @@ def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         2: lambda: (*numbers, 1),
         3: lambda: tuple(numbers),
     }[len(numbers)]()
-    if not isinstance(step, int):
-        message = "range: the step is a traced number; expected an integer known when compiling."
-        raise located(DTypeError, message, remedy="Go over range(count) and multiply by the step.")
-    if step == 0:
+    sign = _sign(step)
+    if sign == 0:
         raise ValueError("range() arg 3 must not be zero")
-    distance: Any = stop - start if step > 0 else start - stop
-    count: Any = distance if abs(step) == 1 else (distance + abs(step) - 1) // abs(step)
+    distance: Any = stop - start if sign > 0 else start - stop
+    width: Any = step if sign > 0 else -step
+    one = isinstance(width, int) and width == 1
+    count: Any = distance if one else (distance + width - 1) // width
     made = as_integer(count)
     return Items(made, lambda k: start + k * step, lambda: range(*args))
+
+
+def _sign(step: Any) -> int:
+    """Which way a range goes; a step that is computed must be known to go one way."""
+    if not isinstance(step, Tracer):
+        return (step > 0) - (step < 0)
+    from mlc.frontend import numpy as names
+
+    ranges = here().bound.ranges
+    whole: Any = names.astype(step, "int64")
+    known = ranges.of(whole.value)
+    for sign in (1, -1):
+        if ranges.is_natural(known * sign - 1):
+            return sign
+    message = "range: the step is a traced number that may be 0 or have either sign."
+    remedy = "Go over range(count) and multiply by the step, or use max(step, 1)."
+    raise located(DTypeError, message, remedy=remedy)
 
 
 def prange(*bounds: Any) -> Any:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import CellType, FrameType, FunctionType
+from functools import partial
+from types import CellType, FrameType, FunctionType, MethodType
 from typing import Any
 
 from xdsl.ir import Block, SSAValue
@@ -35,6 +36,26 @@ class Journal:
         """A list, a dict or an object's attributes are about to be changed."""
         if id(obj) not in self.objects and (contents := contents_of(obj)) is not None:
             self.objects[id(obj)] = obj, contents
+
+    def changes_in(self, obj: Any) -> bool:
+        """Whether something has changed that an object leads to."""
+        pending, met = [obj], set[int]()
+        while pending:
+            found = pending.pop()
+            if id(found) in met:
+                continue
+            met.add(id(found))
+            if isinstance(found, Value):
+                base = found if found.part_of is None else found.part_of.base
+                if id(base) in self.values or id(found) in self.values:
+                    return True
+            elif id(found) in self.objects:
+                return True
+            elif isinstance(found, tuple):
+                pending += found
+            elif (contents := contents_of(found)) is not None:
+                pending += entries_of(contents).values()
+        return False
 
     @property
     def arrays(self) -> list[Value]:
@@ -146,6 +167,10 @@ def reachable(wanted: Any) -> bool:
                 pending.append(found.part_of.base)
         elif isinstance(found, FunctionType):
             pending += [c.cell_contents for c in found.__closure__ or () if _is_full(c)]
+        elif isinstance(found, MethodType):
+            pending += [found.__self__, found.__func__]
+        elif isinstance(found, partial):
+            pending += [found.func, found.args, found.keywords]
         elif isinstance(found, list | tuple | set):
             pending += found
         elif is_dict(found):

@@ -37,11 +37,15 @@ from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
     MANY,
+    MOST_OF_FEW,
+    MOST_OPS,
     MOST_PEELED,
     MOST_SHORT,
-    FirstTrip,
+    MOST_TRIPS,
+    Added,
     attempted,
     check_slices,
+    code_of,
     kept_loop,
     ops_of,
 )
@@ -214,13 +218,19 @@ class While:
 
     def run(self) -> Exit | None:
         """How it was left."""
-        local = self.local
+        local, added = self.local, Added()
+        trip = -1
         while True:
+            trip += 1
             decided = truth(self.test(), staying=False)
             if not isinstance(decided, bool):
                 return deciding(decided, lambda: self._staged(local))
             if not decided:
                 return self.otherwise() if self.otherwise else None
+            if self._may_be_long(trip):
+                kept, code = self._kept(added.ops())
+                if kept:
+                    return code
             if self.leaving:
                 known, code = attempted(self.body, local)
                 if not known:
@@ -232,18 +242,44 @@ class While:
             if not _goes_on(code):
                 return code
 
-    def _staged(self, local: list[Local], *, endless: bool = False) -> Exit | None:
-        """`endless`: the test is true as far as Python decides."""
+    def _may_be_long(self, trip: int) -> bool:
+        """Whether one loop may be better from this trip on: at once where it was so before."""
+        known = code_of(self.body) in here().long_loops
+        return (known and 0 < trip <= MOST_PEELED) or (trip >= MANY and trip & (trip - 1) == 0)
+
+    def _kept(self, before: int) -> tuple[bool, Exit | None]:
+        """The rest as one loop although Python decides, if its trips are long together."""
+        known, code = here().long_loops, code_of(self.body)
+        ops = MOST_OPS if code in known else before
+        if ops <= MOST_SHORT:
+            return False, None
+        with suppress(Peel):  # later trips may have other types
+            found = kept_loop(lambda: self._staged(self.local, checked=True), ops, self.local)
+            if found[0]:
+                known.add(code)
+            return found
+        return False, None
+
+    def _staged(
+        self, local: list[Local], *, endless: bool = False, checked: bool = False
+    ) -> Exit | None:
+        """
+        `endless`: the test is true as far as Python decides; `checked`: so are Python's integers.
+        """
         test: Body | None = self.test
         if endless and _is_true(self.test):
             test = None
         try:
-            _, state, possible = _staged(local, self.body, test, self.leaving, test is None)
+            found = _staged(local, self.body, test, self.leaving, test is None)
         except Peel as peel:
+            if checked:
+                raise
             return self._after_first_trip(peel, test)
         except _Changes:
-            _, state, possible = _staged(local, self._tested, None, True, True)
-            return _finished(state, possible, True, self.otherwise, self.local)
+            test, found = None, _staged(local, self._tested, None, True, True)
+        rolled, state, possible = found
+        if checked:
+            rolled.check_integers(MOST_TRIPS)
         return _finished(state, possible, test is None, self.otherwise, self.local)
 
     def _tested(self) -> Exit | None:
@@ -306,7 +342,7 @@ def _rest_of_loop(
 
 def _is_true(test: Body) -> bool:
     """Whether the test is a constant: `while True`."""
-    code: Any = test.__code__
+    code = code_of(test)
     return not code.co_names and not code.co_freevars
 
 
@@ -338,15 +374,16 @@ class For:
         iterator = iter(value)
         tried = items is not None and self._is_long(items)
         few = items is not None and self.sliced is None and FEW <= items.count < MANY
-        first = FirstTrip()
+        added = Added()
         for k, item in enumerate(iterator):
             if k == 1 and few and items is not None:
-                tried = first.is_long(items.count)
+                tried = added.ops() * items.count > MOST_OF_FEW
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local)
                 try:
                     outer = self.sliced or ()
-                    kept, code = kept_loop(roll_rest, few or items.count >= MANY, local, outer)
+                    before = 0 if few or items.count >= MANY else None
+                    kept, code = kept_loop(roll_rest, before, local, outer)
                 except Peel:
                     pass  # the next trip may have the types of those behind it
                 else:

@@ -42,7 +42,7 @@ def stays_within(body: Block, starts: Mapping[int, int], trips: int) -> bool:
     arguments, and what is computed of them, stay below 2^62 in so many trips.
     """
     try:
-        _run(body, starts, trips, {body.args[0]: trips}, TRIPS)
+        _run(body, starts, trips, {}, TRIPS)
     except _TooLargeError:
         return False
     return True
@@ -55,13 +55,15 @@ def _run(
     known: Mapping[SSAValue, int],
     most: int,
 ) -> dict[int, int]:
-    """The magnitudes after the trips."""
+    """The magnitudes after the trips, of whose arguments the number may be the first."""
     values = yield_of(body).values
+    first = len(body.args) - len(values)
+    known = {**known, **dict.fromkeys(body.args[:first], trips)}
     now, half = dict(starts), dict(starts)
     for trip in range(min(trips, most)):
         if trip == most // 2:
             half = dict(now)
-        memo = {**known, **{body.args[1 + k]: now[k] for k in starts}}
+        memo = {**known, **{body.args[first + k]: now[k] for k in starts}}
         now = {k: max(now[k], _of(values[k], memo)) for k in starts}
     if trips <= most:
         return now
@@ -111,8 +113,7 @@ def _of_loop(loop: ForOp, k: int, memo: dict[SSAValue, int]) -> int:
     starts = {n: _of(x, memo) for n, x in enumerate(loop.inits) if x.type == kind}
     count = loop.count.owner
     trips = int(count.array()[()]) if isinstance(count, ConstantOp) else INSIDE
-    known = {**memo, loop.body.block.args[0]: trips}
-    found = _run(loop.body.block, starts, trips, known, INSIDE)
+    found = _run(loop.body.block, starts, trips, memo, INSIDE)
     return found[k]
 
 

@@ -78,6 +78,12 @@ class Carried:
         start = Held.of(variable.get())
         return Carried(variable, start, True, [_lifted(x) for x in start.leaves], alone)
 
+    @staticmethod
+    def unseen(variable: Variable, end: Held) -> Carried:
+        """Of a variable that has no value before its first trip, which leaves this one."""
+        zeros = [zero_of(x) if is_number_or_array(x) else None for x in end.leaves]
+        return Carried(variable, end, False, zeros)
+
     @property
     def arrays(self) -> list[Tracer]:
         """What is carried."""
@@ -185,8 +191,8 @@ def roll(
             discard(block)
             continue
         ends = [_end(c, trip, local) for c in carried]
-        if roomy := _with_room(carried, ends):
-            carried, original = roomy, None
+        if fitting := _fitting(carried, ends):
+            carried, original = fitting, None
             discard(block)
             continue
         wider, changed = _wider(carried, ends)
@@ -283,11 +289,12 @@ def _found(
             held = Held.of(wide)
             found.append(Carried(variable, held, True, [_lifted(x) for x in held.leaves]))
         elif runs:
-            zeros = [zero_of(x) if is_number_or_array(x) else None for x in end.leaves]
-            found.append(Carried(variable, end, False, zeros))
+            found.append(Carried.unseen(variable, end))
     arrays = (x for x in trip.journal.arrays if id(x) not in known and _is_visible(x))
     found += [Carried.of(Elements(_name_of(array), array)) for array in arrays]
     for obj, _ in trip.journal.objects.values():
+        if not reachable(obj):
+            continue  # the trip's own
         places = {
             c.variable.key
             for c in carried
@@ -296,7 +303,7 @@ def _found(
         held = contents_held(contents_of(obj))
         ends = trip.objects[id(obj)]
         changed = [k for k in held if k in ends and not held[k].same(ends[k]) and k not in places]
-        if not (changed or held.keys() != ends.keys()) or not reachable(obj):
+        if not (changed or held.keys() != ends.keys()):
             continue
         kind = type(obj).__name__
         if held.keys() != ends.keys():
@@ -315,6 +322,8 @@ def _grows(kind: str) -> MlcError:
 
 def _checked(carried: Carried, end: Held) -> Carried:
     """Peel where a trip leaves another kind of container than it gets."""
+    if not carried.seen and carried.start.structure != end.structure:
+        return Carried.unseen(carried.variable, end)
     wide = widened(carried.start, end, carried.variable.name)
     if wide is not None and carried.start.structure != end.structure:
         start = Held.of(wide)
@@ -341,8 +350,6 @@ def _key(variable: Variable) -> object:
             return variable.cell
         case Elements():
             return variable.array
-        case Item():
-            return variable
         case _:
             return variable
 
@@ -373,10 +380,6 @@ def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], boo
     made: list[Carried] = []
     changed = False
     for c, end in zip(carried, ends, strict=True):
-        if (kept := _checked(c, end)) is not c:
-            made.append(kept)
-            changed = True
-            continue
         names = leaf_names(c.start.value if c.seen else end.value, c.variable.name)
         leaves: list[Tracer | None] = []
         for k, (name, leaf, last) in enumerate(zip(names, c.leaves, end.leaves, strict=True)):
@@ -390,9 +393,12 @@ def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], boo
     return made, changed
 
 
-def _with_room(carried: list[Carried], ends: list[Held]) -> list[Carried]:
-    """The carry with room for arrays whose sizes trips compute; none where there is enough."""
-    made: list[Carried] = []
+def _fitting(carried: list[Carried], ends: list[Held]) -> list[Carried]:
+    """The carry with what trips leave: containers, room for sizes; none where it is so already."""
+    made = [_checked(c, end) for c, end in zip(carried, ends, strict=True)]
+    if any(x is not c for x, c in zip(made, carried, strict=True)):
+        return made
+    made.clear()
     changed = False
     for c, end in zip(carried, ends, strict=True):
         leaves, sizes = list(c.leaves), dict(c.sizes)

@@ -6,6 +6,7 @@ not kept leaves everything as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from types import CodeType
 from typing import Any
 
 from xdsl.ir import Block, SSAValue
@@ -38,6 +39,9 @@ from trip to trip: one kernel then holds them all. A program of 18,000 ops takes
 
 MOST_OF_FEW = 2_000
 """Ops of the trips of a loop of few, by the first of them, from which it may be one of numbers."""
+
+MOST_TRIPS = 2**30
+"""For which Python's integers must stay within 64 bits in a loop of which Python knows the end."""
 
 MOST_PEELED = 3
 """Types that have not settled after so many trips are a mistake."""
@@ -107,35 +111,35 @@ def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
     return found
 
 
-class FirstTrip:
-    """What the first trip of a loop adds to the program."""
+class Added:
+    """What trips add to the program from here on."""
 
     def __init__(self) -> None:
         self._block = here().scopes[-1]
         self._last = self._block.last_op
 
-    def is_long(self, count: int) -> bool:
-        """Whether so many are too many ops, if they are numbers and elements."""
+    def ops(self) -> int:
+        """How many ops; 0 where that cannot be said."""
         if here().scopes[-1] is not self._block:
-            return False
+            return 0
         op = self._block.first_op if self._last is None else self._last.next_op
         total = 0
         while op is not None:
             total += sum(1 for _ in op.walk())
             op = op.next_op
-        return total * count > MOST_OF_FEW
+        return total
 
 
 def kept_loop(
     roll: Callable[[], Exit | None],
-    many: bool,
+    before: int | None,
     local: Sequence[Local],
     read: Collection[str] = (),
 ) -> tuple[bool, Exit | None]:
     """
-    One loop, and how it was left, where `many` trips one after another are too long, or sizes of
-    slices are their numbers; else everything is as before. `read`: the variables that may be used
-    after it, which must have a value then. Raises Peel.
+    One loop, and how it was left, where its trips one after another are too long, with the ops that
+    stand there `before` it (None: they are few), or sizes of slices are their numbers; else all is
+    as it was. `read`: variables that may be used after it, and must have a value. Raises Peel.
     """
     block = Block()
     put_back = _saved(local)
@@ -143,7 +147,8 @@ def kept_loop(
         with journaled(block) as journal:
             code = roll()
         lost = any(v.name in read and isinstance(v.get(), Undecided) for v in local)
-        if not lost and (_is_sliced(block) or (many and _is_long(block))):
+        long = before is not None and _is_long(block, before) and _may_end(block)
+        if not lost and (_is_sliced(block) or long):
             _keep(block, journal)
             put_back = _saved(local)
             return True, code
@@ -154,6 +159,12 @@ def kept_loop(
         put_back()
     discard(block)
     return False, None
+
+
+def code_of(body: Callable[..., Any]) -> CodeType:
+    """What a loop's body or test is compiled to, each time that the loop runs the same."""
+    function: Any = body
+    return function.__code__
 
 
 def check_slices(loop: ForOp | WhileOp) -> None:
@@ -175,9 +186,15 @@ def _is_sliced(block: Block) -> bool:
     return any(here().bound.is_symbol(symbol) for x in inner for symbol in symbols_in(x))
 
 
-def _is_long(block: Block) -> bool:
+def _may_end(block: Block) -> bool:
+    """Whether no test is the same in every trip: then Python decides on what no loop carries."""
+    loops = (op for op in block.ops if isinstance(op, WhileOp))
+    return not any(isinstance(loop.test.owner, ConstantOp) for loop in loops)
+
+
+def _is_long(block: Block, before: int) -> bool:
     """Whether trips one after another would be too many ops."""
-    ops = _unrolled(block)
+    ops = before + _unrolled(block)
     most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
     return ops > most or (ops > MOST_SHORT and not _is_elementwise(block))
 

@@ -127,20 +127,28 @@ class Traced:
     locals: list[Held]  # one for each local that was asked for
     journal: Journal
     arrays: dict[int, Held]
-    objects: dict[int, dict[Any, Held]]
+    objects: dict[int, dict[Any, Held]]  # those that it changed, and others that were asked for
 
 
 def traced(
-    block: Block, body: Callable[[], Any], local: Sequence[Local], given: Callable[[Any], Any]
+    block: Block,
+    body: Callable[[], Any],
+    local: Sequence[Local],
+    given: Callable[[Any], Any],
+    also: Sequence[Any] = (),
 ) -> Traced:
-    """Runs the body; afterwards everything is as before. `given`: of its outcome, in the body."""
+    """
+    Runs the body; afterwards everything is as before. `given`: of its outcome, in the body. `also`:
+    objects of which it is said what they hold in the end.
+    """
     before = [variable.get() for variable in local]
     try:
         with journaled(block) as journal:
             outcome = given(narrowed(body()))
             held = [Held.of(narrowed(variable.get())) for variable in local]
             arrays = {id(x): Held.of(x) for x in journal.arrays}
-            objects = {k: contents_held(contents_of(x)) for k, (x, _) in journal.objects.items()}
+            asked = [x for x, _ in journal.objects.values()] + [*also]
+            objects = {id(x): contents_held(contents_of(x)) for x in asked}
     finally:
         for variable, value in zip(local, before, strict=True):
             variable.put(value)

@@ -142,9 +142,9 @@ class Effects:
         assert self._error is not None
         self._error[0].write(self._error[1])
 
-    def fail(self, error: Any, cause: Any = _NOTHING) -> None:
-        """`raise error`, here; the first one counts."""
-        site = user_site()
+    def fail(self, error: Any, cause: Any = _NOTHING, site: Site | None = None) -> None:
+        """`raise error`, here or at a site; the first one counts."""
+        site = site or user_site()
         recipe = recipe_of((error, cause), keeps=False)
         if self._error is None:
             self._error = self._state(I64, ())

@@ -123,6 +123,17 @@ def user_site() -> Site | None:
     return None if frame is None else site_at(frame.f_code, frame.f_lasti)
 
 
+def site_of_error(error: BaseException) -> Site | None:
+    """The expression of the user's code that has raised an error."""
+    found = None
+    at = error.__traceback__
+    while at is not None:
+        if not _is_own(at.tb_frame):
+            found = site_at(at.tb_frame.f_code, at.tb_lasti)
+        at = at.tb_next
+    return found
+
+
 def site_at(code: CodeType, last_instruction: int) -> Site:
     """The expression at a bytecode offset."""
     return _site_at(code, code.co_filename, last_instruction)

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
+        self.long_loops: set[CodeType] = set()  # bodies of `while` that were better as one loop
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
         # objects that are changed: what they held, what the function sees of it, the way there
@@ -64,8 +65,7 @@ class Trace:
         self.receiver: object = None  # whose method is compiled
         self.states: set[Value] = set()  # of what a call does beside its results
         self.passing: list[Block] = []  # blocks that give these on
-        self.argument_names: list[str] = []
-        self.argument_layouts: list[str] = []
+        self.argument_names, self.argument_layouts = list[str](), list[str]()
         self.symbols: list[str] = []
         self.limits: dict[str, Dim] = {}  # symbols of `mlc.bind`, with what they are at most
         self.room: Any = None  # for sizes that nothing bounds

@@ -136,10 +136,10 @@ class ControlLowering(ABC):
         """The slots of the result's group in which values lie that it may not be written over."""
         places = self.places
         group = places.group(op.outs[k])
-        alive = places.live[op] if isinstance(op, KernelOp) else places.calls[op]
         over = op.shared_inputs[k]
         replaced = root_of(op.inputs[over]) if over >= 0 else None
-        live = [x for x in alive if places.group(x) is group and x is not replaced]
+        values = (x for x in places.members[group] if x is not replaced)
+        live = [x for x in values if places.is_live(op, x)]
         written = [x for x in op.outs[:k] if places.group(x) is group]
         found = [self.homes[x].slot for x in (*live, *written)]
         return [slot for slot in dict.fromkeys(found) if slot != OUTSIDE]

@@ -156,6 +156,7 @@ class _Timeline:
         self.threads = threads
         self.scratch = scratch
         self.places = Aliases(function)
+        self.alive = dict(self.places.alive())
         self.steps: list[MemoryStep] = []
         self.kernels = kernel_numbers(function)
         self.phases = phase_numbers(function)
@@ -171,13 +172,13 @@ class _Timeline:
             for k, x in enumerate(function.body.block.args)
         )
         self.outside = set[SSAValue](function.body.block.args)
-        self.makers: dict[SSAValue, tuple[KernelOp, int]] = {}  # of a group: its first kernel
+        self.makers: dict[SSAValue, tuple[KernelOp, int]] = {}  # of a group: its last kernel
         self.where: dict[SSAValue, tuple[Kind, tuple[int, ...]]] = {}  # results and groups
         self.chosen: dict[SSAValue, int] = {}  # the slot of a value that may lie in several
         self.of_kernels: dict[SSAValue, tuple[KernelOp, int]] = {
-            x: (op, k) for op in self.places.live for k, x in enumerate(op.outs)
+            x: (op, k) for op in self.places.kernels for k, x in enumerate(op.outs)
         }
-        for op in self.places.live:
+        for op in reversed(self.places.kernels):
             self._note(op)
         for op in function.walk():
             if isinstance(op, TilesOp):
@@ -265,7 +266,7 @@ class _Timeline:
         """What lies in results and arena while a kernel runs, by place."""
         held: dict[tuple[Kind, int], Held] = {}
         written = [x for loop in enclosing_tiles(op) for x in (*loop.own, *loop.carried)]
-        for value in (*self.places.live[op], *op.outs, *written):
+        for value in (*self.alive[op], *op.outs, *written):
             group = self.places.group(value)
             found = self.where.get(value, self.where.get(group))
             if found is None or value in self.outside:

@@ -28,6 +28,7 @@ PRODUCTS = [
     Product(136, 264, 72),
     Product(512, 512, 512, dtype="f16", out="f16"),
     Product(512, 512, 512, tile=(128, 128), stages=6),
+    *(Product(256, 520, 192, form=form, tile=(128, 192)) for form in ("nn", "nt", "tn", "tt")),
 ]  # fmt: skip
 
 

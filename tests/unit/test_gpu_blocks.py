@@ -92,6 +92,7 @@ SUITED: dict[str, tuple[Callable[..., Any], Shapes, str]] = {
     "large": (nn, SQUARE, "tile(m 128, n 256, k 64), stages(4), roles(producer 1, consumer 2)"),
     "one wave": (nn, ((1024, 1024), (1024, 1024)), "tile(m 64, n 128, k 64), stages(8)"),
     "few rows": (nn, ((16, 4096), (4096, 8192)), "tile(m 64, n 64, k 64), stages(13)"),
+    "waves": (nn, ((1024, 4096), (4096, 14336)), "tile(m 128, n 192, k 64), stages(4)"),
     "edges": (relu_of_sum, ((1000, 520), (520, 1032), (1032,)), "tile(m 128, n 128, k 64)"),
     "two results": (both, ((512, 256), (256, 768)), "tile(m 64, n 64, k 64)"),
     "batches": (nn, ((64, 1024, 1024), (64, 1024, 1024)), "tile(m 128, n 256, k 64)"),

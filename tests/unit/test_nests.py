@@ -315,3 +315,27 @@ def test_a_nest_may_be_interrupted(loop: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         compiled(0)
     timer.join()
+
+
+def test_a_step_may_be_a_number_of_trips() -> None:
+    def marked(x: Any) -> Any:
+        for i in range(2, len(x)):
+            for j in range(i * i, len(x), i):
+                x[j] += i
+            for j in range(len(x) - 1, i, -i):
+                x[j] -= 0.5
+        return x
+
+    x = RANDOM.standard_normal(50)
+    step: Any = mlc.compile(marked)
+    np.testing.assert_array_equal(step(x.copy()), marked(x.copy()))
+
+
+def test_a_step_that_may_be_zero_is_refused() -> None:
+    def stepped(x: Any, step: Any) -> Any:
+        for j in range(0, len(x), step[0]):
+            x[j] = 1.0
+        return x
+
+    with pytest.raises(mlc.MlcError, match="may be 0 or have either sign"):
+        mlc.compile(stepped)(np.zeros(5), np.array([2]))

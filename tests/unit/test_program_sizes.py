@@ -424,7 +424,7 @@ def test_a_mask_of_another_shape() -> None:
 
 
 def test_gpus_say_what_they_lack() -> None:
-    with pytest.raises(ValueError, match=r"mlc\.positions"):
+    with pytest.raises(ValueError, match=r"mlc\.bind: sizes that the program computes"):
         mlc.compile(lambda x: x[x > 0], target="h200").lower(X).text("loops")
     mlc.compile(lambda x: x[x > 0].mean(), target="h200").lower(X).text("loops")
 

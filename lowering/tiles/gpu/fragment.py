@@ -60,11 +60,13 @@ def places(kind: FragType) -> list[Place]:
     if kind.shape == (GROUP_ROWS,):
         return [Place(0, 0)]
     rows, columns = kind.shape if len(kind.shape) == 2 else (0, 0)
-    of_sums = rows == GROUP_ROWS and columns >= 8 and not columns & (columns - 1)
+    of_sums = rows == GROUP_ROWS and columns >= 8 and not columns % 8
     layout = kind.layout
-    if not of_sums or (isinstance(layout, LayoutAttr) and layout.data != wgmma_acc(columns)):
+    if isinstance(layout, LayoutAttr):  # a map of bits, which knows powers of two
+        of_sums = of_sums and not columns & (columns - 1) and layout.data == wgmma_acc(columns)
+    if not of_sums:
         raise MlcError(
-            f"tiles to GPU: {kind}; expected {GROUP_ROWS} rows and a power of two of columns, laid"
+            f"tiles to GPU: {kind}; expected {GROUP_ROWS} rows and a multiple of 8 columns, laid"
             " out as sums of products"
         )
     return [Place(8 * (p % 2), p // 2 * 8) for p in range(columns // 4)]

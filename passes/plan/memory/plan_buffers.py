@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import TypeGuard
 
 from xdsl.context import Context
@@ -76,7 +77,7 @@ def _plan(function: FuncOp) -> None:
     function.attributes["mlc.arena"] = slot_sizes(assign_slots(lives.storages))
     if lives.private:
         function.attributes["mlc.private"] = slot_sizes(assign_slots(lives.private))
-    for op in places.live:
+    for op in places.kernels:
         if op.overwritten is None and op.parent is not None:
             op.properties["buffers"] = ArrayAttr([lives.place(x) for x in op.outs])
     for loop in loops:
@@ -140,11 +141,10 @@ def _placed(function: FuncOp) -> dict[SSAValue, int]:
 def _counts(places: Aliases, results: Mapping[SSAValue, int]) -> dict[SSAValue, int]:
     """How many slots each group needs, by the value that stands for it."""
     members: dict[SSAValue, set[SSAValue]] = {}
-    for value in places.values():
-        if root_of(value) is value and not _is_outside(value, results):
-            members.setdefault(places.group(value), set()).add(value)
+    for group, values in places.members.items():
+        members[group] = {value for value in values if not _is_outside(value, results)}
     counts: dict[SSAValue, int] = {}
-    for op, live in places.live.items():
+    for op in places.kernels:
         if op.overwritten is not None:
             continue
         replaced = {root_of(op.inputs[n]) for n in _replaced(op, places, results)}
@@ -152,7 +152,7 @@ def _counts(places: Aliases, results: Mapping[SSAValue, int]) -> dict[SSAValue, 
         for group, count in made.items():
             busy, held = count, members[group] - replaced
             if len(members[group]) > count:  # others than what is made here
-                busy += sum(value in held for value in live)
+                busy += sum(places.is_live(op, value) for value in held)
             counts[group] = max(counts.get(group, 0), busy)
     return counts
 
@@ -174,7 +174,7 @@ def _carry_in_place(places: Aliases, counts: dict[SSAValue, int]) -> None:
     """
     wide = {group for group, count in counts.items() if count > 1}
     makers: dict[SSAValue, list[tuple[KernelOp, int]]] = {}
-    for op in places.live:
+    for op in places.kernels:
         for k, value in enumerate(op.outs):
             if (group := places.group(value)) in wide:
                 makers.setdefault(group, []).append((op, k))
@@ -253,11 +253,11 @@ def _may_replace(argument: SSAValue, group: SSAValue, places: Aliases) -> bool:
     """Whether all kernels that make a group's values may write where the argument lies."""
     old = places.group(argument)
     found = [
-        (op, k) for op in places.live for k, x in enumerate(op.outs) if places.group(x) is group
+        (op, k) for op in places.kernels for k, x in enumerate(op.outs) if places.group(x) is group
     ]
     if not all(op.overwritten is not None or may_write(op, k, places, old) for op, k in found):
         return False
-    if any(op.overwritten is not None and argument in places.live[op] for op, _ in found):
+    if any(op.overwritten is not None and places.is_live(op, argument) for op, _ in found):
         return False
     for op, k in found:
         if op.overwritten is None:
@@ -280,7 +280,7 @@ def _may_replace_tiles(
 
 def _start_in_place(argument: SSAValue, group: SSAValue, places: Aliases) -> None:
     """What starts as a copy of the argument, in the argument's memory, starts as the argument."""
-    for op in list(places.live):
+    for op in places.kernels:
         block = op.parent
         if block is None or not _is_plain_copy(op) or op.inputs[0].type != op.outs[0].type:
             continue
@@ -399,11 +399,13 @@ def assign_slots(storages: Iterable[Storage]) -> list[list[Dim]]:
     (the largest one, grown, if none is large enough); sizes with symbols share only when equal.
     """
     slots: list[list[Dim]] = []
-    busy: list[Storage] = []
+    busy: list[tuple[int, int, int]] = []  # a heap: dies, number, slot
     free: list[int] = []
-    for storage in sorted(storages, key=lambda s: s.born):
-        free += [s.slot for s in busy if s.dies < storage.born]
-        busy = [s for s in busy if s.dies >= storage.born]
+    for number, storage in enumerate(sorted(storages, key=lambda s: s.born)):
+        ended: list[tuple[int, int]] = []
+        while busy and busy[0][0] < storage.born:
+            ended.append(heappop(busy)[1:])
+        free += [slot for _, slot in sorted(ended)]
         slot = _choose(storage.bytes, free, slots)
         if slot is None:
             slot = len(slots)
@@ -413,7 +415,7 @@ def assign_slots(storages: Iterable[Storage]) -> list[list[Dim]]:
         storage.slot = slot
         if storage.bytes not in slots[slot]:
             slots[slot] = _largest([*slots[slot], storage.bytes])
-        busy.append(storage)
+        heappush(busy, (storage.dies, number, slot))
     return slots
 
 

@@ -26,6 +26,8 @@ class WritePartsInPlacePass(ModulePass):
     """
     %y = mlc.kernel (%x) { concat(a part of %x, new elements, the rest) }  ->  … {over, buffers}
 
+    Also a nest whose array starts as %x, which nobody copies then.
+
     Where a kernel or a loop of the block makes %x and nobody reads it after the kernel, %y lies in
     its memory, and only the new elements are written. Of what the function returns, a copy is made
     at the end, which `mlc-plan-buffers` takes away again where all of it may lie in the result.
@@ -46,17 +48,21 @@ class _InPlace:
         self.function = function
         self.places = Aliases(function)
         self.joined: dict[SSAValue, SSAValue] = {}  # groups, by those that they have become part of
+        self.members = {group: list(found) for group, found in self.places.members.items()}
         self.changed: set[KernelOp] = set()
 
     def run(self) -> None:
         """Each that may, in program order."""
-        for op in self.places.live:
+        for op in self.places.kernels:
             found = self._replaced(op)
             if found is not None:
                 write_over(op, 0, found)
                 op.properties["buffers"] = ArrayAttr([BufferAttr(("input", (found,)))])
-                op.properties["cost"] = kernel_cost(op)
-                self.joined[self._group(op.outs[0])] = self._group(op.inputs[found])
+                if not op.is_nest:
+                    op.properties["cost"] = kernel_cost(op)
+                part, whole = self._group(op.outs[0]), self._group(op.inputs[found])
+                self.joined[part] = whole
+                self.members[whole] += self.members.pop(part)
                 self.changed.add(op)
         self._copy_results()
 
@@ -81,11 +87,11 @@ class _InPlace:
         )
         if not made or owner.parent is not op.parent or value.type != out.type:
             return False
-        if root in self.places.after[op] or not may_keep_the_rest(op, number):
+        if self.places.is_read_after(op, root) or not may_keep_the_rest(op, number):
             return False
         groups = {self._group(value), self._group(out)}
-        others = {*self.places.live[op], *self.places.after[op]} - {root, out}
-        return len(groups) == 2 and not any(self._group(x) in groups for x in others)
+        others = (x for group in groups for x in self.members[group] if x is not root)
+        return len(groups) == 2 and not any(self.places.is_live(op, x) for x in others)
 
     def _copy_results(self) -> None:
         """What is returned is written by a kernel of its own."""

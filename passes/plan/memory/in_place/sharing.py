@@ -59,8 +59,11 @@ def reads_where_it_writes(kernel: KernelOp, number: int, k: int | None = None) -
 def may_keep_the_rest(kernel: KernelOp, number: int) -> bool:
     """
     Whether a concatenation may write its new pieces into an input and leave the others as they
-    stand there: what it reads of the input is not what another piece writes.
+    stand there: what it reads of the input is not what another piece writes. A nest may, where its
+    array starts as the input.
     """
+    if kernel.is_nest:
+        return reads_where_it_writes(kernel, number, 0)
     whole, kept = whole_of(kernel), kept_pieces(kernel, number)
     if not kept or not isinstance(whole, ConcatOp):
         return False
@@ -96,8 +99,8 @@ def inputs_in(kernel: KernelOp, places: Aliases, group: SSAValue) -> Iterator[in
 def is_needed_after(kernel: KernelOp, k: int, places: Aliases, group: SSAValue) -> bool:
     """Whether something else than the k-th result may lie in the group's memory and is read on."""
     return any(
-        value is not kernel.outs[k] and places.group(value) is group
-        for value in places.after[kernel]
+        value is not kernel.outs[k] and places.is_read_after(kernel, value)
+        for value in places.members[group]
     )
 
 
@@ -116,7 +119,7 @@ def is_replaced(kernel: KernelOp, k: int, number: int, places: Aliases) -> bool:
     out, root = kernel.outs[k], root_of(kernel.inputs[number])
     return (
         places.group(root) is places.group(out)
-        and root not in places.after[kernel]
+        and not places.is_read_after(kernel, root)
         and kernel.inputs[number].type == out.type
         and [n for n, x in enumerate(kernel.inputs) if root_of(x) is root] == [number]
         and reads_where_it_writes(kernel, number, k)

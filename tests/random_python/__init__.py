@@ -1,0 +1,1 @@
+"""Random functions as users write them, as text: NumPy runs them, and what they compile to."""

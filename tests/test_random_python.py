@@ -1,0 +1,57 @@
+"""Random functions as users write them, beside NumPy; each with its loops rolled and unrolled."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from tests.random_python.judge import Verdict, fails_alike, judged
+from tests.random_python.reduce import reduced
+from tests.random_python.writer import Writer
+
+CHUNK = 12
+
+
+def check(seeds: range, *, code: bool) -> None:
+    """Every program is answered as by NumPy, or refused; few are."""
+    refused = 0
+    for seed in seeds:
+        text = Writer(seed).text()
+        cases = range(seed % 20, seed % 20 + 2)
+        verdict = judged(text, cases, code=code)
+        refused += verdict.kind == "refused"
+        if verdict.kind == "differs":
+            fails = partial(fails_alike, seeds=cases, code=code, fault=verdict.fault)
+            small = reduced(text, fails)
+            pytest.fail(f"seed {seed}: {judged(small, cases, code=code).detail}\n{small}")
+    assert refused <= max(2, len(seeds) // 4)
+
+
+@pytest.mark.parametrize("first", range(0, 4 * CHUNK, CHUNK))
+def test_traced_programs(first: int) -> None:
+    check(range(first, first + CHUNK), code=False)
+
+
+def test_compiled_programs() -> None:
+    check(range(1000, 1005), code=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(2000, 4000, 100))
+def test_many_programs(first: int) -> None:
+    check(range(first, first + 100), code=False)
+
+
+def test_a_fault_is_reduced() -> None:
+    """A program that is said to fail wherever it divides keeps the division alone."""
+    lines = ["def f(x):", "    a = 1", "    for i in range(3):", "        a = a / (x + i)"]
+    text = "\n".join([*lines, "    return a", ""])
+    assert len(reduced(text, lambda t: "/" in t).splitlines()) <= 3
+
+
+def test_what_the_judge_sees() -> None:
+    """Not only values: what is printed, stored and raised."""
+    head = "def f(x, y, A, s, n):\n    "
+    for body in ("return s", "x[0] = 2.0", "print(n)", "raise KeyError"):
+        assert judged(f"{head}{body}\n", range(2), code=False) == Verdict("same")
