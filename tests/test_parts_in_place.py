@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,22 @@ def test_boundaries_write_boundaries() -> None:
     plan = compiled.lower(x).text("plan")
     assert plan.count("buffers = [#mlc.buffer<input 0>]") == plan.count("over = [0 : i64]") > 0
     assert "mlc.arena" not in plan or '"0"' not in plan.split("mlc.kernel")[0]
+
+
+def test_rows_beside_a_nest_of_elements_are_written_where_they_lie() -> None:
+    """A loop that writes a row, then its elements one by one, writes no whole array."""
+
+    def swept(a: Array) -> None:
+        for i in range(1, len(a)):
+            a[i, 1:] += a[i - 1, :-1]
+            for j in range(1, a.shape[1]):
+                a[i, j] += a[i, j - 1] / 9.0
+
+    x = np.random.default_rng(0).random((70, 80))
+    compiled = mlc.compile(target="avx2")(swept)
+    written = [int(n) for n in re.findall(r"written (\d+)", compiled.lower(x).text("plan"))]
+    assert written.count(x.nbytes) == 1, "the nest, which says what its array holds"
+    found, expected = x.copy(), x.copy()
+    mlc.compile(swept)(found)
+    swept(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -17,6 +17,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from mlc.dialects.analysis.aliases import root_of
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.views import STORED, is_stored_constant
+from mlc.dialects.plan import KernelOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, WhileOp, YieldOp, yield_of
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.placing import DynamicUpdateOp
@@ -85,6 +86,8 @@ class Ownership:
         owner = value.owner
         if isinstance(owner, TensorOp):
             return not is_stored_constant(owner)
+        if isinstance(owner, KernelOp):
+            return True  # a nest that has been formed: of its own, or of what it writes over
         if isinstance(owner, ControlOp):
             return self._exclusive[owner, owner.results.index(value)]
         handed = _argument(value)
@@ -94,7 +97,7 @@ class Ownership:
 
     def _may_overwrite(self, op: DynamicUpdateOp) -> bool:
         target = root_of(op.x)
-        known = target.owner in self.in_place or isinstance(target.owner, ControlOp)
+        known = target.owner in self.in_place or isinstance(target.owner, ControlOp | KernelOp)
         if not known and _argument(target) is None:
             return False  # what kernels compute on their way is not worth a place of its own
         if (
@@ -144,7 +147,7 @@ class Ownership:
     def _write(self, value: SSAValue) -> None:
         """Memory that comes to `value` is written: it must be somebody's own from the start."""
         owner = value.owner
-        if isinstance(owner, TensorOp):
+        if isinstance(owner, TensorOp | KernelOp):
             return  # of its own, or of what it updates, which has been seen
         if isinstance(owner, ControlOp):
             handed = (owner, owner.results.index(value))
@@ -168,7 +171,8 @@ class Ownership:
 
     def _may_take(self, value: SSAValue, op: ControlOp) -> bool:
         """Whether what the loop starts from is the loop's alone."""
-        known = isinstance(value.owner, TensorOp | ControlOp) or _argument(value) is not None
+        made = isinstance(value.owner, TensorOp | ControlOp | KernelOp)
+        known = made or _argument(value) is not None
         return (
             known
             and _block_of(value) is op.parent
