@@ -15,8 +15,6 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
-    Float16Type,
     IntegerAttr,
     MemRefType,
     UnitAttr,
@@ -40,6 +38,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
+from mlc.dialects.dtypes import dtype_of
 
 GROUP_THREADS = 128
 """Threads that start a product together. SOURCE: PTX ISA, wgmma"""
@@ -124,7 +123,7 @@ class TensorMapOp(IRDLOperation):
 
 
 def _item(element: Attribute) -> int:
-    return 2 if isinstance(element, BFloat16Type | Float16Type) else 4
+    return dtype_of(element).bytes
 
 
 @irdl_op_definition

@@ -10,6 +10,8 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     IntegerAttr,
@@ -34,13 +36,22 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.definition import irdl_op_definition
+from mlc.dialects.dtypes import F32, F64, DType, dtype_of
 from mlc.dialects.gpu_async import COUNT, number
-from mlc.dialects.lanes import element_of
+from mlc.dialects.lanes import element_of, lanes_of, vector_type
 
-STEP_DEPTH = 16
-"""Summed elements of one instruction on factors of 16 bits. SOURCE: PTX ISA, wgmma"""
+STEP_BYTES = 32
+"""Of a factor's row in one instruction. SOURCE: PTX ISA, wgmma"""
 BOX_STEPS = 4
 """Steps along rows of 128 bytes."""
+WARP_LANES = 32
+SWIZZLED = 1 << 62
+"""Of a descriptor: rows of 128 bytes, swizzled. SOURCE: PTX ISA, matrix descriptor"""
+
+
+def step_depth(dtype: DType) -> int:
+    """Summed elements of one instruction on factors of a dtype."""
+    return STEP_BYTES // dtype.bytes
 
 
 @irdl_op_definition
@@ -119,6 +130,12 @@ class DescriptorOp(IRDLOperation):
             properties={"leading": number(leading), "stride": number(stride)},
         )
 
+    @property
+    def constant(self) -> int:
+        """The descriptor but for the place, whose sixteenth comes in its low bits."""
+        leading, stride = (x.value.data >> 4 for x in (self.leading, self.stride))
+        return SWIZZLED | stride << 32 | max(leading, 1) << 16
+
     def verify_(self) -> None:
         for what, x in (("leading", self.leading), ("stride", self.stride)):
             if x.value.data % 16 or not 0 <= x.value.data < 1 << 18:
@@ -130,12 +147,12 @@ class DescriptorOp(IRDLOperation):
 @irdl_op_definition
 class WgmmaOp(IRDLOperation):
     """
-    A group of four warps starts a product of 64 rows and so many columns, in steps of 16 along the
-    summed axis; each thread has its part of the sums, which begin with 0 where nothing else is
-    said. Until they are waited for, nobody may touch them. The lhs is described, or a thread has
-    its part as pairs, which lie as sums do. After `by` stand bytes from step to step; after rows of
-    128 bytes the next ones are `lhs_box`, `rhs_box` bytes behind the first. `lhs_turned`,
-    `rhs_turned`: factors whose summed axis moves slowest.
+    A group of four warps starts a product of 64 rows and so many columns, in steps of 32 bytes
+    along the summed axis; each thread has its part of the sums, which begin with 0 where nothing
+    else is said. Until they are waited for, nobody may touch them. The lhs is described, or a
+    thread has its part as pairs, which lie as sums do. After `by` stand bytes from step to step;
+    after rows of 128 bytes the next ones are `lhs_box`, `rhs_box` bytes behind the first.
+    `lhs_turned`, `rhs_turned`: factors whose summed axis moves slowest.
 
     ```mlir
     %y = mlc_gpu.wgmma %a by 32, %b by 32, %x columns 256 steps 4 of bf16
@@ -148,7 +165,7 @@ class WgmmaOp(IRDLOperation):
     steps = prop_def(COUNT)
     lhs_step = prop_def(COUNT)
     rhs_step = prop_def(COUNT)
-    element = prop_def(BFloat16Type | Float16Type)
+    element = prop_def(BFloat16Type | Float16Type | Float8E4M3FNType | Float8E5M2Type)
     lhs_turned = opt_prop_def(UnitAttr)
     rhs_turned = opt_prop_def(UnitAttr)
     lhs_box = opt_prop_def(COUNT)
@@ -199,6 +216,11 @@ class WgmmaOp(IRDLOperation):
             },
         )
 
+    @property
+    def depth(self) -> int:
+        """Summed elements of one step."""
+        return step_depth(dtype_of(self.element))
+
     def offsets(self, by: IntegerAttr, box: IntegerAttr | None) -> list[int]:
         """Bytes from the begin of a factor to each of its steps."""
         far = BOX_STEPS * by.value.data if box is None else box.value.data
@@ -221,6 +243,12 @@ class WgmmaOp(IRDLOperation):
         pairs = VectorType(self.element, [8 * self.steps.value.data])
         if self.lhs.type not in (i64, pairs):
             raise VerifyException(f"{self.name}: a factor {self.lhs.type}; expected i64 or {pairs}")
+        turned = self.lhs_turned is not None or self.rhs_turned is not None
+        if turned and dtype_of(self.element).bytes != 2:
+            raise VerifyException(
+                f"{self.name}: a factor of {self.element} whose summed axis moves slowest; expected"
+                " 16 bits"
+            )
         by = self.lhs_step.value.data, self.rhs_step.value.data
         if any(n % 16 for n in by) or self.steps.value.data < 1:
             raise VerifyException(
@@ -258,4 +286,88 @@ class WgmmaWaitOp(IRDLOperation):
         )
 
 
-PRODUCTS = (StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)
+MMA_SHAPES: dict[str, tuple[int, int, int]] = {
+    "bf16": (16, 8, 16), "f16": (16, 8, 16), "f32": (16, 8, 8), "f64": (16, 8, 8),
+}  # fmt: skip
+"""Rows, columns and summed elements of a warp's product by factors' dtype. SOURCE: as above"""
+MMA_F64 = (8, 8, 4)
+"""Of machines before sm_90. SOURCE: PTX ISA, mma.m8n8k4"""
+
+
+@irdl_op_definition
+class MmaOp(IRDLOperation):
+    """
+    Adds a product of a warp to its sums. Of factors of f32 the first 11 bits of each count (tf32).
+    Thread 4 g + t has rows g and g + 8 of the lhs and column g of the rhs, along the summed axis t
+    and every fourth place behind it, of elements of 16 bits pairs of places; of the sums it has
+    columns 2 t and 2 t + 1 of its rows.
+
+    ```mlir
+    %y = mlc_gpu.mma %a, %b, %x : vector<8xbf16>, vector<4xbf16>, vector<4xf32>
+    ```
+    """
+
+    name = "mlc_gpu.mma"
+    lhs = operand_def(VectorType)
+    rhs = operand_def(VectorType)
+    sums = operand_def(VectorType)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$lhs `,` $rhs `,` $sums attr-dict `:` type($lhs) `,` type($rhs) `,` type($sums)"
+        " `->` type($result)"
+    )
+
+    @staticmethod
+    def of(lhs: SSAValue, rhs: SSAValue, sums: SSAValue) -> MmaOp:
+        return MmaOp.create(operands=[lhs, rhs, sums], result_types=[sums.type])
+
+    @property
+    def dtype(self) -> DType:
+        """Of the factors."""
+        return dtype_of(element_of(self.lhs.type))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns, summed elements."""
+        single = (lanes_of(self.lhs.type) or 0) == 1
+        return MMA_F64 if single and self.dtype is F64 else MMA_SHAPES[self.dtype.name]
+
+    def verify_(self) -> None:
+        if self.dtype.name not in MMA_SHAPES:
+            known = ", ".join(MMA_SHAPES)
+            raise VerifyException(f"{self.name}: factors of {self.dtype.name}; expected {known}")
+        m, n, k = self.shape
+        sums = F64 if self.dtype is F64 else F32
+        kinds = [
+            vector_type(element, size // WARP_LANES)
+            for element, size in ((self.dtype.ir, m * k), (self.dtype.ir, k * n), (sums.ir, m * n))
+        ]
+        if [x.type for x in self.operands] != kinds:
+            found = ", ".join(str(x.type) for x in self.operands)
+            wanted = ", ".join(map(str, kinds))
+            raise VerifyException(f"{self.name}: {found}; expected {wanted}")
+
+
+@irdl_op_definition
+class RoundTf32Op(IRDLOperation):
+    """
+    The nearest number of 11 bits, of two the one farther from 0.
+
+    ```mlir
+    %y = mlc_gpu.round_tf32 %x : f32
+    ```
+    """
+
+    name = "mlc_gpu.round_tf32"
+    value = operand_def(Float32Type)
+    result = result_def(Float32Type)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($result)"
+
+    @staticmethod
+    def of(value: SSAValue) -> RoundTf32Op:
+        return RoundTf32Op.create(operands=[value], result_types=[value.type])
+
+
+PRODUCTS = (MmaOp, RoundTf32Op, StoreMatrixOp, DescriptorOp, WgmmaOp, WgmmaWaitOp)

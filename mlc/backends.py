@@ -5,7 +5,7 @@ and what may be left when each level ends. `mlc.pipeline` walks them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
     from mlc.dialects.program import Take
     from mlc.lowering.loops.function import Scratch
+    from mlc.passes.report.launches import LaunchReport
+    from mlc.passes.report.report import KernelReport
     from mlc.runtime.cuda import LoadedProgram
     from mlc.runtime.entry import LoadedEntry
 
@@ -76,6 +78,10 @@ class Backend:
     reserved: Callable[[], Container[str]]  # names that no function may have
     meanwhile: Callable[[], AbstractContextManager[object]]  # made ready while a plan is made
     files: Mapping[str, Callable[[str, Any], bytes]]  # of LLVM IR, by kind; the usual one first
+    launches: Callable[
+        [Callable[[], ModuleOp], Mapping[str, int], Sequence[KernelReport], Any],
+        tuple[LaunchReport, ...],
+    ]  # of a call, from its loops, symbols and the plan's kernels
 
     def stage(self, name: Level) -> Stage:
         """The stage of a level."""
@@ -102,6 +108,13 @@ def native():
     from mlc import native
 
     return native
+
+
+def launches():
+    """What reads launches off loops: as above."""
+    from mlc import launches
+
+    return launches
 
 
 def llvm():
@@ -264,6 +277,7 @@ BACKENDS = (
             "ll": _as_it_is,
             "asm": lambda text, target: llvm().emit_assembly(text, target).encode(),
         },
+        launches=lambda lower, symbols, kernels, target: (),
     ),
     Backend(
         GpuTarget,
@@ -327,6 +341,9 @@ BACKENDS = (
             "ptx": lambda llvm, target: device().emit_ptx(llvm, target).encode(),
             "ll": _as_it_is,
         },
+        launches=lambda lower, symbols, kernels, target: launches().launches_of_call(
+            lower, symbols, kernels, target
+        ),
     ),
 )  # fmt: skip
 

@@ -22,6 +22,7 @@ from mlc.pipeline import run_pipeline
 
 if TYPE_CHECKING:
     from mlc.passes.report.explain.explanation import Explanation
+    from mlc.passes.report.launches import LaunchReport
 
 ASSUMED_SIZE = 1024  # of a symbol in a report that nobody gave a value
 
@@ -152,7 +153,15 @@ class Levels:
             memory=self.memory(sizes),
             graph=graph_of(self.plan(), known),
             remarks=remarks,
+            launches=self.launches(sizes),
         )
+
+    def launches(self, sizes: Mapping[str, int]) -> tuple[LaunchReport, ...]:
+        """What each launch of a call takes, on machines that launch grids."""
+        target = self.options.target
+        known, kernels = self.known_sizes(sizes), self.report(sizes).kernels
+        symbols = {name: known[name] for name in self.signature.symbols}
+        return backend_of(target).launches(lambda: self.at("loops"), symbols, kernels, target)
 
 
 def assembly(llvm: str, target: Target) -> str:

@@ -329,3 +329,56 @@ def test_layers(seed: int) -> None:
 
 def test_arguments_stand_above_their_readers() -> None:
     assert rows_of(4, [(0, 1), (1, 2), (3, 2)], floating=[3]) == [[0], [1, 3], [2]]
+
+
+def on_gpu(f: Any, *shapes: tuple[int, ...], dtype: str = "f32", target: str = "h200") -> Any:
+    specs = [mlc.TensorSpec(*shape, dtype=dtype) for shape in shapes]
+    return mlc.compile(target=target)(f).lower(*specs)
+
+
+def chain(x: Any) -> Any:
+    return np.tanh(x) * np.exp(x) + np.log1p(x)
+
+
+def multiply(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def sort(x: Any) -> Any:
+    return np.sort(x), x.sum()
+
+
+def launches(program: Any) -> list[dict[str, Any]]:
+    return json.loads(program.explain("json")).get("launches", [])
+
+
+def test_launches_of_a_gpu_fill_the_machine() -> None:
+    (cell,) = launches(on_gpu(chain, (1 << 24,)))
+    assert cell["roof"] == "device memory"
+    assert cell["blocks"] * cell["threads"] * 4 == 1 << 24
+    assert 40 < cell["slots_per_element"] < 100
+    assert cell["waves"] == pytest.approx(cell["blocks"] / (132 * cell["blocks_per_sm"]))
+    assert cell["occupancy"] == cell["blocks_per_sm"] * cell["threads"] / 2048
+    (product,) = launches(on_gpu(multiply, (2048, 2048), (2048, 2048), dtype="f64"))
+    assert product["roof"] == "tensor cores, f64 by mma"
+    assert (product["registers"], product["blocks_per_sm"]) == (128, 2)
+    assert product["shared_bytes"] == 8 * (64 + 128) * (8 + 4)
+    (product,) = launches(on_gpu(multiply, (2048, 2048), (2048, 2048), target="cuda:sm_80"))
+    assert product["roof"] == "cores"
+
+
+def test_launches_of_one_kernel_are_told_apart() -> None:
+    found = launches(on_gpu(sort, (1 << 20,)))
+    assert [x["kernel"] for x in found] == [0, 0, 0, 1, 1]
+    assert [x["times"] for x in found] == [1, 10, 1, 1, 1]
+
+
+def test_launches_are_a_table_and_a_section_of_the_page() -> None:
+    program = on_gpu(chain, (1 << 24,))
+    heads = "launch +kernel +blocks +threads +shared +registers +per SM +occupancy +waves +slots"
+    assert re.search(heads, program.explain())
+    assert 'id="launches"' in program.explain("html")
+
+
+def test_cpus_launch_nothing() -> None:
+    assert launches(on_gpu(chain, (1 << 20,), target="avx2")) == []

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.tile.word import Word, bare, named
+from mlc.dialects.tile.word import Word, bare, named, one_of
 from mlc.lazy_dataclass import dataclass
+
+MMA = ("mma_bf16", "mma_f16", "mma_tf32", "mma_f64", "mma_f64_m8n8k4")
+"""Instructions of warps, by the dtype of factors; the last one is that of machines before sm_90."""
 
 
 def _check_power(word: Word, name: str, value: int) -> None:
@@ -97,7 +100,9 @@ class Stage(Word):
     On a GPU, of a product that threads multiply: rows and columns of it that a block has, and
     summed elements that it stages at once; of those `rows` and `columns` are one thread's. `slots`:
     so many such tiles, which asynchronous copies fill; `resident`: blocks of a multiprocessor;
-    `parts`: of the threads, which divide what is staged along the summed elements, and add up.
+    `parts`: of the threads, which divide what is staged along the summed elements, and add up. With
+    `mma` warps multiply on tensor cores: `rows` and `columns` are a warp's, and factors are staged
+    in that dtype (tf32 in 32 bits).
     """
 
     NAME = "stage"
@@ -109,6 +114,7 @@ class Stage(Word):
     slots: int = named(least=0, most=8, default=0)
     resident: int = named(least=0, most=32, default=0)
     parts: int = named(least=0, most=32, default=0)
+    mma: str = one_of(*MMA, default="")
 
 
 NEST_WORDS = (Vector, Unroll, Turn, Nontemporal, Flat, Rows, Share, Threads, Stage)

@@ -27,14 +27,16 @@ def named(*, least: int = 1, most: int = 4096, default: int | None = None) -> An
     return _field({"least": least, "most": most, "named": True}, default)
 
 
-def one_of(*choices: str) -> Any:
-    """One of a few words: ``edge(m, clamp)``."""
-    return field(metadata={"choices": choices})
+def one_of(*choices: str, default: str | None = None) -> Any:
+    """One of a few words: ``edge(m, clamp)``. With a default, which is "", it may be left out."""
+    if default is None:
+        return field(metadata={"choices": choices})
+    return field(default=default, metadata={"choices": (default, *choices)})
 
 
 def dtype_name() -> Any:
     """The name of a dtype, left out where it is that of what is copied."""
-    return field(default="", metadata={"choices": ("", *PACKED)})
+    return one_of(*PACKED, default="")
 
 
 def _field(metadata: dict[str, Any], default: int | None) -> Any:

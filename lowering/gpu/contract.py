@@ -6,7 +6,11 @@ The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear a
 from __future__ import annotations
 
 from mlc.dialects.analysis.access import Nest
-from mlc.dialects.analysis.matmul_axes import ContractionRoles, thread_roles
+from mlc.dialects.analysis.matmul_axes import (
+    ContractionRoles,
+    contraction_roles,
+    thread_roles,
+)
 from mlc.dialects.dims import Dim, product
 from mlc.dialects.plan import Schedule
 from mlc.dialects.tensor.reduce import Product
@@ -15,6 +19,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.columns import ColumnFoldPhase
 from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.gpu.mma_tile import MmaTile
 from mlc.lowering.gpu.parts import PartsTile, Shared
 from mlc.lowering.gpu.phase import Work, device_builder
 from mlc.lowering.gpu.staged import StagedTile, copies
@@ -71,6 +76,9 @@ class TilePhase:
         down, across, batch = self.tiles(c)
         shares = shares_of(self.op, self.schedule)
         share, *at = b.split(b.block_number(), [shares, *batch, down, across])
+        if self.cut.mma:
+            MmaTile(s, c, self.cut, at).write()
+            return
         if self.cut.parts:
             mine = None if shares == 1 else Shared(share, self.schedule.share)
             PartsTile(s, c, self.cut, at, mine).write()
@@ -91,10 +99,11 @@ def shares_of(op: Product, schedule: Schedule) -> int:
 
 
 def product_work(nest: Nest, schedule: Schedule, strided: frozenset[int]) -> Work:
-    """The phases of a product that threads multiply: shares are added by a second one."""
+    """The phases of a product that threads or warps multiply: shares are added by a second one."""
     op = nest.reduction
     assert isinstance(op, Product)
-    roles = thread_roles(op)
+    assert schedule.stage is not None
+    roles = contraction_roles(op) if schedule.stage.mma else thread_roles(op)
     assert roles is not None
     first = TilePhase(nest, schedule, strided, op, roles)
     shares = shares_of(op, schedule)

@@ -9,6 +9,7 @@ from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import ContractionRoles
 from mlc.dialects.dtypes import DType
 from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.window import ConvOp
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder
@@ -62,6 +63,16 @@ class ContractionNest:
         return len(axes) == 1 or any(
             axes == group[k : k + len(axes)] for group in self.groups for k in range(len(group))
         )
+
+    def last_letters(self, which: int) -> str:
+        """The letters that walk along an operand's last axis."""
+        if isinstance(self.op, ConvOp):
+            return "".join(letter for _, letter in self.op.axes[which][-1])
+        return self.words[which][-1]
+
+    def walks_summed(self, which: int) -> bool:
+        """Whether neighbours in an operand's memory are neighbours along the summed axis alone."""
+        return not set(self.last_letters(which)) & set(self.result_word)
 
     # positions ------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, VectorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float64Type, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import gpu_async as ga
 from mlc.dialects import gpu_products as gp
+from mlc.dialects.dtypes import F64, dtype_of
 from mlc.lowering.emit.function import FunctionText, Rules
 from mlc.lowering.emit.types import symbol
 
@@ -133,15 +134,12 @@ def _store_matrix(e: FunctionText, op: gp.StoreMatrixOp) -> None:
 
 # Products ---------------------------------------------------------------------------------------
 
-_SWIZZLED = 1 << 62  # rows of 128 bytes, swizzled. SOURCE: PTX ISA, matrix descriptor
-
 
 def _descriptor(e: FunctionText, op: gp.DescriptorOp) -> None:
     word = e.put(f"lshr i32 {e[op.slot]}, 4")
     word = e.put(f"and i32 {word}, 16383")
     wide = e.put(f"zext i32 {word} to i64")
-    leading, stride = (x.value.data >> 4 for x in (op.leading, op.stride))
-    e.define(op.result, f"or i64 {wide}, {_SWIZZLED | stride << 32 | max(leading, 1) << 16}")
+    e.define(op.result, f"or i64 {wide}, {op.constant}")
 
 
 def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
@@ -149,14 +147,15 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
     sums = [] if op.sums is None else _parts(e, op.sums)
     columns = op.columns.value.data
     count, first = columns // 2, columns // 2 + len(sums)
-    kind = "bf16" if isinstance(op.element, BFloat16Type) else "f16"
+    kind = _WGMMA_TYPES[dtype_of(op.element).name]
     sides = [(op.rhs, op.offsets(op.rhs_step, op.rhs_box), op.rhs_turned)]
     pairs: list[str] = []
     if isinstance(op.lhs.type, VectorType):
         pairs = _pairs(e, op.lhs)
     else:
         sides.insert(0, (op.lhs, op.offsets(op.lhs_step, op.lhs_box), op.lhs_turned))
-    turned = "".join(f", {int(x is not None)}" for _, _, x in sides)
+    wide = dtype_of(op.element).bytes == 2  # only those may lie either way
+    turned = "".join(f", {int(x is not None)}" for _, _, x in sides) if wide else ""
     registers = ",".join(f"${k}" for k in range(count))
     body, factors = r"wgmma.fence.sync.aligned;\0A", [e[x] for x, _, _ in sides]
     for step in range(op.steps.value.data):
@@ -170,12 +169,65 @@ def _wgmma(e: FunctionText, op: gp.WgmmaOp) -> None:
                 body += f".reg .b64 {names[-1]}; add.s64 {names[-1]}, {given}, {offset};\\0A"
         begins = int(bool(sums) or step > 0)
         body += (
-            f"wgmma.mma_async.sync.aligned.m64n{columns}k{gp.STEP_DEPTH}.f32.{kind}.{kind}"
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k{op.depth}.f32.{kind}.{kind}"
             f" {{{registers}}}, {', '.join(names)}, {begins}, 1, 1{turned};\\0A"
         )
     body = "{ " + body + "wgmma.commit_group.sync.aligned; }"
     given = [*(("r", f"i32 {x}") for x in pairs), *(("l", f"i64 {x}") for x in factors)]
     _tied(e, op.result, body, sums, given)
+
+
+_WGMMA_TYPES = {"bf16": "bf16", "f16": "f16", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
+_MMA_TYPES = {"bf16": "bf16", "f16": "f16", "f32": "tf32", "f64": "f64"}
+
+
+def _mma(e: FunctionText, op: gp.MmaOp) -> None:
+    """One instruction, which touches nothing but its registers."""
+    m, n, k = op.shape
+    kind, sums = _MMA_TYPES[op.dtype.name], "f64" if op.dtype is F64 else "f32"
+    parts = [_registers_of(e, x) for x in (op.lhs, op.rhs)]
+    begin = _parts(e, op.sums)
+    count, number = len(begin), 0
+    names: list[str] = []
+    for size in (count, *map(len, parts)):
+        names.append("{" + ", ".join(f"${number + i}" for i in range(size)) + "}")
+        number += size
+    result, lhs, rhs = names
+    body = (
+        f"mma.sync.aligned.m{m}n{n}k{k}.row.col.{sums}.{kind}.{kind}.{sums}"
+        f" {result}, {lhs}, {rhs}, {{{', '.join(f'${number + i}' for i in range(count))}}};"
+    )
+    spelled, letter = ("double", "d") if op.dtype is F64 else ("float", "f")
+    word, register = ("double", "d") if op.dtype is F64 else ("i32", "r")
+    kinds = f"{{{', '.join([spelled] * count)}}}"
+    constraints = ",".join(
+        (*[f"={letter}"] * count, *[register] * sum(map(len, parts)), *[letter] * count)
+    )
+    given = ", ".join(
+        (*(f"{word} {x}" for part in parts for x in part), *(f"{spelled} {x}" for x in begin))
+    )
+    made = e.put(f'call {kinds} asm "{body}", "{constraints}"({given})')
+    vector, whole = "poison", e.type(op.result.type)
+    for i in range(count):
+        part = e.put(f"extractvalue {kinds} {made}, {i}")
+        vector = e.put(f"insertelement {whole} {vector}, {spelled} {part}, i32 {i}")
+    e[op.result] = vector
+
+
+def _registers_of(e: FunctionText, value: SSAValue) -> list[str]:
+    """A vector as registers: words of 32 bits, or numbers of 64."""
+    kind = cast("VectorType[Attribute]", value.type)
+    if isinstance(kind.element_type, Float64Type):
+        return _parts(e, value)
+    (count,) = kind.get_shape()
+    words = count // 2 if isinstance(kind.element_type, BFloat16Type | Float16Type) else count
+    whole = e.put(f"bitcast {e.type(kind)} {e[value]} to <{words} x i32>")
+    return [e.put(f"extractelement <{words} x i32> {whole}, i32 {k}") for k in range(words)]
+
+
+def _round_tf32(e: FunctionText, op: gp.RoundTf32Op) -> None:
+    word = e.put(f"call i32 @llvm.nvvm.f2tf32.rna(float {e[op.value]})")
+    e.define(op.result, f"bitcast i32 {word} to float")
 
 
 def _wgmma_wait(e: FunctionText, op: gp.WgmmaWaitOp) -> None:
@@ -234,5 +286,7 @@ RULES.on(ga.BulkWaitOp, _bulk_wait)
 RULES.on(ga.AsyncFenceOp, _async_fence)
 RULES.on(gp.StoreMatrixOp, _store_matrix)
 RULES.on(gp.DescriptorOp, _descriptor)
+RULES.on(gp.MmaOp, _mma)
+RULES.on(gp.RoundTf32Op, _round_tf32)
 RULES.on(gp.WgmmaOp, _wgmma)
 RULES.on(gp.WgmmaWaitOp, _wgmma_wait)

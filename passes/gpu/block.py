@@ -8,8 +8,8 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product, shape_of
-from mlc.dialects.dtypes import BF16, F16, F32, dtype_of
-from mlc.dialects.numerics import is_strict
+from mlc.dialects.dtypes import BF16, F8E4M3FN, F8E5M2, F16, F32, DType, dtype_of
+from mlc.dialects.numerics import is_strict, numerics_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
@@ -19,11 +19,11 @@ from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.reduce import ContractOp
 from mlc.dialects.tensor.shape import BroadcastOp, ReshapeOp, SliceOp, TransposeOp
 from mlc.dialects.tile.layout import GROUP_ROWS
+from mlc.dialects.tile.slots import ROW_BYTES
 from mlc.dialects.tile.words import Raster, Roles, Stages, Tile, Words
-from mlc.passes.tile.panels import holds
+from mlc.passes.tile.matrices import ALIGNED_BYTES, keeps_values
 
-DEPTH = 64  # summed elements of a step: rows of 128 bytes
-ALIGNED = 8  # elements of 16 bytes, at which rows begin. SOURCE: CUDA driver API, tensor maps
+RESULTS = 8  # side by side, of which rows of results are multiples: a box of 16 bits has so many
 LEAST = 64  # columns of B and summed elements from which a tile is worth it
 SLACK_BYTES = 2048  # barriers, and where slots begin
 RASTER_ROWS = 2048
@@ -48,12 +48,12 @@ def choose_block(kernel: KernelOp, op: ContractOp, target: GpuTarget) -> Words:
     groups = rows // GROUP_ROWS
     narrow = [x for x in kernel.outs if dtype_of(tensor_of(x).element_type).bytes == 2]
     results = len(narrow) * groups * 2 * GROUP_ROWS * 64 * 2
-    step = 2 * DEPTH * (rows + columns)
+    step = ROW_BYTES * (rows + columns)
     depth = (target.shared_bytes_per_block - SLACK_BYTES - results) // step
     if depth < 2:
         return ()
     return (
-        Tile(rows, columns, DEPTH),
+        Tile(rows, columns, ROW_BYTES // _item(op)),
         Stages(depth),
         Roles(1, groups),
         Raster(max(1, RASTER_ROWS // rows)),
@@ -69,6 +69,11 @@ def _cost(
     return waves * rows * columns / rate, -rows * columns
 
 
+def _item(op: ContractOp) -> int:
+    """Bytes of a factor's element, as it lies in memory."""
+    return dtype_of(tensor_of(_as_given(op.operands[0])).element_type).bytes
+
+
 def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     """Batches, rows and columns of products that suit; None of others."""
     roles = contraction_roles(op)
@@ -77,9 +82,10 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     factors = [_as_given(x) for x in op.operands]
     dtypes = {dtype_of(tensor_of(x).element_type) for x in factors}
     outs = {dtype_of(tensor_of(x).element_type) for x in kernel.outs}
-    same = len(dtypes) == 1 and dtypes <= {BF16, F16} and op.summand() is F32
+    same = len(dtypes) == 1 and dtypes <= _multiplied(kernel) and op.summand() is F32
     if not same or not outs <= {BF16, F16, F32} or kernel.overwritten is not None:
         return None
+    (dtype,) = dtypes
     if not all(map(_is_memory, factors)) or not _is_simple(kernel, op):
         return None
     if is_strict(kernel) and op.dtype is F32:
@@ -90,9 +96,22 @@ def _sizes(kernel: KernelOp, op: ContractOp) -> tuple[int, int, int] | None:
     if batches is None or m is None or n is None or k is None or min(n, k) < LEAST:
         return None
     operands, result, _ = op.words()
+    if dtype.bytes == 1 and any(word[-1] not in roles.k for word in operands):
+        return None  # such factors lie along the summed axis. SOURCE: PTX ISA, wgmma
     lying = [w for w, x in zip(operands, factors, strict=True) if isinstance(x, BlockArgument)]
-    rows = [known[word[-1]].constant or 1 for word in (*lying, result)]
-    return None if any(size % ALIGNED for size in rows) else (batches, m, n)
+    rows = [(known[word[-1]].constant or 1) * dtype.bytes for word in lying]
+    if (known[result[-1]].constant or 1) % RESULTS or any(x % ALIGNED_BYTES for x in rows):
+        return None
+    return batches, m, n
+
+
+def _multiplied(kernel: KernelOp) -> set[DType]:
+    """
+    The dtypes of factors. Sums of products of 8 bits keep about 14 bits, so those are for "fast".
+    SOURCE: DeepSeek-V3 technical report, arXiv 2412.19437, section 3.3.2
+    """
+    fast = numerics_of(kernel) == "fast"
+    return {BF16, F16, F8E4M3FN, F8E5M2} if fast else {BF16, F16}
 
 
 def _is_simple(kernel: KernelOp, op: ContractOp) -> bool:
@@ -105,10 +124,7 @@ def _is_simple(kernel: KernelOp, op: ContractOp) -> bool:
 def _as_given(value: SSAValue) -> SSAValue:
     """A factor before a conversion that keeps its values."""
     op = value.owner
-    if not isinstance(op, ConvertOp):
-        return value
-    wide, narrow = (dtype_of(tensor_of(x).element_type) for x in (value, op.x))
-    return op.x if holds(wide, narrow) else value
+    return op.x if isinstance(op, ConvertOp) and keeps_values(op) else value
 
 
 def _is_memory(value: SSAValue) -> bool:

@@ -19,6 +19,7 @@ from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.gpu.block import choose_block
+from mlc.passes.gpu.mma import choose_mma
 from mlc.passes.gpu.rows import choose_rows
 from mlc.passes.gpu.stream import choose_words
 from mlc.passes.tile.stream_block import StreamBlock, holds_streams
@@ -33,6 +34,7 @@ COLUMN_UNROLL = 4  # rows that such a thread reads at once
 BLOCKS_PER_SM = 2  # from which on columns are not cut into shares of their rows
 CELL_UNROLL = 4  # vectors of a thread, where that leaves enough blocks
 LARGE_TILE = 1024  # rows and columns from which a block multiplies 128 x 128
+PAIR = 2  # sums side by side that a thread of a warp's product has
 DEPTH = 16  # summed elements that a block stages at once
 SLOTS, RESIDENT = 2, 2
 """Tiles of a product that are staged at once, and blocks of a multiprocessor: the second multiplies
@@ -73,12 +75,19 @@ def choose_gpu_schedule(nest: Nest | None, kernel: KernelOp, target: GpuTarget) 
         axis = len(nest.sizes) - 1
         return _of_vectors(lanes, axis, unroll, BLOCK_THREADS)
     if isinstance(nest.reduction, Product):
-        tiled = choose_tile(nest.reduction, target, nest.order)
+        tiled = choose_warps(nest.reduction, target)
+        tiled = tiled or choose_tile(nest.reduction, target, nest.order)
         if tiled is not None and isinstance(nest.reduction, ContractOp):
             tiled = tiled.having(*choose_block(kernel, nest.reduction, target))
         if tiled is not None:
             return tiled
     return _reduction(nest, lanes, target)
+
+
+def choose_warps(op: Product, target: GpuTarget) -> Schedule | None:
+    """The tile of a product or convolution that warps multiply; None where there is none."""
+    stage = choose_mma(op, target)
+    return None if stage is None else Schedule((Vector(PAIR), Threads(BLOCK_THREADS), stage))
 
 
 def choose_tile(op: Product, target: GpuTarget, order: Order = "any") -> Schedule | None:
@@ -170,8 +179,11 @@ def _staged(op: Product, sizes: Extents | None, least: int, target: GpuTarget) -
         return
     for rows, columns, each in STAGED:
         if sizes.m % rows == 0 and sizes.n % columns == 0:
-            tile = {"rows": rows // 16, "columns": columns // 16}
-            yield _Cut(Stage(rows, columns, DEPTH, **tile, slots=SLOTS, resident=RESIDENT), each)
+            tile = Stage(
+                rows, columns, DEPTH, rows=rows // 16, columns=columns // 16, slots=SLOTS,
+                resident=RESIDENT,
+            )  # fmt: skip
+            yield _Cut(tile, each)
 
 
 def _in_parts(

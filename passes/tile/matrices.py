@@ -65,8 +65,12 @@ class Matrices:
         return ExpressionsAttr(tuple(renamed(dim, to) for dim in self.at))
 
 
-def _keeps(op: Operation) -> bool:
-    return isinstance(op, ConvertOp) and holds(op.dtype, op.source)
+def keeps_values(op: Operation) -> bool:
+    """Whether a conversion keeps all values: floats of 8 bits are values of every other float."""
+    if not isinstance(op, ConvertOp):
+        return False
+    stored = op.source.kind == "storage" and op.dtype.kind == "float"
+    return stored or holds(op.dtype, op.source)
 
 
 def _read(view: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...]]:
@@ -74,7 +78,7 @@ def _read(view: SSAValue, at: tuple[Dim, ...]) -> tuple[SSAValue, tuple[Dim, ...
     op = view.owner
     if not isinstance(op, ElementsOp):
         return view, at
-    found = [op for op in op.body.block.ops if not _keeps(op)]
+    found = [op for op in op.body.block.ops if not keeps_values(op)]
     read, end = found[0], found[-1]
     if len(found) == 2 and isinstance(read, ReadOp) and isinstance(end, YieldOp):
         arguments = [x for x in read.positions if isinstance(x, BlockArgument)]

@@ -19,7 +19,7 @@ _PORTABLE_AND_MAPPED = 3  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
 _EVENT_DISABLE_TIMING = 2
 
 _MOST_SHARED_BYTES = 8  # CUfunction_attribute
-_MAP_DTYPES = {"f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType
+_MAP_DTYPES = {"i8": 0, "f16": 6, "f32": 7, "bf16": 9}  # CUtensorMapDataType; 0: bytes
 _SWIZZLE_128, _PROMOTE_256 = 3, 3  # CUtensorMapSwizzle, CUtensorMapL2promotion
 
 _MAP_WORDS = 16

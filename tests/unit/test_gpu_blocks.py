@@ -14,7 +14,7 @@ import pytest
 from xdsl.context import Context
 
 import mlc
-from mlc.dialects.dtypes import BF16
+from mlc.dialects.dtypes import BF16, named_dtype
 from mlc.dialects.target.known import H200
 from mlc.levels import Levels
 from mlc.lowering.gpu import emit_gpu, lower_to_gpu
@@ -242,6 +242,52 @@ def test_the_assembler_keeps_sums_in_registers(name: str, tmp_path: Path) -> Non
     assert result.returncode == 0, said[:2000]
     assert " 0 bytes spill stores" in said
     assert "C75" not in said
+
+
+def scaled(a: Any, b: Any, rows: Any, columns: Any) -> Any:
+    return (a.astype(np.float32) @ b.astype(np.float32).T) * rows * columns
+
+
+def of_bytes(f: Callable[..., Any], kind: str, m: int, n: int, k: int, numerics: str) -> Levels:
+    specs = [mlc.TensorSpec(size, k, dtype=kind) for size in (m, n)]
+    specs += [mlc.TensorSpec(m, 1, dtype="f32"), mlc.TensorSpec(n, dtype="f32")]
+    return planned(f, *specs, target="cuda:h200", numerics=numerics)
+
+
+@pytest.mark.parametrize("kind", ["f8e4m3fn", "f8e5m2"])
+def test_factors_of_8_bits_are_multiplied_by_tensor_cores(kind: str) -> None:
+    program = of_bytes(scaled, kind, 72, 136, 144, "fast")
+    assert words(program).startswith("tile(m 64, n 64, k 128)")
+    module = program.at("tiles")
+    rng = np.random.default_rng(2)
+    dtype = named_dtype(kind).numpy
+    a, b = (rng.standard_normal((size, 144)).astype(dtype) for size in (72, 136))
+    scales = rng.random((72, 1)).astype(np.float32), rng.random(136).astype(np.float32)
+    (found,) = interpret(module, [a, b, *scales], workers=3, seed=1)
+    np.testing.assert_allclose(found, scaled(a, b, *scales), rtol=1e-4, atol=1e-4)
+
+
+def test_sums_of_products_of_8_bits_are_for_those_who_ask() -> None:
+    assert words(of_bytes(scaled, "f8e4m3fn", 512, 512, 512, "standard")) == ""
+
+    def turned(a: Any, b: Any, rows: Any, columns: Any) -> Any:
+        return (a.astype(np.float32).T @ b.astype(np.float32)) * columns.sum() * rows.sum()
+
+    assert words(of_bytes(turned, "f8e4m3fn", 512, 512, 512, "fast")) == ""
+
+
+@needs_ptxas
+@pytest.mark.parametrize(("kind", "spelled"), [("f8e4m3fn", "e4m3"), ("f8e5m2", "e5m2")])
+def test_the_assembler_accepts_products_of_8_bits(kind: str, spelled: str, tmp_path: Path) -> None:
+    (unit,) = of_bytes(scaled, kind, 4096, 4096, 4096, "fast").units()
+    ptx = emit_ptx(unit.text, H200)
+    assert f"wgmma.mma_async.sync.aligned.m64n256k32.f32.{spelled}.{spelled}" in ptx
+    path = tmp_path / "kernel.ptx"
+    path.write_text(ptx)
+    command = ["ptxas", "-v", "-arch", H200.sm, str(path), "-o", str(tmp_path / "kernel.cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert " 0 bytes spill stores" in said.stdout + said.stderr
+    assert "C75" not in said.stdout + said.stderr
 
 
 def test_an_edited_program_changes_the_code() -> None:

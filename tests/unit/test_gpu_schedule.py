@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.analysis.access import nest_of
 from mlc.dialects.dims import Dim, tensor_type
-from mlc.dialects.dtypes import BOOL, F32, F64, DType
+from mlc.dialects.dtypes import BF16, BOOL, F16, F32, F64, I32, DType
 from mlc.dialects.plan import KernelOp, Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.target.known import named_target
@@ -96,16 +96,45 @@ def test_positions_cost_registers() -> None:
 
 
 def test_tiles_of_products() -> None:
-    def tile(dtype: DType, m: int, n: int) -> tuple[int, int]:
-        found = _schedule(_product, (dtype, (m, 50)), (dtype, (50, n)))
+    def tile(dtype: DType, m: int, n: int, on: str = "h200") -> tuple[int, int]:
+        found = _schedule(_product, (dtype, (m, 50)), (dtype, (50, n)), on=on)
         return (found.stage.m, found.stage.rows) if found.stage is not None else (0, 0)
 
     assert tile(F32, 2048, 2048) == (128, 8)
-    assert tile(F64, 2048, 2048) == (64, 4)
+    assert tile(F64, 2048, 2048, on="cuda:sm_75") == (64, 4)
     assert tile(F32, 100, 100) == (16, 4)
     assert tile(F32, 1000, 1000) == (64, 4)
     assert tile(F32, 2, 100) == (0, 0)  # too few rows: each result on its own
     assert tile(BOOL, 100, 100) == (0, 0)
+
+
+def _mma(found: Schedule) -> tuple[str, int, int]:
+    stage = found.stage
+    return ("", 0, 0) if stage is None else (stage.mma, stage.m, stage.n)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "on", "expected"),
+    [
+        (F64, 4096, "h200", ("mma_f64", 64, 128)),
+        (F64, 4096, "cuda:sm_80", ("mma_f64_m8n8k4", 64, 128)),
+        (F64, 400, "h200", ("mma_f64", 64, 64)),
+        (F64, 100, "h200", ("", 16, 16)),  # threads divide it among more multiprocessors
+        (F64, "n", "h200", ("mma_f64", 64, 64)),
+        (F64, 4, "h200", ("", 16, 16)),
+        (BF16, 4096, "cuda:sm_80", ("mma_bf16", 128, 128)),
+        (F16, 400, "cuda:sm_80", ("mma_f16", 64, 64)),
+        (F32, 4096, "h200", ("", 128, 128)),  # tf32 is for those who ask
+        (F64, 4096, "cuda:sm_75", ("", 64, 64)),
+        (F64, 4096, "cuda:sm_89", ("", 64, 64)),  # a data sheet without f64
+        (I32, 4096, "h200", ("", 128, 128)),
+    ],
+)
+def test_products_of_warps(
+    dtype: DType, size: int | str, on: str, expected: tuple[str, int, int]
+) -> None:
+    given = (dtype, (size, size))
+    assert _mma(_schedule(_product, given, given, on=on)) == expected
 
 
 def test_products_of_whole_tiles_are_staged() -> None:

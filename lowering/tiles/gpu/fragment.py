@@ -11,11 +11,11 @@ from mlc.dialects.dims import Dim
 from mlc.dialects.dtypes import F32
 from mlc.dialects.errors import MlcError
 from mlc.dialects.gpu_products import (
-    STEP_DEPTH,
     DescriptorOp,
     StoreMatrixOp,
     WgmmaOp,
     WgmmaWaitOp,
+    step_depth,
 )
 from mlc.dialects.tensor.monoid import MONOIDS
 from mlc.dialects.tile.compute import ConvertOp, ExtractOp, ReduceOp
@@ -97,10 +97,9 @@ def lower_dot_start(k: BlockScope, op: DotStartOp) -> None:
     (depth,) = (bound.data for bound in op.summed.values())
     size = depth[0].constant
     places(op.tile)
-    if size is None or size % STEP_DEPTH or len(depth) > 1:
-        raise MlcError(
-            f"tiles to GPU: a product over {depth[0]}; expected a multiple of {STEP_DEPTH}"
-        )
+    each = step_depth(view_of(op.rhs).dtype)
+    if size is None or size % each or len(depth) > 1:
+        raise MlcError(f"tiles to GPU: a product over {depth[0]}; expected a multiple of {each}")
     factors = [
         _factor(k, op, number, view, dims)
         for number, (view, dims) in enumerate(zip((op.lhs, op.rhs), op.where(), strict=True))
@@ -111,7 +110,7 @@ def lower_dot_start(k: BlockScope, op: DotStartOp) -> None:
         rhs.value,
         None if op.init is None else k.tokens[op.init],
         columns=op.tile.shape[1],
-        steps=size // STEP_DEPTH,
+        steps=size // each,
         steps_by=(lhs.step, rhs.step),
         boxes=(lhs.box, rhs.box),
         element=view_of(op.rhs).element,
@@ -152,7 +151,8 @@ def _factor(
         )
     slot = slot_at(k, view, k.begin(dims, op.positions))
     leading = rows * ROW_BYTES if turned else 0
-    step = STEP_DEPTH * (ROW_BYTES if turned else view_of(view).dtype.bytes)
+    dtype = view_of(view).dtype
+    step = step_depth(dtype) * (ROW_BYTES if turned else dtype.bytes)
     made = DescriptorOp.of(k.words.value(slot.address), leading, 8 * ROW_BYTES)
     box = rows * ROW_BYTES if not turned and columns > per_row else 0
     return _Factor(k.b.value(made), step, box, turned)

@@ -10,6 +10,7 @@ from mlc.dialects.target import Target
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.remarks import Remark
 from mlc.passes.report.explain.graph import Graph
+from mlc.passes.report.launches import LaunchReport, launches_table
 from mlc.passes.report.report import Plan, as_dict, table
 from mlc.passes.report.timeline import Memory
 
@@ -28,6 +29,7 @@ class Explanation:
     memory: Memory
     graph: Graph
     remarks: tuple[Remark, ...]
+    launches: tuple[LaunchReport, ...] = ()  # on a GPU
 
     @property
     def title(self) -> str:
@@ -47,6 +49,8 @@ class Explanation:
     def text(self) -> str:
         """Kernels, buffers, memory step by step, and remarks."""
         parts = [self.title, table(self.plan, self.memory)]
+        if self.launches:
+            parts += launches_table(self.launches)
         if self.memory.peak_bytes:
             parts += steps_text(self.memory)
         return "\n".join([*parts, *map(str, self.remarks)])
@@ -64,6 +68,9 @@ class Explanation:
             "graph": dataclasses.asdict(self.graph),
             "remarks": [dataclasses.asdict(x) for x in self.remarks],
         }
+        if self.launches:
+            found = [{**dataclasses.asdict(x), "roof": x.roof} for x in self.launches]
+            whole["launches"] = found
         return json.dumps(whole, indent=1)
 
     def html(self) -> str:

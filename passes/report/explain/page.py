@@ -11,6 +11,7 @@ from mlc.passes.report.explain.markup import amount, lines, seconds, short, tag,
 from mlc.passes.report.explain.memory_view import HUES, memory_view, sources_of
 from mlc.passes.report.explain.roofline import roofline
 from mlc.passes.report.explain.style import SCRIPT, STYLE
+from mlc.passes.report.launches import LaunchReport
 from mlc.passes.report.report import (
     Intermediate,
     KernelReport,
@@ -38,6 +39,7 @@ def page(about: Explanation) -> str:
             " its line, bytes and operations.",
         ),
         _section("kernels", "Kernels", _kernels(about.plan), _intermediates(about.plan)),
+        *([_section("launches", "Launches", _launches(about.launches))] if about.launches else []),
         _section(
             "roofline", "Roofline", _box(roofline(about.plan, about.target, about.threads)),
             hint="Dots are predictions. Kernels without arithmetic are left out.",
@@ -166,6 +168,31 @@ def _kernel_row(k: KernelReport, name: str, key: float) -> list[tuple[str, objec
         (f"{k.intensity_per_access:.3f}", k.intensity_per_access),
         (_places(k.source), ", ".join(k.source)),
     ]
+
+
+def _launches(launches: Sequence[LaunchReport]) -> str:
+    heads = ("launch", "kernel", "times", "blocks", "threads", "shared bytes", "registers",
+             "blocks per SM", "limited by", "occupancy", "waves", "slots per element", "roof",
+             "bounded by")  # fmt: skip
+    rows: list[list[tuple[str, object]]] = []
+    for x in launches:
+        slots, roof = x.slots_per_element, max(x.memory_s, x.compute_s)
+        number = -1 if x.kernel is None else x.kernel
+        counts = (x.times, x.blocks, x.threads, x.shared_bytes, x.registers, x.blocks_per_sm)
+        rows.append(
+            [
+                (tag("code", text(x.function)), x.function),
+                ("" if x.kernel is None else str(x.kernel), number),
+                *((f"{count:,}", count) for count in counts),
+                (text(x.limited_by), x.limited_by),
+                (f"{x.occupancy:.0%}", x.occupancy),
+                (f"{x.waves:.2f}", x.waves),
+                ("" if slots is None else f"{slots:.1f}", slots or 0.0),
+                (text(seconds(roof)), roof),
+                (text(x.roof), x.roof),
+            ]
+        )
+    return _table("Launches in their order; the roof is the whole kernel's", heads, rows)
 
 
 def _places(sources: Sequence[str]) -> str:

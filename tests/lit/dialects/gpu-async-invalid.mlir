@@ -38,6 +38,22 @@ func.func @steps(%a: i64, %x: vector<64xf32>) {
 
 // -----
 
+func.func @bytes(%a: i64, %x: vector<64xf32>) {
+  // CHECK: mlc_gpu.wgmma: a factor of f8E4M3FN whose summed axis moves slowest; expected 16 bits
+  %y = mlc_gpu.wgmma %a by 32, %a by 32, %x columns 128 steps 4 of f8E4M3FN {rhs_turned} : i64, vector<64xf32> -> vector<64xf32>
+  func.return
+}
+
+// -----
+
+func.func @warps(%a: vector<8xbf16>, %c: vector<4xf32>) {
+  // CHECK: mlc_gpu.mma: vector<8xbf16>, vector<8xbf16>, vector<4xf32>; expected vector<8xbf16>, vector<4xbf16>, vector<4xf32>
+  %y = mlc_gpu.mma %a, %a, %c : vector<8xbf16>, vector<8xbf16>, vector<4xf32> -> vector<4xf32>
+  func.return
+}
+
+// -----
+
 func.func @descriptor(%s: i32) {
   // CHECK: mlc_gpu.descriptor: stride 1000; expected a multiple of 16 below 2^18
   %d = mlc_gpu.descriptor %s leading 0 stride 1000 : i64

@@ -57,6 +57,18 @@ func.func @entry(%ctx: !mlc_par.ctx, %n: index, %x: memref<?x4096xbf16>) {
   func.return
 }
 
+// Products of a warp, of factors that are rounded to 11 bits if they are f32.
+// CHECK-LABEL: func.func @warps
+func.func @warps(%x: f32, %a: vector<8xbf16>, %b: vector<4xbf16>, %c: vector<4xf32>, %d: vector<1xf64>, %e: vector<2xf64>) {
+  // CHECK: %r = mlc_gpu.round_tf32 %x : f32
+  %r = mlc_gpu.round_tf32 %x : f32
+  // CHECK-NEXT: %y = mlc_gpu.mma %a, %b, %c : vector<8xbf16>, vector<4xbf16>, vector<4xf32> -> vector<4xf32>
+  %y = mlc_gpu.mma %a, %b, %c : vector<8xbf16>, vector<4xbf16>, vector<4xf32> -> vector<4xf32>
+  // CHECK-NEXT: %z = mlc_gpu.mma %d, %d, %e : vector<1xf64>, vector<1xf64>, vector<2xf64> -> vector<2xf64>
+  %z = mlc_gpu.mma %d, %d, %e : vector<1xf64>, vector<1xf64>, vector<2xf64> -> vector<2xf64>
+  func.return
+}
+
 // Copies that go on while their thread does other things.
 // CHECK-LABEL: func.func @copies
 func.func @copies(%x: memref<64x64xf32>, %i: index) {

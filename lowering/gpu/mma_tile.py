@@ -1,0 +1,256 @@
+"""
+Products that warps multiply on tensor cores (`mma.sync`): a block stages tiles of both factors in
+shared memory, row by row along the summed axis, while the next ones are read into registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from xdsl.ir import Attribute, SSAValue
+
+from mlc.dialects.dtypes import BF16, F16, F32, F64, DType
+from mlc.dialects.gpu_products import MMA_F64, MMA_SHAPES, WARP_LANES, MmaOp, RoundTf32Op
+from mlc.dialects.lanes import vector_type
+from mlc.dialects.tile.nest_words import Stage
+from mlc.lazy_dataclass import dataclass
+from mlc.lowering.gpu.builder import GpuBuilder
+from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.loops.arithmetic import Index
+from mlc.lowering.loops.builder import memory_type
+from mlc.lowering.loops.element import Position
+from mlc.lowering.loops.kernel import KernelScope
+
+STAGED: dict[str, DType] = {
+    "mma_bf16": BF16, "mma_f16": F16, "mma_tf32": F32, "mma_f64": F64, "mma_f64_m8n8k4": F64,
+}  # fmt: skip
+"""What factors are in shared memory."""
+PADDING = {2: 8, 4: 4, 8: 4}
+"""Elements, by bytes of one, by which staged rows are longer: a warp reads all banks at once."""
+ACCESS_BYTES = 16
+PAIR = 2  # adjacent sums of a thread
+QUAD = 4  # threads of a row
+
+
+@dataclass(frozen=True)
+class Side:
+    """A factor: its letters, where its tile begins, and how threads walk it."""
+
+    which: int
+    word: str
+    first: Index
+    most: Index
+    length: int  # rows of the tile, or columns
+    buffer: SSAValue
+    along_k: bool  # whether adjacent threads read adjacent summed elements
+    lanes: int  # elements of one read
+
+
+class MmaTile:
+    """The work of one thread on the tile of its block."""
+
+    def __init__(self, s: KernelScope, c: ContractionNest, cut: Stage, at: Sequence[Index]) -> None:
+        assert isinstance(s.b, GpuBuilder)
+        self.s, self.c, self.cut = s, c, cut
+        self.b: GpuBuilder = s.b
+        self.dtype = STAGED[cut.mma]
+        self.shape = MMA_F64 if cut.mma.endswith("m8n8k4") else MMA_SHAPES[self.dtype.name]
+        *batch_at, row, column = at
+        self.batch = {k: Position(i) for k, i in zip(c.batch, batch_at, strict=True)}
+        self.first_row = self.b.mul(row, cut.m)
+        self.first_column = self.b.mul(column, cut.n)
+        b, thread = self.b, self.b.thread()
+        self.thread = thread
+        lane, warp = b.rem(thread, WARP_LANES), b.div(thread, WARP_LANES)
+        across = cut.n // cut.columns
+        self.group, self.quad = b.div(lane, QUAD), b.rem(lane, QUAD)
+        self.warp_row = b.mul(b.div(warp, across), cut.rows)
+        self.warp_column = b.mul(b.rem(warp, across), cut.columns)
+        self.sides = (
+            self._side(c.lhs, c.roles.m, self.first_row, c.size.m, cut.m),
+            self._side(c.rhs, c.n, self.first_column, c.size.n, cut.n),
+        )
+
+    def _side(self, which: int, word: str, first: Index, most: Index, length: int) -> Side:
+        depth = self.cut.k + PADDING[self.dtype.bytes]
+        buffer = self.b.shared(memory_type(self.dtype), (length, depth))
+        last, along_k = self.c.last_letters(which), self.c.walks_summed(which)
+        walked = self.c.roles.k if along_k else word
+        size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // self.c.op.dtype.bytes
+        if len(last) > 1 or last != walked[-1] or not isinstance(size, int):
+            lanes = 1
+        while isinstance(size, int) and size % lanes:
+            lanes //= 2
+        return Side(which, word, first, most, length, buffer, along_k, lanes)
+
+    def write(self) -> None:
+        """Tiles along the summed axis, then what follows."""
+        b, cut = self.b, self.cut
+        m, n, _ = self.shape
+        sums = F64 if self.dtype is F64 else F32
+        count = (cut.rows // m) * (cut.columns // n)
+        zero = b.element(0, sums, m * n // WARP_LANES)
+
+        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            totals, read = carried[:count], carried[count:]
+            b.barrier()
+            self._stage(read)
+            b.barrier()
+            ahead = self._read(b.add(k, cut.k))  # they come while this tile is multiplied
+            return [*self._multiply(totals), *ahead]
+
+        begin = [*[zero] * count, *self._read(0)]
+        self._finish(b.loop(0, self.c.size.k, cut.k, step, begin)[:count])
+
+    # staging ----------------------------------------------------------------------------------
+
+    def _shares(self, side: Side) -> list[tuple[Index, Index]]:
+        """Of a factor's tile what this thread reads: summed places, and places along the other."""
+        b, cut = self.b, self.cut
+        threads = self.s.schedule.threads
+        walked = (cut.k if side.along_k else side.length) // side.lanes
+        found: list[tuple[Index, Index]] = []
+        for part in range(cut.k * side.length // side.lanes // threads):
+            number = b.add(self.thread, part * threads)
+            inner = b.mul(b.rem(number, walked), side.lanes)
+            outer = b.div(number, walked)
+            found.append((inner, outer) if side.along_k else (outer, inner))
+        return found
+
+    def _read(self, k: Index) -> list[SSAValue]:
+        """This thread's shares of both tiles from k on; zero past the edges."""
+        b, found = self.b, list[SSAValue]()
+        for side in self.sides:
+            for step, place in self._shares(side):
+                at_k, at = b.add(k, step), b.add(side.first, place)
+                inside = b.both(
+                    b.compare("lt", at_k, self.c.size.k), b.compare("lt", at, side.most)
+                )
+                read = partial(self._elements, side, at, at_k)
+                nothing = partial(b.element, 0, self.dtype, side.lanes)
+                if isinstance(inside, bool):
+                    found.append(read() if inside else nothing())
+                else:
+                    found.append(b.pick(inside, read, nothing))
+        return found
+
+    def _elements(self, side: Side, at: Index, at_k: Index) -> SSAValue:
+        """Adjacent elements of a factor as they are staged, prologue included."""
+        step = 1 if side.lanes > 1 else 0
+        e = self.s.lanes(side.lanes)
+        letters = {
+            **self.batch,
+            **self.c.split(side.word, Position(at, 0 if side.along_k else step)),
+            **self.c.split(self.c.roles.k, Position(at_k, step if side.along_k else 0)),
+        }
+        op = self.c.op
+        value = e.fetch(op.operands[side.which], op.operand_point(e, side.which, letters))
+        return e.convert(value, op.dtype, self.dtype)
+
+    def _stage(self, read: Sequence[SSAValue]) -> None:
+        """Writes this thread's shares to shared memory, of f32 the part that is multiplied."""
+        b, values = self.b, iter(read)
+        for side in self.sides:
+            for step, place in self._shares(side):
+                value = next(values)
+                parts = (
+                    [value] if side.lanes == 1 else [b.lane(value, k) for k in range(side.lanes)]
+                )
+                if self.dtype is F32:
+                    parts = [b.value(RoundTf32Op.of(x)) for x in parts]
+                if side.along_k and side.lanes > 1:
+                    whole = value if self.dtype is not F32 else self._vector(parts)
+                    b.store_vector(whole, side.buffer, [place, step], None)
+                    continue
+                for k, x in enumerate(parts):
+                    at = [place, b.add(step, k)] if side.along_k else [b.add(place, k), step]
+                    b.store(x, side.buffer, at)
+
+    def _vector(self, parts: Sequence[SSAValue]) -> SSAValue:
+        """Elements as one vector."""
+        b = self.b
+        found = b.splat(parts[0], len(parts))
+        for k, x in enumerate(parts[1:], 1):
+            found = b.with_lane(found, k, x)
+        return found
+
+    # products ---------------------------------------------------------------------------------
+
+    def _multiply(self, sums: Sequence[SSAValue]) -> list[SSAValue]:
+        """All steps of the tile that is staged."""
+        cut, (m, n, depth) = self.cut, self.shape
+        found = list(sums)
+        for k in range(0, cut.k, depth):
+            lhs = [
+                self._factor(self.sides[0], self.warp_row, u * m, k, m)
+                for u in range(cut.rows // m)
+            ]
+            rhs = [
+                self._factor(self.sides[1], self.warp_column, v * n, k, n)
+                for v in range(cut.columns // n)
+            ]
+            for u, x in enumerate(lhs):
+                for v, y in enumerate(rhs):
+                    number = u * len(rhs) + v
+                    found[number] = self.b.value(MmaOp.of(x, y, found[number]))
+        return found
+
+    def _factor(self, side: Side, base: Index, first: int, k: int, rows: int) -> SSAValue:
+        """A thread's part of one instruction's factor, which has so many rows."""
+        b, depth = self.b, self.shape[2]
+        width = max(1, 4 // self.dtype.bytes)  # summed elements side by side
+        kind: Attribute = vector_type(self.dtype.register, rows * depth // WARP_LANES)
+        row = b.add(b.add(base, first), self.group)
+        parts: list[SSAValue] = []
+        for unit in range(rows * depth // WARP_LANES // width):
+            down, along = (unit % 2, unit // 2) if rows == 16 else (0, unit)
+            at = [
+                b.add(row, 8 * down),
+                b.add(b.mul(self.quad, width), k + along * QUAD * width),
+            ]
+            if width == 1:
+                parts.append(b.load(side.buffer, at))
+            else:
+                pair = vector_type(self.dtype.register, width)
+                value = b.load_vector(side.buffer, at, pair, None, None)
+                parts += [b.lane(value, x) for x in range(width)]
+        found = self._vector(parts)
+        assert found.type == kind
+        return found
+
+    # what follows -----------------------------------------------------------------------------
+
+    def _finish(self, sums: Sequence[SSAValue]) -> None:
+        """Pairs of adjacent sums, row by row."""
+        b, cut, (m, n, _) = self.b, self.cut, self.shape
+        across = cut.columns // n
+        for number, total in enumerate(sums):
+            first = b.add(b.add(self.first_row, self.warp_row), number // across * m)
+            column = b.add(b.add(self.first_column, self.warp_column), number % across * n)
+            column = b.add(column, b.mul(self.quad, PAIR))
+            for part in range(m * n // WARP_LANES // PAIR):
+                row = b.add(b.add(first, self.group), 8 * part)
+                pair = self._vector([b.lane(total, PAIR * part + k) for k in range(PAIR)])
+                inside = b.compare("lt", row, self.c.size.m)
+                b.when(inside, partial(self._pair, row, column, pair))
+
+    def _pair(self, row: Index, column: Index, total: SSAValue) -> None:
+        b = self.b
+        at = {
+            **self.batch,
+            **self.c.split(self.c.roles.m, Position(row)),
+            **self.c.split(self.c.n, Position(column, 1)),
+        }
+
+        def store(mask: Callable[[], SSAValue] | None) -> None:
+            e = self.s.lanes(PAIR, mask() if mask else None)
+            wide = F64 if self.dtype is F64 else F32
+            e.bound[self.c.op.results[0]] = e.convert(total, wide, self.c.op.dtype)
+            self.s.store_results(e, tuple(at[c] for c in self.c.result_word))
+
+        def edge() -> SSAValue:
+            return b.mask(b.sub(self.c.size.n, column), PAIR)
+
+        whole = b.compare("le", b.add(column, PAIR), self.c.size.n)
+        b.when(whole, partial(store, None), partial(store, edge))

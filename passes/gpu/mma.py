@@ -1,0 +1,89 @@
+"""The tile of a product that warps of a GPU multiply by `mma.sync`: a function of op and target."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from mlc.dialects.analysis.matmul_axes import contraction_roles
+from mlc.dialects.dims import product
+from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of
+from mlc.dialects.numerics import numerics_of
+from mlc.dialects.target import GpuTarget
+from mlc.dialects.tensor.comparison import ConvertOp
+from mlc.dialects.tensor.op import tensor_of
+from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.window import ConvOp
+from mlc.dialects.tile.nest_words import Stage
+from mlc.passes.tile.panels import holds
+
+FIRST = 80
+"""Compute capability from which on warps multiply f64, bf16 and tf32. SOURCE: PTX ISA, mma"""
+WIDE = 90
+"""From which on products of f64 have 16 rows. SOURCE: PTX ISA, mma"""
+FEW = 4  # times as many multiprocessors as blocks: threads divide a product among more; estimated
+LEAST = 8  # rows, columns and summed elements from which a tile is worth it
+RESIDENT = 2
+"""Blocks of a multiprocessor; where windows move, places need the registers of the second."""
+STAGED_BYTES = 64  # of a row of a factor's tile
+TILES = {
+    2: ((128, 128, 64, 32), (64, 64, 32, 16)),
+    4: ((128, 128, 64, 32), (64, 64, 32, 16)),
+    8: ((64, 128, 32, 32), (64, 64, 32, 16)),
+}
+"""
+By bytes of a factor: rows and columns of a block of eight warps, and of a warp; the large ones
+where they fill the machine. A thread has 64 registers of sums at most.
+"""
+
+
+def choose_mma(op: Product, target: GpuTarget) -> Stage | None:
+    """The tile; None where tensor cores do not multiply such factors, or few of them."""
+    roles, dtype = contraction_roles(op), _multiplied(op, target)
+    if roles is None or dtype is None:
+        return None
+    known = op.sizes()
+    sizes = [product(known[c] for c in word).constant for word in (roles.m, roles.n, roles.k)]
+    if any(size is not None and size < LEAST for size in sizes):
+        return None
+    (m, n, _), batches = sizes, product(known[c] for c in roles.batch).constant
+    tiles = TILES[dtype.bytes]
+    if m is None or n is None or batches is None:
+        rows, columns, high, wide = tiles[-1]
+    else:
+        counts = [batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in tiles]
+        if counts[-1] * FEW < target.sm_count:
+            return None
+        rows, columns, high, wide = tiles[0] if counts[0] >= target.sm_count else tiles[-1]
+    name = "mma_tf32" if dtype is F32 else f"mma_{dtype.name}"
+    if dtype is F64 and target.compute_capability < WIDE:
+        name = "mma_f64_m8n8k4"
+    depth = STAGED_BYTES // dtype.bytes
+    resident = 1 if isinstance(op, ConvOp) else RESIDENT
+    return Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=name)
+
+
+def _multiplied(op: Product, target: GpuTarget) -> DType | None:
+    """The dtype of factors that tensor cores multiply: theirs, before what keeps their values."""
+    numerics = numerics_of(op)
+    if target.compute_capability < FIRST or "mma" not in target.tensor_core_kinds:
+        return None
+    if numerics == "strict" or op.rounds is not None:
+        return None
+    given = {_given(x) for x in op.operands}
+    if op.dtype is F64:
+        return F64 if target.tensor_f64_flops_per_s else None
+    if op.summand() is not F32 or len(given) != 1:
+        return None
+    (dtype,) = given
+    if dtype in (BF16, F16):
+        return dtype
+    fast = dtype is F32 and numerics == "fast" and target.tensor_tf32_flops_per_s > 0
+    return F32 if fast else None
+
+
+def _given(value: SSAValue) -> DType:
+    """Of a factor's elements, before a conversion that keeps them."""
+    dtype, op = dtype_of(tensor_of(value).element_type), value.owner
+    if isinstance(op, ConvertOp) and holds(dtype, source := dtype_of(tensor_of(op.x).element_type)):
+        return source
+    return dtype

@@ -1,0 +1,128 @@
+"""Whole programs: the launch plan runs on the host, its kernels in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from mlc.dialects import gpu, launch
+from mlc.lowering.gpu.entry import launch_plan
+from mlc.runtime.cuda.interpret import run_steps
+from mlc.runtime.tiles.team import Scheduler, Wait
+from tests.gpu_model.memory import Memory
+from tests.gpu_model.shared import Shared
+from tests.gpu_model.together import WARP, Warp
+from tests.gpu_model.warp import BlockOf, Steps, argument
+
+Array = NDArray[Any]
+SHARED_BYTES = 232_448
+LATE = 0.95  # how often a store is put off
+
+
+class Model:
+    """A device: what steps of a launch plan ask of it."""
+
+    def __init__(self, module: ModuleOp, seed: int = 0, blocks: int | None = None) -> None:
+        functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+        self.kernels = {
+            f.sym_name.data: f for f in functions if gpu.KERNEL_ATTRIBUTE in f.attributes
+        }
+        (entry,) = [f for f in functions if "mlc.entry" in f.attributes]
+        self.plan = launch_plan(entry, module, fails=False)
+        self.memory, self.seed, self.most = Memory(), seed, blocks
+
+    def call(
+        self,
+        arrays: Sequence[Array],
+        results: Sequence[tuple[tuple[int, ...], Any]],
+        sizes: Sequence[int] = (),
+    ) -> list[Array]:
+        """The results, of these shapes and dtypes."""
+        plan = self.plan
+        registers = [0] * plan.registers
+        for register, value in plan.known:
+            registers[register] = value
+        registers[launch.ERROR_WORD] = self.memory.reserve(64)
+        registers[launch.FIRST_SIZE : launch.FIRST_SIZE + len(sizes)] = sizes
+        for number, array in enumerate(arrays):
+            registers[plan.first_input + number] = self.memory.put(array)
+        for number, (shape, dtype) in enumerate(results):
+            count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            registers[plan.first_output + number] = self.memory.reserve(count)
+        for number, constant in enumerate(plan.constants):
+            at = self.memory.put(np.frombuffer(constant, np.uint8))
+            registers[plan.first_constant + number] = at
+        with np.errstate(all="ignore"):
+            run_steps(plan.steps, registers, self)
+        return [
+            self.memory.get(registers[plan.first_output + n], shape, np.dtype(dtype))
+            for n, (shape, dtype) in enumerate(results)
+        ]
+
+    def reserve(self, size_bytes: int) -> int:
+        return self.memory.reserve(size_bytes)
+
+    def read_number(self, address: int, size_bytes: int) -> int:
+        return int.from_bytes(self.memory.data[address : address + size_bytes].tobytes(), "little")
+
+    def write_number(self, address: int, value: int) -> None:
+        self.memory.data[address : address + 8] = np.array([value], np.int64).view(np.uint8)
+
+    def library(
+        self, routine: int, dtype: int, operands: Sequence[int], output: int, sizes: Sequence[int]
+    ) -> int:
+        raise NotImplementedError
+
+    def launch(
+        self,
+        kernel: str,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        arguments: Sequence[int | launch.TensorMap],
+        shared_bytes: int = 0,
+    ) -> None:
+        """All blocks, one after the other: they wait for nobody."""
+        body, given = self.kernels[kernel].body.block, list(arguments)
+        bound: dict[SSAValue, Any] = {}
+        for x in body.args:
+            bound[x], count = argument(x.type, given)
+            given = given[count:]
+        if self.most is not None:
+            grid = (min(grid[0], self.most), *grid[1:])
+        blocks = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+        random = Random(self.seed)
+        random.shuffle(blocks)
+        for at in blocks:
+            shared = Shared(SHARED_BYTES)
+            here = BlockOf(
+                at, grid, block, shared, self.memory, shared_bytes and shared_bytes + 1024
+            )
+            warps = [Warp(here, n, bound) for n in range(-(-here.threads // WARP))]
+            strands: dict[str, Any] = {f"warp {w.number}": w.run(body) for w in warps}
+            strands["copies"] = _copies(here, random)
+            Scheduler(random.randrange(1 << 30)).run(strands)
+
+
+def _copies(block: BlockOf, random: Random) -> Steps:
+    """The copy engine: what is asked for in any order, but the stores of a warp in turn."""
+    while block.running or block.asked:
+        if not block.asked:
+            yield Wait(lambda: bool(block.asked) or not block.running, "the copy engine")
+            continue
+        chosen = random.choice(block.asked)
+        if chosen.stores and random.random() < LATE:
+            yield None
+            continue
+        if chosen.stores:
+            chosen = next(x for x in block.asked if x.stores and x.warp == chosen.warp)
+        block.asked.remove(chosen)
+        chosen.run()
+        yield None
+    return []

@@ -1,0 +1,229 @@
+"""What threads do together: barriers, shuffles, copies and products."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.dtypes import F32
+from mlc.dialects.launch import TensorMap
+from mlc.runtime.tiles.team import Wait
+from tests.gpu_model.engine import Array, Box, Pending, product
+from tests.gpu_model.lanes import WARP
+from tests.gpu_model.shared import Barrier, ModelError
+from tests.gpu_model.warp import Asked, Lanes, Steps
+
+GROUP = 4  # warps
+DYNAMIC = 144  # where dynamic memory begins: no multiple of more than 16
+
+
+class Warp(Lanes):
+    """A warp that knows of others."""
+
+    # what threads do together ---------------------------------------------------------------------
+
+    def mlc_gpu_barrier(self, op: Operation) -> Steps:
+        block = self.block
+        mine = block.shared.epoch
+        block.arrived += 1
+        if block.arrived == -(-block.threads // WARP):
+            block.arrived, block.shared.epoch = 0, mine + 1
+        yield Wait(lambda: block.shared.epoch > mine, op.name)
+        return []
+
+    def mlc_gpu_warp_barrier(self, op: Operation) -> Steps:
+        yield None
+        return []
+
+    def mlc_gpu_shuffle(self, op: Operation) -> list[Array]:
+        x, lane = self.known(op.operands[0]), np.arange(WARP)
+        by = cast("IntegerAttr[Any]", op.properties["offset"]).value.data
+        kind = str(cast("Any", op.properties["kind"]).data)
+        source = {"xor": lane ^ by, "down": lane + by, "up": lane - by}[kind]
+        inside = (source >= 0) & (source < WARP)
+        return [x[np.where(inside, source, lane)]]
+
+    def mlc_gpu_uniform(self, op: Operation) -> list[Array]:
+        return [np.full_like(x := self.known(op.operands[0]), x[0])]
+
+    def mlc_gpu_elect(self, op: Operation) -> list[Array]:
+        return [np.arange(WARP) == int(np.argmax(self.mask))]
+
+    def mlc_gpu_registers(self, op: Operation) -> None:
+        """They are not counted."""
+
+    mlc_gpu_prefetch_map = mlc_gpu_barrier_fence = mlc_gpu_registers
+
+    def mlc_gpu_dynamic_shared(self, op: Operation) -> list[Array]:
+        return [np.full(WARP, DYNAMIC, np.int32)]
+
+    def once(self, value: SSAValue, condition: Array | None = None) -> list[int]:
+        mask = self.mask if condition is None else self.mask & condition
+        return [int(x) for x in self.known(value)[mask]]
+
+    def mlc_gpu_barrier_init(self, op: Any) -> Steps:
+        for address in set(self.once(op.barrier)):
+            self.block.shared.barriers[address] = Barrier(op.count.value.data)
+        yield None
+        return []
+
+    def mlc_gpu_barrier_expect(self, op: Any) -> Steps:
+        for address in self.once(op.barrier):
+            self.block.shared.barrier(address, op).arrive(op, op.size_bytes.value.data)
+        yield None
+        return []
+
+    def mlc_gpu_barrier_arrive(self, op: Any) -> Steps:
+        for address in self.once(op.barrier, self.known(op.condition)):
+            self.block.shared.barrier(address, op).arrive(op)
+        yield None
+        return []
+
+    def mlc_gpu_barrier_wait(self, op: Any) -> Steps:
+        pairs = set(zip(self.once(op.barrier), self.once(op.parity), strict=True))
+        for address, parity in pairs:
+            barrier = self.block.shared.barrier(address, op)
+            yield Wait(lambda b=barrier, p=parity: b.is_over(p), f"{op.name} of {address}")
+        return []
+
+    # copies and products --------------------------------------------------------------------------
+
+    def mlc_gpu_bulk_load(self, op: Any) -> Steps:
+        shared, memory = self.block.shared, self.block.memory
+        described: TensorMap = self.values[op.map]
+        places = zip(*(self.once(x) for x in op.at), strict=True)
+        for at, slot, address in zip(
+            places, self.once(op.slot), self.once(op.barrier), strict=True
+        ):
+            box, barrier = Box(described, at, slot, op), shared.barrier(address, op)
+            shared.begin(box.near, op)
+
+            def come(box: Box = box, barrier: Any = barrier) -> None:
+                shared.end(box.near, box.load(memory, op))
+                barrier.complete(box.near.size)
+
+            self.block.asked.append(Asked(come, self.number))
+        yield None
+        return []
+
+    def mlc_gpu_bulk_store(self, op: Any) -> Steps:
+        shared, memory = self.block.shared, self.block.memory
+        described: TensorMap = self.values[op.map]
+        condition = self.known(op.condition)
+        places = zip(*(self.once(x, condition) for x in op.at), strict=True)
+        for at, slot in zip(places, self.once(op.slot, condition), strict=True):
+            box = Box(described, at, slot, op)
+            shared.by_engine(box.near, op)
+            versions = shared.versions(box.near)
+
+            def go(box: Box = box, versions: Any = versions) -> None:
+                if shared.versions(box.near) != versions:
+                    raise ModelError(f"{op.name}: its slot is overwritten before it is read")
+                box.store(memory, shared.by_engine(box.near, op), op)
+
+            self.block.asked.append(Asked(go, self.number, stores=True))
+        yield None
+        return []
+
+    def mlc_gpu_bulk_wait(self, op: Any) -> Steps:
+        count = op.pending.value.data
+        yield Wait(
+            lambda: sum(x.stores and x.warp == self.number for x in self.block.asked) <= count,
+            op.name,
+        )
+        return []
+
+    def mlc_gpu_async_fence(self, op: Any) -> None:
+        self.block.shared.fenced(self.number)
+
+    def mlc_gpu_store_matrix(self, op: Any) -> None:
+        at = self.known(op.at).astype(np.int64)
+        lane, pair = np.arange(WARP), np.arange(4)
+        for number, part in enumerate(op.parts):
+            row = at[8 * number + lane // 4]
+            raw = np.ascontiguousarray(self.known(part)).view(np.uint8)
+            where = row[:, None] + lane[:, None] % 4 * 4 + pair
+            self.block.shared.write(where.reshape(-1), raw.reshape(-1), op, self.number)
+
+    def mlc_gpu_descriptor(self, op: Any) -> list[Array]:
+        slot = self.known(op.slot).astype(np.int64)
+        return [(slot >> 4 & 0x3FFF) | op.constant]
+
+    def mlc_gpu_wgmma(self, op: Any) -> Steps:
+        begin = None if op.sums is None else self.values[op.sums]
+        lhs, rhs = self.known(op.lhs), self.known(op.rhs)
+        found = product(op, self.block.shared, self.number, lhs, rhs, begin)
+        self.flying.append(found)
+        together = self.block.products.setdefault((self.number // GROUP, self.started), [])
+        self.started += 1
+        together.append(found)
+        found.together = together  # of four warps, which start it and finish it as one
+        yield Wait(lambda: len(together) == GROUP, f"{op.name} of warp {self.number}")
+        return [found]
+
+    def mlc_gpu_wgmma_wait(self, op: Any) -> Steps:
+        pending = op.pending.value.data
+        count = max(len(self.flying) - pending, 0)
+        done, self.flying = self.flying[:count], self.flying[count:]
+        for x in (x for one in done for x in one.together):
+            x.done()
+        yield None
+        found = self.values[op.sums]
+        if not isinstance(found, Pending) or found in self.flying:
+            return [found]
+        return [found.done()]
+
+    def mlc_gpu_mma(self, op: Any) -> list[Array]:
+        """Factors and sums as matrices, each element where the instruction has it."""
+        m, n, k = op.shape
+        parts = [self.known(x) for x in (op.lhs, op.rhs, op.sums)]
+        if not self.mask.all():
+            raise ModelError(f"{op.name}: not by all threads of a warp")
+        group, quad = np.arange(WARP)[:, None] // 4, np.arange(WARP)[:, None] % 4
+        width = max(1, 4 // op.dtype.bytes)
+        left, right = (np.zeros(s) for s in ((m, k), (k, n)))
+        number = np.arange(int(parts[0].shape[1]))
+        high = m // 8
+        down, along = number // width % high, number // width // high
+        left[group + 8 * down, (along * 4 + quad) * width + number % width] = parts[0]
+        number = np.arange(int(parts[1].shape[1]))
+        right[(number // width * 4 + quad) * width + number % width, group + number * 0] = parts[1]
+        if op.dtype is F32:
+            for x in (left, right):
+                if (x.astype(np.float32).view(np.int32) & 0x1FFF).any():
+                    raise ModelError(f"{op.name}: factors that are not rounded")
+        number = np.arange(int(parts[2].shape[1]))
+        rows, columns = group + 8 * (number // 2), quad * 2 + number % 2
+        total = np.zeros((m, n))
+        total[rows, columns] = parts[2]
+        total = total + left @ right
+        return [total[rows, columns].astype(parts[2].dtype)]
+
+    def mlc_gpu_round_tf32(self, op: Any) -> list[Array]:
+        word = self.known(op.value).view(np.int32)
+        return [((word + 0x1000) & ~0x1FFF).astype(np.int32).view(np.float32)]
+
+    def mlc_gpu_copy_async(self, op: Any) -> Steps:
+        source, target = self.values[op.source], self.values[op.target]
+        count, shared, mask = op.count.value.data, self.block.shared, self.mask
+        far = self.bytes_at(source, op.source_at, count, mask, op)
+        near = self.bytes_at(target, op.target_at, count, mask, op).reshape(-1)
+        if (far[:, 0] % far.shape[1]).any() or (near.reshape(far.shape)[:, 0] % far.shape[1]).any():
+            raise ModelError(f"{op.name}: not at a multiple of {far.shape[1]} bytes")
+        shared.begin(near, op)
+        values = self.block.memory.data[self.block.memory.places(far, op)].reshape(-1)
+        self.groups[-1].append(lambda: shared.end(near, values, self.number))
+        yield None
+        return []
+
+    def mlc_gpu_copy_group(self, op: Any) -> None:
+        self.groups.append([])
+
+    def mlc_gpu_copy_wait(self, op: Any) -> None:
+        keep = op.pending.value.data + 1
+        done, self.groups = self.groups[:-keep], self.groups[-keep:]
+        for run in (x for group in done for x in group):
+            run()

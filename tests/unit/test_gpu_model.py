@@ -1,0 +1,264 @@
+"""GPU programs in the model of a device: what they compute, and protocol faults that it finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import mlc
+from mlc.dialects.dtypes import named_dtype
+from mlc.runtime.tiles.memory import TileError
+from mlc.text import parse_text
+from tests.gpu_model.machine import Model
+from tests.gpu_model.shared import ModelError
+from tests.plans import planned
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of random arrays, and how far its results may be from f64's."""
+
+    f: Callable[..., Any]
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+    error: float
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def loops(self, target: str) -> str:
+        specs = [mlc.TensorSpec(*shape, dtype=self.dtype) for shape in self.shapes]
+        options = dict(self.options)
+        if "sm_80" in target and "schedule" in options:
+            options["schedule"] = options["schedule"].replace("mma_f64)", "mma_f64_m8n8k4)")
+        return planned(self.f, *specs, target=target, **options).text("loops")
+
+    def draw(self) -> list[Array]:
+        rng = np.random.default_rng(4)
+        kind = named_dtype(self.dtype).numpy
+        return [rng.standard_normal(shape).astype(kind) for shape in self.shapes]
+
+    def difference(self, text: str, *, seed: int = 0, blocks: int | None = None) -> float:
+        """Of what the model computes from what NumPy does, at most."""
+        arrays, kind = self.draw(), named_dtype(self.dtype).numpy
+        expected = np.asarray(self.f(*(x.astype(np.float64) for x in arrays)))
+        model = Model(parse_text(text, "loops"), seed, blocks)
+        (found,) = model.call(arrays, [(expected.shape, kind)])
+        return float(np.max(np.abs(found.astype(np.float64) - expected)))
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def by_words(*words: str) -> tuple[tuple[str, str], ...]:
+    return (("schedule", ", ".join(words)),)
+
+
+def nn(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def relu_of_nn(a: Any, b: Any) -> Any:
+    return np.maximum(a @ b, 0)
+
+
+def nt(a: Any, b: Any) -> Any:
+    return a @ b.T
+
+
+def tn(a: Any, b: Any) -> Any:
+    return a.T @ b
+
+
+def sums_of_columns(x: Any) -> Any:
+    return x.sum(0)
+
+
+def sums_of_rows(x: Any) -> Any:
+    return x.sum(1)
+
+
+def turned(x: Any) -> Any:
+    return np.ascontiguousarray(x.T)
+
+
+def conv(x: Any, w: Any) -> Any:
+    if type(x) is not np.ndarray:
+        return mlc.nn.conv(x, w)
+    windows: Array = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    return np.einsum("ncuvij,fcij->nfuv", windows, w)
+
+
+def strided(x: Any, w: Any) -> Any:
+    if type(x) is not np.ndarray:
+        return mlc.nn.conv(x, w, stride=2, layout="channels_last")
+    windows: Array = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    return np.einsum("nuvcij,ijcf->nuvf", windows[:, ::2, ::2], w)
+
+
+def by_warps(name: str, k: int) -> tuple[tuple[str, str], ...]:
+    stage = f"stage(m 64, n 64, k {k}, rows 32, columns 16, {name})"
+    return by_words("vector(2)", "threads(256)", stage)
+
+
+F64 = by_warps("mma_f64", 8)
+TF32 = (*by_warps("mma_tf32", 16), ("numerics", "fast"))
+BF16, F16 = by_warps("mma_bf16", 32), by_warps("mma_f16", 32)
+SMALL = by_words("tile(m 64, n 128, k 64)", "stages(2)", "roles(producer 1, consumer 1)")
+PROGRAMS = {
+    "nn": Program(relu_of_nn, ((72, 136), (136, 72)), "bf16", 0.2),
+    "nt": Program(nt, ((72, 64), (72, 64)), "bf16", 0.2),
+    "tn": Program(tn, ((136, 64), (136, 136)), "bf16", 0.2, SMALL),
+    "f16": Program(nn, ((64, 64), (64, 64)), "f16", 0.03),
+    "f32": Program(nn, ((64, 48), (48, 64)), "f32", 1e-4),
+    "f32, odd": Program(nn, ((9, 17), (17, 33)), "f32", 1e-4),
+    "f64 by threads": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12),
+    "f64": Program(nn, ((64, 32), (32, 64)), "f64", 1e-12, F64),
+    "f64, odd": Program(relu_of_nn, ((70, 33), (33, 70)), "f64", 1e-12, F64),
+    "f64, tn": Program(tn, ((40, 20), (40, 30)), "f64", 1e-12, F64),
+    "bf16, odd": Program(nt, ((33, 41), (37, 41)), "bf16", 0.2, BF16),
+    "tf32": Program(nn, ((64, 48), (48, 64)), "f32", 0.03, TF32),
+    "tf32, odd": Program(tn, ((41, 33), (41, 37)), "f32", 0.03, TF32),
+    "convolution": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "bf16", 0.2, BF16),
+    "convolution by threads": Program(conv, ((2, 9, 11, 10), (20, 9, 3, 3)), "f32", 1e-4),
+    "convolution of f64": Program(conv, ((2, 9, 7, 7), (20, 9, 3, 3)), "f64", 1e-12, F64),
+    "channels last": Program(strided, ((1, 13, 9, 8), (3, 3, 8, 16)), "f16", 0.03, F16),
+    "sums of columns": Program(sums_of_columns, ((40, 36),), "f32", 1e-4),
+    "sums of rows": Program(sums_of_rows, ((3, 700),), "f32", 1e-3),
+    "softmax": Program(softmax, ((4, 300),), "f32", 1e-6),
+    "scan": Program(np.cumsum, ((700,),), "f32", 1e-3),
+    "sort": Program(np.sort, ((300,),), "f32", 0.0),
+    "turned": Program(turned, ((37, 45),), "f32", 0.0),
+}
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "cuda:sm_80"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_model_agrees_with_numpy(name: str, target: str) -> None:
+    program = PROGRAMS[name]
+    if program.options == SMALL and target == "cuda:sm_80":
+        pytest.skip("sm_80 has no wgmma")
+    assert program.difference(program.loops(target)) <= program.error
+
+
+@pytest.mark.parametrize("kind", ["f8e4m3fn", "f8e5m2"])
+def test_factors_of_8_bits(kind: str) -> None:
+    def scaled(a: Any, b: Any, scale: Any) -> Any:
+        return (a.astype(np.float32) @ b.astype(np.float32).T) * scale
+
+    spec, rng = mlc.TensorSpec, np.random.default_rng(4)
+    specs = [spec(72, 144, dtype=kind), spec(136, 144, dtype=kind), spec(136, dtype="f32")]
+    text = planned(scaled, *specs, target="cuda:h200", numerics="fast").text("loops")
+    assert "of f8E" in text
+    a, b = (rng.standard_normal(n).astype(named_dtype(kind).numpy) for n in ((72, 144), (136, 144)))
+    scale = rng.random(136).astype(np.float32)
+    (found,) = Model(parse_text(text, "loops")).call([a, b, scale], [((72, 136), np.float32)])
+    np.testing.assert_allclose(found, scaled(a, b, scale), rtol=1e-4, atol=1e-4)
+
+
+# Faults -------------------------------------------------------------------------------------------
+
+RING = PROGRAMS["tn"]
+WAIT, ARRIVE = r"mlc_gpu\.barrier_wait [^\n]*", r"mlc_gpu\.barrier_arrive [^\n]*"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An edit of the first, second … place at which a pattern is found, and what it leads to."""
+
+    pattern: str
+    instead: str
+    message: str
+    place: int | None = 0  # None: all
+
+
+NUMBERS = "wrong numbers"
+FAULTS = {
+    "a place is not released": Fault(ARRIVE, "", "nobody can go on"),
+    "the last place is not released": Fault(ARRIVE, "", "nobody can go on", 1),
+    "a place is released twice": Fault(
+        f"({ARRIVE})", r"\1 \1", "more arrivals|overwritten|nobody can go on"
+    ),
+    "the producer begins with the wrong phase": Fault(
+        r"iter_args\((%\d+ = %\d+), (%\d+) = %\d+\)", r"iter_args(\1, \2 = %ZERO)",
+        "nobody can go on",
+    ),
+    "consumers begin with the wrong phase": Fault(
+        r"iter_args\((%\d+ = %\d+), (%\d+) = %\d+, (%\d+ = %\d+\))",
+        r"iter_args(\1, \2 = %ONE, \3", "not brought yet|nobody has written",
+    ),
+    "slots are filled before they are free": Fault(WAIT, "", "overwritten|not brought|arrivals"),
+    "slots are read before they are full": Fault(WAIT, "", "not brought|nobody has written", 1),
+    "a place is released while it is multiplied": Fault(
+        r"(mlc_gpu\.wgmma_wait %\d+), 1 ", r"\1, 2 ", "overwritten before it is waited for"
+    ),
+    "too few bytes are expected": Fault(
+        r"(barrier_expect %\d+), \d+", r"\1, 8192", "nobody can go on|not brought"
+    ),
+    "a wrong leading offset": Fault("leading 8192", "leading 4096", NUMBERS, 1),
+    "a wrong stride offset": Fault("stride 1024", "stride 512", NUMBERS, 1),
+    "a wrong step": Fault("by 2048", "by 1024", NUMBERS),
+    "slots that are not aligned": Fault(
+        r"arith\.constant -1024 : i32", "arith.constant -128 : i32", "inside of eight swizzled"
+    ),
+    "results that are not swizzled": Fault(
+        r"arith\.xori (%\d+, %\d+) : i32", r"arith.ori \1 : i32", "nobody has written", -1
+    ),
+    "a missing fence": Fault(r"mlc_gpu\.async_fence", "", "without a fence"),
+    "a slot of results is written while it is read": Fault(
+        r"mlc_gpu\.bulk_wait \d+", "", "its slot is overwritten", None
+    ),
+    "barriers are used before they are made": Fault(
+        r"mlc_gpu\.barrier\n", "\n", "no barrier was made"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ring() -> str:
+    return RING.loops("cuda:h200")
+
+
+def _broken(text: str, fault: Fault) -> str:
+    found = [*re.finditer(fault.pattern, text)]
+    assert found, fault.pattern
+    if fault.place is None:
+        return re.sub(fault.pattern, fault.instead, text)
+    at = found[fault.place]
+    names = {
+        x: re.search(rf"(%\d+) = arith\.constant {n} : i32", text)
+        for x, n in (("ZERO", 0), ("ONE", 1))
+    }
+    instead = at.expand(fault.instead)
+    for name, match in names.items():
+        assert match
+        instead = instead.replace(f"%{name}", match[1])
+    return text[: at.start()] + instead + text[at.end() :]
+
+
+def test_the_ring_is_right_in_any_order(ring: str) -> None:
+    for seed in range(2):
+        assert RING.difference(ring, seed=seed, blocks=1) <= RING.error
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_are_found(name: str, ring: str) -> None:
+    fault, said = FAULTS[name], ""
+    text = _broken(ring, fault)
+    for seed in range(4):
+        try:
+            if not RING.difference(text, seed=seed, blocks=1) <= RING.error:
+                said = NUMBERS
+        except (ModelError, TileError) as error:
+            said = str(error)
+        if said:
+            break
+    assert re.search(fault.message, said), said
