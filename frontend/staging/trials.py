@@ -214,17 +214,17 @@ def _unrolled(block: Block) -> int:
 
 
 def _is_elementwise(block: Block) -> bool:
-    """Whether what loops make of the trips before is elementwise, and more than numbers."""
+    """Whether what loops make of the trips before is elementwise, and they compute arrays."""
     changing = set[SSAValue]()
     arrays = False
     for op in (x for loop in block.ops if isinstance(loop, ForOp | WhileOp) for x in loop.walk()):
         if isinstance(op, ForOp | WhileOp):
             changing.update(x for inner in op.blocks for x in op.carried_in(inner))
+        arrays |= any(product(shape_of(x.type)).constant != 1 for x in op.results)
         if changing.isdisjoint(op.operands):
             continue
         of_one = isinstance(op, BroadcastOp) and not shape_of(op.operands[0].type)
         if not (isinstance(op, Elementwise | ForOp | YieldOp) or of_one):
             return False
         changing.update(op.results)
-        arrays |= any(product(shape_of(x.type)).constant != 1 for x in op.results)
     return arrays
