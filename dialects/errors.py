@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+EXPLAINED = frozenset(
+    {
+        *("ShapeError", "DTypeError", "OutOfBoundsError", "AxisError", "ConcretizationError"),
+        *("NotSupportedError", "LeakError", "ParallelError", "MemoryLimitError", "ContractError"),
+        "CompilerBug",
+    }
+)
+"""Classes that have a section in docs/errors.md."""
+
 
 class MlcError(Exception):
-    """Base of every error that mlc raises on purpose."""
+    """Base of every error that mlc raises on purpose; a traceback names its section of the docs."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        kinds = (kind.__name__ for kind in type(self).__mro__)
+        if (name := next((name for name in kinds if name in EXPLAINED), None)) is not None:
+            self.add_note(
+                f"docs/errors.md#{name.lower()} has an example, and what to write instead"
+            )
 
 
 class ShapeError(MlcError, ValueError):

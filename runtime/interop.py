@@ -10,7 +10,7 @@ import ctypes
 import sys
 from array import ArrayType
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,6 +108,8 @@ def _from_dlpack(value: DLPackArray, where: str) -> Array:
             'for the CPU; compile it with target="cuda", or move the argument to the CPU'
         )
     try:
+        if (words := _words_of_bf16(value)) is not None:
+            return words
         return np.from_dlpack(value)  # pyright: ignore[reportArgumentType]
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(
@@ -130,9 +132,28 @@ def result_maker(origin: object) -> Callable[[object], object] | None:
         return None
 
     def make(result: object) -> object:
-        return from_dlpack(np.asarray(result))
+        array = np.asarray(result)
+        if array.dtype.name == "bfloat16" and (torch := _torch_of(origin)) is not None:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return from_dlpack(array)
 
     return make
+
+
+def _torch_of(value: object) -> Any:
+    """PyTorch, of one of its tensors."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(value, torch.Tensor) else None
+
+
+def _words_of_bf16(value: Any) -> Array | None:
+    """The memory of a tensor of bfloat16, which NumPy's own DLPack does not know."""
+    torch = _torch_of(value)
+    if torch is None or value.dtype is not torch.bfloat16 or value.requires_grad:
+        return None
+    import ml_dtypes
+
+    return value.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
 def _namespace_function(origin: object) -> Callable[[object], object] | None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import mlc
+from mlc.dialects.errors import EXPLAINED
 from mlc.registry import PASSES
 from tests.document import Block, blocks, missing_line
 
@@ -23,6 +25,7 @@ EXECUTABLE = (
     "how-to-add-a-word",
     "control-flow",
     "sizes",
+    "errors",
     "vmap",
     "block-kernels",
     "derivatives",
@@ -52,6 +55,15 @@ def test_every_document_is_listed() -> None:
     listed = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     names = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert names == set(re.findall(r"\]\(([\w-]+\.md)\)", listed))
+
+
+def test_every_class_of_errors_has_a_section() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == EXPLAINED
+    public = {name for name in mlc.__all__ if name.endswith(("Error", "Bug"))}
+    assert public - {"MlcError"} <= EXPLAINED
+    noted = mlc.ShapeError("a").__notes__
+    assert noted == ["docs/errors.md#shapeerror has an example, and what to write instead"]
 
 
 def test_cited_measurements_exist() -> None:

@@ -113,7 +113,7 @@ def normal(text: str) -> str:
     text = re.sub(r"(?<=cell_)[0-9a-f]{8}", "N" * 8, text)  # the kernel's hash
     # Python 3.12 leaves the quotes out
     text = re.sub(r"choose from .*\)", lambda found: found[0].replace("'", ""), text)
-    line = re.compile(r"(?<=functions\.py:)\d+|(?<=derivatives\.py:)\d+")
+    line = re.compile(r"(?<=s\.py:)\d+(?=   )|(?<=\(line )\d+(?=\))")
     return line.sub(lambda digits: "N" * len(digits[0]), text)
 
 
@@ -138,7 +138,7 @@ def expect(request: pytest.FixtureRequest) -> Expect:
     return compare
 
 
-@pytest.mark.parametrize("module", ["functions", "derivatives"])
+@pytest.mark.parametrize("module", ["functions", "derivatives", "programs"])
 def test_mistakes_in_functions(module: str, tmp_path: Path, expect: Expect) -> None:
     script = str(MISTAKES / f"{module}.py")
     done = process([script], tmp_path, MLC_CACHE_DIR=str(tmp_path / "cache"))
@@ -227,11 +227,12 @@ def test_a_cache_that_nobody_may_write(tmp_path: Path, expect: Expect) -> None:
 
 
 def test_the_golden_file_has_no_strays(request: pytest.FixtureRequest) -> None:
-    from tests.mistakes import derivatives, functions
+    from tests.mistakes import derivatives, functions, programs
 
     known = {f"function_{mistake.__name__}" for mistake in functions.MISTAKES}
     known |= {f"derivative_{mistake.__name__}" for mistake in derivatives.MISTAKES}
+    known |= {f"program_{mistake.__name__}" for mistake in programs.MISTAKES}
     known |= {f"command_{name}" for name in COMMANDS}
     known |= {"cache_no_folder", "cache_no_permission"}
     assert set(sections(GOLDEN.read_text("utf-8"))) == known
-    assert len(known) >= 25
+    assert len(programs.MISTAKES) >= 60

@@ -224,7 +224,7 @@ def running(x: Any) -> Any:
 
 REFUSED: dict[Callable[[Any], Any], tuple[str, ...]] = {
     carried: ("meet in one element", "y[i - 1] + x[i, 0]", "another reads it", "Trips 0 and 1"),
-    one_place: ("needs what the one before it leaves", "y[1] = x[i, 0]  # here"),
+    one_place: ("may meet in one element", "y[1] = x[i, 0]  # here"),
     overlapping: ("meet in one element", "# here", "# and here", "Trips 0 and 1"),
     by_data: ("meet in one element", "y[int(x[i, 0])]", "data decide"),
     recurrence: ("needs what the one before it leaves", "s * 0.5 + x[i, 0]  # here"),
@@ -327,3 +327,15 @@ def test_random_loops_beside_their_places() -> None:
         right += found and not meets
     assert independent > 100
     assert right > 0.2 * independent
+
+
+def test_the_one_element_of_an_array_is_that_of_the_last_trip() -> None:
+    def last(x: Any) -> Any:
+        kept = np.zeros(1)
+        for i in mlc.prange(len(x)):
+            kept[0] = x[i]
+        return kept
+
+    for count in (0, 1, 7, 200):
+        x = np.arange(1.0, count + 1)
+        np.testing.assert_array_equal(mlc.compile(last)(x), last(x))

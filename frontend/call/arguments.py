@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import operator
-from array import ArrayType
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
@@ -21,7 +19,7 @@ from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.numpy.registry import implementation_of
 from mlc.frontend.trace.captures import bare_function, is_users
 from mlc.frontend.trace.containers import LEAF, Structure, flatten, leaf_names
-from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice
+from mlc.frontend.trace.kinds import class_of, is_array, is_scalar, is_slice, makes_array
 from mlc.frontend.trace.paths import told_by_equality
 from mlc.lazy_dataclass import dataclass
 from mlc.runtime.interop import as_array
@@ -263,9 +261,8 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def is_array_like(value: object) -> bool:
     """What NumPy takes as an array: by DLPack, the array interface, or memory that is numbers."""
-    if any(hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__array__")):
-        return True
-    return isinstance(value, memoryview | bytearray | ArrayType | ctypes.Array)
+    shared = hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__")
+    return shared or makes_array(value)
 
 
 def static_leaf(name: str, value: Any) -> Leaf:

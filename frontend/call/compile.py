@@ -232,7 +232,8 @@ def _compiled(function: Any, settings: Settings) -> Compiled[..., Any]:
         function = function.__mlc_function__()
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"mlc.compile expects a function, found {function!r}")
-    if isinstance(own_call := getattr(type(function), "__call__", None), FunctionType):  # noqa: B004
+    own_call = getattr(type(function), "__call__", None)  # noqa: B004 - the function itself
+    if isinstance(own_call, FunctionType) and not hasattr(function, "__wrapped__"):
         function = MethodType(own_call, function)  # an object of the user's that is called
     keep_text(function)
     own = type(

@@ -14,6 +14,7 @@ from mlc.frontend.call.donation import check_donated, donated_leaves
 from mlc.frontend.call.fast_paths import MISS, Route, make_route, missing
 from mlc.frontend.call.loaded_program import Ready, describe
 from mlc.frontend.call.lowered import Lowered, is_gpu
+from mlc.frontend.call.notebook import users_traceback
 from mlc.frontend.call.program import Program, trace_program
 from mlc.frontend.call.spec import TensorSpec
 from mlc.frontend.call.specialisation import Dynamic, Family, Policy, explain_mismatch, match_sizes
@@ -82,7 +83,10 @@ class Dispatcher:
                 if (outcome := route(values)) is not MISS:
                     self.calls += 1
                     return outcome
-        return self.call(args, kwargs)
+        try:
+            return self.call(args, kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever it is goes on
+            raise error.with_traceback(users_traceback(error))  # noqa: B904 - the same error
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The full dispatch."""

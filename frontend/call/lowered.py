@@ -100,7 +100,24 @@ class Lowered:
         **sizes: int,
     ) -> str:
         """Plan, costs, memory step by step, and what passes decided."""
-        return self.levels.explain(sizes).said(format)
+        from mlc.frontend.call.notebook import explanation
+
+        explained = self.levels.explain(sizes)
+        if format != "text":
+            return explained.said(format)
+        return explanation(explained.said("text"), lambda: explained.said("html"))
+
+    @property
+    def described(self) -> str:
+        """The arguments' types: ``f32[B, 784], int``."""
+        from mlc.frontend.call.loaded_program import describe
+
+        return describe(self.call, self.shapes)
+
+    def _repr_html_(self) -> str:
+        from mlc.frontend.call.notebook import html_of
+
+        return html_of(self)
 
     def check_contract(self) -> None:
         """ContractError where the program does not keep what `contract=` promises."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from mlc.dialects.dtypes import BOOL, I8
 from mlc.dialects.tensor.complex_parts import ComplexOp, ImagOp, MagnitudeOp, RealOp
 from mlc.dialects.tensor.elementwise import NegOp
 from mlc.frontend.numpy.registry import public
+from mlc.frontend.numpy.shaping import view_of
 from mlc.frontend.numpy.values import convert, lift, number, result
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
@@ -17,19 +19,33 @@ from mlc.frontend.trace.tracer import Tracer
 Operand = Any
 
 
+def _part(op: type[RealOp | ImagOp], whole: SSAValue) -> SSAValue:
+    return here().emit(op, whole)
+
+
 @public(np.real, numbers=True)
 def real(val: Operand) -> Tracer:
-    """The real part; real numbers are their own."""
+    """The real part: a view; real numbers are their own."""
     x = lift(val, "real")
-    return result(here().emit(RealOp, x.value)) if x.row.kind == "complex" else x
+    if x.row.kind != "complex":
+        return x
+    return view_of(
+        x,
+        lambda whole: _part(RealOp, whole),
+        lambda whole, new: here().emit(ComplexOp, new, _part(ImagOp, whole)),
+    )
 
 
 @public(np.imag, numbers=True)
 def imag(val: Operand) -> Tracer:
-    """The imaginary part, 0 of real numbers."""
+    """The imaginary part: a view; 0 of real numbers."""
     x = lift(val, "imag")
     if x.row.kind == "complex":
-        return result(here().emit(ImagOp, x.value))
+        return view_of(
+            x,
+            lambda whole: _part(ImagOp, whole),
+            lambda whole, new: here().emit(ComplexOp, _part(RealOp, whole), new),
+        )
     zero = result(number(0, x.row, x.dims))
     zero.weak = x.weak  # of a Python number NumPy gives a Python number
     return zero

@@ -5,6 +5,7 @@ while the function is traced. Every call has these numbers, as it has in Python.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from mlc.frontend import numpy as mnp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import lift, result
 from mlc.frontend.trace.captures import holds_tracer
-from mlc.frontend.trace.kinds import is_array
+from mlc.frontend.trace.kinds import is_array, is_tuple
 from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 
@@ -59,6 +60,9 @@ class SeededGenerator:
                 )
             if name in _OF_ARRAYS and args and isinstance(args[0], Tracer):
                 return _OF_ARRAYS[name](self._generator, *args, **kwargs)
+            if name in _SCALED and holds_tracer([*args, *kwargs.values()]):
+                return _SCALED[name](self._generator, *args, **kwargs)
+            args, kwargs = _known(args), {key: _known(value) for key, value in kwargs.items()}
             if holds_tracer([*args, *kwargs.values()]):
                 message = f"rng.{name}: an argument is traced, and NumPy draws while compiling."
                 remedy = "Draw standard numbers, and scale and shift them: mu + sigma * rng.…"
@@ -66,6 +70,46 @@ class SeededGenerator:
             return _traced(method(*args, **kwargs))
 
         return draw
+
+
+def _known(value: Any) -> Any:
+    """An argument of NumPy's, with the values of Python's integers in it, which are then fixed."""
+    if is_tuple(value):
+        return tuple(map(_known, value))
+    if not isinstance(value, Tracer):
+        return value
+    if (known := value.from_constants()) is not None:
+        return known[()]
+    integer = value.origins and not value.ndim and value.row.kind == "int"
+    return operator.index(value) if integer else value
+
+
+def _size_of(size: Any, *parameters: Any) -> Any:
+    """How many numbers a distribution gives for its parameters."""
+    if size is not None:
+        return _known(size)
+    shapes = [mnp.shape(x) for x in parameters]
+    return np.broadcast_shapes(*(tuple(map(operator.index, shape)) for shape in shapes)) or None
+
+
+def _normal(
+    generator: np.random.Generator, loc: Any = 0.0, scale: Any = 1.0, size: Any = None
+) -> Any:
+    return loc + scale * _traced(generator.standard_normal(_size_of(size, loc, scale)))
+
+
+def _uniform(
+    generator: np.random.Generator, low: Any = 0.0, high: Any = 1.0, size: Any = None
+) -> Any:
+    return low + (high - low) * _traced(generator.random(_size_of(size, low, high)))
+
+
+def _exponential(generator: np.random.Generator, scale: Any = 1.0, size: Any = None) -> Any:
+    return scale * _traced(generator.standard_exponential(_size_of(size, scale)))
+
+
+_SCALED: dict[str, Any] = {"normal": _normal, "uniform": _uniform, "exponential": _exponential}
+"""Distributions that scale and shift a standard one, as NumPy computes them."""
 
 
 def _traced(drawn: Any) -> Any:

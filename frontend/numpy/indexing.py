@@ -120,7 +120,12 @@ def _entry(part: Any, size: Dim, axis: int) -> Entry:
 def index_array(part: object) -> Tracer:
     """Positions as an array; an empty list is one of integers, as in NumPy."""
     if isinstance(part, str):
-        raise located(OutOfBoundsError, f"an index is {part!r}; expected integers or slices.")
+        raise located(
+            OutOfBoundsError,
+            f"an index is {part!r}; expected integers or slices.",
+            remedy="A table among the arguments is one array here: pass its columns one by one,"
+            f" such as table[{part!r}].",
+        )
     if is_series(part) and not _holds_values(part):
         return result(constant(np.zeros(np.shape(part), np.int64), I64))
     return lift(part)

@@ -61,8 +61,8 @@ TRACING = (
 CONSTANTS = ("e", "pi", "inf", "nan", "euler_gamma", "newaxis", "True_", "False_")
 
 NOTES = {
-    "item": "of constants only",
-    "tolist": "of constants only",
+    "item": "not of uint64, whose numbers may be too large",
+    "tolist": "of 1,000 elements at most",
     "flat": "a view instead of an iterator",
     "strides": "of C order",
     "bincount": "with minlength= a number beyond it is an IndexError",

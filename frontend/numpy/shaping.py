@@ -112,13 +112,17 @@ def reshape(
     """The same elements in row-major order under another shape; one size may be -1."""
     source = lift(a)
     wanted = newshape if shape is None else shape
+    if order == "F":
+        turned = reshape_argument(source, wanted)[::-1]
+        made = transpose(reshape(transpose(source), tuple(map(as_size, turned))))
+        return made if source.ndim < 2 else result(made.value)  # a copy, as NumPy's is
     if order not in ("C", "A"):
         from mlc.frontend.errors import NotSupportedError
 
         raise located(
             NotSupportedError,
-            f"reshape: order={order!r} is not supported yet.",
-            remedy="Use x.T.reshape(…).T.",
+            f"reshape: order={order!r} is the order of memory, which the compiler chooses.",
+            remedy="Say order='C' or order='F'.",
         )
     dims = reshape_argument(source, wanted)
     old, count = source.dims, product(dims)

@@ -29,7 +29,15 @@ from mlc.dialects.tensor.letters import spell
 from mlc.dialects.tensor.op import tensor_of
 from mlc.dialects.tensor.shape import broadcast_to
 from mlc.frontend.errors import SpecialiseSignal, located, relocated
-from mlc.frontend.trace.kinds import Number, is_array, is_number, is_scalar, is_series, is_variants
+from mlc.frontend.trace.kinds import (
+    Number,
+    is_array,
+    is_number,
+    is_scalar,
+    is_series,
+    is_variants,
+    makes_array,
+)
 from mlc.frontend.trace.paths import Guard, HiddenInput, object_path
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
@@ -52,7 +60,7 @@ def strong(value: object, function: str = "mlc") -> Tracer:
 def is_operand(value: object) -> TypeGuard[Any]:
     """Whether an operator on a traced array accepts the value."""
     arrays = Tracer | SymbolicDim | np.ndarray | np.generic
-    if hasattr(type(value), "__array__"):
+    if makes_array(value):
         return True
     return isinstance(value, arrays | bool | int | float | complex | list | tuple)
 
@@ -66,7 +74,7 @@ def lift(value: object, function: str = "mlc") -> Tracer:
     if is_variants(value):
         return value.apply(partial(lift, function=function))
     if is_array(value):
-        dtype_row(value.dtype, function)
+        dtype_row(value.dtype.newbyteorder("="), function)
         # no name leads to it: the array itself is remembered and read at every call
         return here().hidden_argument(
             value, HiddenInput(object_path(value, name_of(value) or "array"))
@@ -80,7 +88,7 @@ def lift(value: object, function: str = "mlc") -> Tracer:
         dtype = dtype_row(array.dtype, function)
         weak = not isinstance(value, np.generic | bool)
         return Tracer(here(), constant(array, dtype), weak=weak)
-    if hasattr(type(value), "__array__"):
+    if makes_array(value):
         return _array_like(value, function)
     raise located(
         DTypeError,
@@ -93,7 +101,7 @@ def _array_like(value: object, function: str) -> Tracer:
     from mlc.frontend.trace.captures import paths
 
     made: NDArray[Any] = np.asarray(value)
-    dtype_row(made.dtype, function)
+    dtype_row(made.dtype.newbyteorder("="), function)
     path = paths().of(value) or object_path(value, type(value).__name__)
     return here().hidden_argument(made, HiddenInput(path.array()))
 

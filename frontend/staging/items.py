@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mlc.dialects.errors import DTypeError, ShapeError
+from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import located
+from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -74,8 +76,10 @@ def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return range(*args, **kwargs)
     for x in open_:
         if x.dims or x.row.kind not in ("int", "uint"):
-            message = f"range: a bound is {x!r}; expected integers."
-            raise located(DTypeError, message)
+            what = f"an array {spell(x.dims)}" if x.dims else f"a number of {x.row.numpy}"
+            message = f"range: a bound is {what}; expected integers."
+            remedy = f"Convert it: range(int({name_of(x) or '…'}))."
+            raise located(DTypeError, message, remedy="" if x.dims else remedy)
     numbers = [lift_size(x) if isinstance(x, SymbolicDim) else x for x in args]
     start, stop, step = {
         1: lambda: (0, *numbers, 1),

@@ -308,7 +308,7 @@ def described(x: Any) -> str:
     if isinstance(x, Undecided):
         return "not the same"
     text = repr(x)
-    return text if len(text) <= 40 else f"a {type(x).__name__}"
+    return text if len(text) <= 40 and "Tracer(" not in text else f"a {type(x).__name__}"
 
 
 class Undecided:

@@ -20,6 +20,7 @@ from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscr
 from mlc.frontend.staging.flow import Flow
 from mlc.frontend.staging.variants import narrowed, of_options
 from mlc.frontend.trace import stores, unobserved
+from mlc.frontend.trace.asked import check_depth, check_key
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
 from mlc.frontend.trace.captures import (
     captured,
@@ -34,6 +35,7 @@ from mlc.frontend.trace.captures import (
 )
 from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
 from mlc.frontend.trace.effects import effects, effects_of, is_told
+from mlc.frontend.trace.foreign import called_at_each_call, foreign_owner
 from mlc.frontend.trace.impure import check_library, check_pure
 from mlc.frontend.trace.kinds import (
     class_of,
@@ -97,6 +99,8 @@ class Access(Flow):
             from mlc.frontend.numpy.values import lift
 
             return lift(obj)[key]
+        if isinstance(key, Tracer):
+            check_key(obj, key)
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
         if (made := subscript_of(obj)) is not None:
@@ -190,6 +194,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return call_function(function, args, kwargs)
     if isinstance(function, FunctionType):
         return _call_function(function, args, kwargs)
+    if (owner := foreign_owner(function, args, kwargs)) is not None:
+        return called_at_each_call(function, owner, args, kwargs)
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
         return _call_function(function.__func__, (function.__self__, *args), kwargs)
     if is_partial(function):
@@ -213,11 +219,8 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         array = function.__self__  # a method of an array from outside
         bound = captured(array, object_path(array, "array"))
         return getattr(bound, function.__name__)(*args, **kwargs)
-    if getattr(function, "__name__", "") == "default_rng":
-        from mlc.frontend.numpy.generators import seeded
-
-        if (made := seeded(function, args, kwargs)) is not None:
-            return made
+    if (made := _seeded(function, args, kwargs)) is not None:
+        return made
     if isinstance(function, BuiltinFunctionType) and isinstance(function.__self__, str):
         return text_of(function, args, kwargs)
     if is_told(function):
@@ -233,6 +236,15 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, key = observed_functions(args), kwargs.get("key")
         kwargs = {**kwargs, "key": observed_functions((key,))[0]} if key else kwargs
     return function(*args, **kwargs)
+
+
+def _seeded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A generator of NumPy's, whose seed is known now; None of other calls."""
+    if getattr(function, "__name__", "") != "default_rng":
+        return None
+    from mlc.frontend.numpy.generators import seeded
+
+    return seeded(function, args, kwargs)
 
 
 def _call_function(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -262,6 +274,7 @@ def _running(function: FunctionType) -> Generator[None]:
     trace = here()
     before = None if (found := effects_of(trace)) is None else found.state
     trace.functions.append(function)
+    check_depth(trace.functions, len(trace.scopes))
     try:
         yield
     finally:

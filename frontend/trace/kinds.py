@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from array import ArrayType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,6 +15,14 @@ Number = bool | int | float | complex
 def is_array(value: object) -> TypeGuard[NDArray[Any]]:
     """A NumPy array."""
     return isinstance(value, np.ndarray)
+
+
+_BUFFERS = (memoryview, bytearray, ArrayType, ctypes.Array)
+
+
+def makes_array(value: object) -> bool:
+    """Something else of which NumPy makes an array of numbers: `__array__`, or a buffer."""
+    return hasattr(type(value), "__array__") or isinstance(value, _BUFFERS)
 
 
 def is_scalar(value: object) -> TypeGuard[np.generic[Any]]:

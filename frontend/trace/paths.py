@@ -12,7 +12,7 @@ from mlc.frontend.trace.containers import children_of
 from mlc.frontend.trace.kinds import class_of, is_array, is_dict
 from mlc.lazy_dataclass import dataclass
 
-Step = tuple[Literal["attr", "item", "array"], Any]
+Step = tuple[Literal["attr", "item", "array", "call"], Any]
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,19 @@ class Path:
         """To the array that NumPy makes of the object."""
         return Path(self.kind, self.root, (*self.steps, ("array", None)), self.text)
 
+    def call(self, name: str, args: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> Path:
+        """To what a method gives for arguments that can be hashed."""
+        given = ", ".join([*map(repr, args), *(f"{key}={value!r}" for key, value in named)])
+        step: Step = ("call", (name, args, named))
+        return Path(self.kind, self.root, (*self.steps, step), f"{self.text}.{name}({given})")
+
     @property
     def key(self) -> Hashable:
         """What two ways have in common where they are one."""
         root = self.root if self.kind == "argument" else id(self.root)
         steps = tuple(
-            (kind, step if isinstance(step, str | int) else id(step)) for kind, step in self.steps
+            (kind, step if isinstance(step, str | int) or kind == "call" else id(step))
+            for kind, step in self.steps
         )
         return (self.kind, root, steps)
 
@@ -59,6 +66,8 @@ class Path:
         for kind, key in self.steps:
             if kind == "array":
                 found = np.asarray(found)
+            elif kind == "call":
+                found = _called(found, *key)
             else:
                 found = getattr(found, key) if kind == "attr" else found[key]
         return found
@@ -74,11 +83,17 @@ class Path:
             spelled = repr(key) if plain else constants.name(key)
             if kind == "array":
                 text = f"{constants.name(np.asarray)}({text})"
+            elif kind == "call":
+                text = f"{constants.name(_called)}({text}, *{spelled})"
             elif kind == "attr":
                 text = f"{text}.{key}" if str(key).isidentifier() else f"getattr({text}, {key!r})"
             else:
                 text = f"{text}[{spelled}]"
         return text
+
+
+def _called(obj: Any, name: str, args: tuple[Any, ...], named: tuple[tuple[str, Any], ...]) -> Any:
+    return getattr(obj, name)(*args, **dict(named))
 
 
 class Constants:

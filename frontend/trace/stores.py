@@ -127,6 +127,10 @@ class AttributePlace(Place):
 
                 assign_shape(self._obj, new)
                 return
+            if self._key in ("real", "imag"):
+                if new is not self._held:  # else written in place already
+                    setattr(self._obj, self._key, new)
+                return
             message = f"an array's .{self._key} is written; in a compiled function it stays."
             raise located(NotSupportedError, message, remedy="Use reshape, astype or view.")
         setattr(self._obj, self._key, new)

@@ -148,7 +148,7 @@ class Trace:
     def read_hidden(self, array: Array, source: HiddenInput) -> SSAValue:
         """The argument for an array that the function does use."""
         try:
-            dtype = numpy_dtype(array.dtype)
+            dtype = numpy_dtype(array.dtype.newbyteorder("="))  # copied at each call
         except TypeError as error:
             raise located(DTypeError, f"captured array {source.text}: {error}") from None
         shape = tuple(Dim.const(size) for size in array.shape)

@@ -95,10 +95,20 @@ class Tracer(Value):
         """The real part."""
         return _names().real(self)
 
+    @real.setter
+    def real(self, new: object) -> None:
+        _names().setitem(_names().real(self), ..., new)
+
     @property
     def imag(self) -> Tracer:
         """The imaginary part."""
         return _names().imag(self)
+
+    @imag.setter
+    def imag(self, new: object) -> None:
+        if self.row.kind != "complex":
+            raise located(DTypeError, "the array does not have imaginary part to set")
+        _names().setitem(_names().imag(self), ..., new)
 
     @property
     def nbytes(self) -> Size:
@@ -175,11 +185,9 @@ class Tracer(Value):
     def __bool__(self) -> bool:
         if (known := self.from_constants()) is not None:
             return bool(known)
-        return self._concrete(
-            "the truth value",
-            "Ask it in an `if` of a function whose source is known, use np.where(condition, a, b),"
-            " or mark an argument that decides about the program as static=(…).",
-        )
+        from mlc.frontend.trace.asked import truth_remedy
+
+        return self._concrete("the truth value", truth_remedy(self))
 
     def __index__(self) -> int:
         if (known := self.from_constants()) is not None:
@@ -208,23 +216,18 @@ class Tracer(Value):
     def __complex__(self) -> complex:
         if (known := self.from_constants()) is not None:
             return complex(known)
-        return self._concrete("the complex value", "Complex numbers are not supported yet.")
+        remedy = "Use {name}.astype(np.complex128) to convert it in the compiled code."
+        return self._concrete("the complex value", remedy)
 
     def item(self, *args: int) -> Any:
-        """The Python number, where constants alone give it."""
-        if (known := self.from_constants()) is not None:
-            return known.item(*args)
-        return self._concrete(
-            "the Python value", "Leave out .item(); a 0-d array works as a number."
-        )
+        """The element as a Python number."""
+        known = self.from_constants()
+        return _names().item(self, *args) if known is None else known.item(*args)
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers, where constants alone give them."""
-        if (known := self.from_constants()) is not None:
-            return known.tolist()
-        return self._concrete(
-            "the list of values", "Return the array and call .tolist() on the result."
-        )
+        """Nested lists of Python numbers."""
+        known = self.from_constants()
+        return _names().tolist(self) if known is None else known.tolist()
 
     def __array__(self, dtype: Any = None, copy: object = None) -> Any:
         if (known := self.from_constants()) is not None:

@@ -9,13 +9,15 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.analysis.dependence import trips_together
 from mlc.dialects.analysis.trips import trips_of
-from mlc.dialects.dims import Dim, shape_of
+from mlc.dialects.dims import Dim, shape_of, tensor_type
 from mlc.dialects.dtypes import dtype_of
 from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import PARALLEL, ForOp
 from mlc.dialects.tensor.create import full
 from mlc.dialects.tensor.elementwise import MulOp
+from mlc.dialects.tensor.letters import ALPHABET
 from mlc.dialects.tensor.op import TensorOp, tensor_of
+from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.tensor.derivative.emit import Emitter, before
 
@@ -88,7 +90,7 @@ def _chunk(loop: ForOp, folds: Folds) -> None:
         parts = [e.read(stack, c) for stack in stacks]
         runs = e(CompareOp, e.multiply(c, size), loop.count, predicate="lt")
         return [
-            e(SelectOp, runs, part, total) if kind is None else e(kind, total, part)
+            _last(e, runs, part, total) if kind is None else e(kind, total, part)
             for kind, total, part in zip(kinds, sums, parts, strict=True)
         ]
 
@@ -121,6 +123,15 @@ def _moved(body: Block, low: SSAValue) -> Block:
         op.detach()
         new.add_op(op)
     return new
+
+
+def _last(e: Emitter, runs: SSAValue, part: SSAValue, total: SSAValue) -> SSAValue:
+    """What the last chunk that has trips leaves, of numbers and arrays."""
+    dims = shape_of(part.type)
+    if dims:
+        kind = tensor_type(tensor_of(runs).element_type, dims)
+        runs = e(BroadcastOp, runs, letters=f"->{ALPHABET[: len(dims)]}", declared=kind)
+    return e(SelectOp, runs, part, total)
 
 
 def _neutral(e: Emitter, kind: type[TensorOp], like: SSAValue) -> SSAValue:

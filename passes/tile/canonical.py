@@ -50,6 +50,11 @@ def canonical(kernel: PlanKernel, name: str, words: Words, layouts: Sequence[Lay
         raise MlcError(f"plan to tiles: {name} has a schedule of words; expected a matrix product")
     if op.dtype.kind == "bool":
         raise MlcError(f"plan to tiles: {op.name} of bool; expected numbers, which are added up")
+    if empty := [letter for letter, dim in op.sizes().items() if dim.constant == 0]:
+        raise MlcError(
+            f"plan to tiles: {op.name} of size 0 along {empty[0]!r} has a schedule of words;"
+            " expected at least one element to cut: leave the schedule out"
+        )
     via = next((x.row for x in words if isinstance(x, Via)), None)
     memory = Memory(kernel, layouts)
     if windows is not None:

@@ -57,7 +57,7 @@ def test_what_is_refused() -> None:
         lambda x: x + np.random.default_rng().random(4),
         lambda x: x + np.random.default_rng(x[0, 0].astype(int)).random(4),
         lambda x: x + kept.random(4),
-        lambda x: x + np.random.default_rng(0).normal(x),
+        lambda x: x + np.random.default_rng(0).gamma(x),
         _in_a_loop,
     ):
         with pytest.raises(mlc.NotSupportedError):
@@ -71,3 +71,18 @@ def test_derivatives_and_batches() -> None:
     want = np.random.default_rng(2).random(4)
     np.testing.assert_array_equal(mlc.grad(loss)(X[0]), want)
     np.testing.assert_allclose(mlc.compile(mlc.vmap(loss))(X), X @ want)
+
+
+def scaled(s: Any, n: int) -> Any:
+    rng = np.random.default_rng(1)
+    return (
+        *(rng.normal(0, s, n), rng.uniform(0, s, (n, 2)), rng.exponential(s, size=3)),
+        *(rng.random((n, 2)), rng.integers(0, n, 4), rng.normal(s, 1.0), rng.permutation(n)),
+    )
+
+
+def test_sizes_and_scales_may_be_arguments() -> None:
+    compiled = mlc.compile(scaled)
+    for s, n in ((2.0, 3), (0.5, 4), (3.0, 4)):
+        for found, wanted in zip(compiled(s, n), scaled(s, n), strict=True):
+            np.testing.assert_array_equal(found, wanted)

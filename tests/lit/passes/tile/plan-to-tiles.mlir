@@ -121,3 +121,14 @@ func.func @cell(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mlc.arena = {}} 
   } {schedule = #mlc.schedule<[block(m, 4)]>, buffers = [#mlc.buffer<out 0>]}
   func.return %y : tensor<8xf32>
 }
+
+// -----
+
+// CHECK: mlc.contract of size 0 along 'k' has a schedule of words; expected at least one element
+func.func @empty(%x: tensor<7x0xf32>, %w: tensor<0x6xf32>) -> tensor<7x6xf32> attributes {mlc.arena = {}} {
+  %y = mlc.kernel "contraction" (%a = %x, %b = %w) : (tensor<7x0xf32>, tensor<0x6xf32>) -> (tensor<7x6xf32>) {
+    %s = mlc.contract "mk,kn->mn" %a, %b : tensor<7x0xf32>, tensor<0x6xf32> -> tensor<7x6xf32>
+    mlc.yield %s : tensor<7x6xf32>
+  } {schedule = #mlc.schedule<[register(m 4, n 8)]>, buffers = [#mlc.buffer<out 0>]}
+  func.return %y : tensor<7x6xf32>
+}
