@@ -306,10 +306,10 @@ class While:
         decided = True if test is None else truth(test(), staying=False)
         if decided is True:
             return trip()
-        otherwise = self.otherwise
         if decided is False:
-            return otherwise() if otherwise else None
-        return staged_branch(decided, (trip, otherwise), None, self.local, later=False, loose=True)
+            return self.otherwise() if self.otherwise else None
+        both = (trip, self.otherwise)
+        return staged_branch(decided, both, None, self.local, later=False, loose=True)
 
     def after(self, code: Exit | None) -> Exit | None:
         """The loop after a trip that was left so; `break` leaves it."""
@@ -461,15 +461,14 @@ class For:
             runs = items.known and items.count > 0
             _, state, possible = _staged(variables, trip, test, True, runs)
             return _finished(state, possible, False, self.otherwise, self.local)
-        count = lift(items.count).value
-        runs = items.known and items.count > 0
+        count, runs = lift(items.count).value, items.known and items.count > 0
 
         def step(arguments: Sequence[SSAValue]) -> None:
             index = arguments[0]
             index.name_hint = "i"
             with here().bound.loop(here().scopes[-1], index, count, sliced=self.sliced is not None):
                 item = items.at(Tracer(here(), index, weak=True))
-                self.body(item) if runs else exit_of(lambda: self.body(item))
+                self.body(item) if runs else exit_of(partial(self.body, item))
 
         rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
