@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -17,6 +17,9 @@ SYMBOLS = "mlc.symbols"
 
 DONATED = "mlc.donated"
 """Argument attribute: the number of the result that takes the place of the argument."""
+
+UNROLLED = "mlc.unrolled"
+"""Function attribute: why loops of the source, by file:line, stand there trip by trip."""
 
 ALL_PASSES = "mlc.all_passes"
 """Function attribute: LLVM runs all its passes; other functions come as they shall stay."""
@@ -60,6 +63,27 @@ def symbols_of(function: FuncOp) -> tuple[str, ...]:
     dims = [dim for t in function.function_type.inputs for dim in shape_of(t)]
     dims.sort(key=lambda dim: dim.single_symbol is None)  # plain ones first: they bind first
     return tuple(dict.fromkeys(name for dim in dims for name in sorted(dim.symbols())))
+
+
+def unrolled_attributes(reasons: Mapping[str, str]) -> dict[str, Attribute]:
+    """`UNROLLED` with reasons by ``file:line``, if there are any."""
+    items = [
+        DictionaryAttr({"at": StringAttr(at), "why": StringAttr(why)})
+        for at, why in reasons.items()
+    ]
+    return {UNROLLED: ArrayAttr(items)} if items else {}
+
+
+def unrolled_loops(function: FuncOp) -> list[tuple[str, str]]:
+    """``file:line`` and reason of each loop that is no loop in the program."""
+    listed = function.attributes.get(UNROLLED)
+    found: list[tuple[str, str]] = []
+    for each in cast("ArrayAttr[Attribute]", listed) if isinstance(listed, ArrayAttr) else ():
+        if isinstance(each, DictionaryAttr):
+            at, why = each.data.get("at"), each.data.get("why")
+            if isinstance(at, StringAttr) and isinstance(why, StringAttr):
+                found.append((at.data, why.data))
+    return found
 
 
 def arena_slots(function: Operation) -> list[tuple[Dim, ...]]:

@@ -16,7 +16,7 @@ from mlc import knobs
 from mlc.artifact import FORMAT, Artifact
 from mlc.backends import Level, backend_of
 from mlc.collector import collector_off, imported
-from mlc.dialects.program import entry_function
+from mlc.dialects.program import UNROLLED, entry_function
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.reduce import ReduceOp
@@ -277,7 +277,7 @@ def _key(module: ModuleOp, signature: EntrySignature, options: Options) -> str:
         if isinstance(op, TensorOp) and (op.CHECKS or isinstance(op, ReduceOp))
     ]
     parts = (options.key(), repr(signature), "\n".join(lines))
-    return object_key(FORMAT, fingerprint(module), *(part.encode() for part in parts))
+    return object_key(FORMAT, fingerprint(module, UNROLLED), *(part.encode() for part in parts))
 
 
 def _loaded_from_cache(

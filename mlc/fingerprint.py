@@ -10,13 +10,17 @@ from collections.abc import Mapping
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 
-def fingerprint(op: Operation) -> bytes:
-    """Of an op with all that stands in it; it uses no value from outside."""
-    return _Fingerprint().of(op)
+def fingerprint(op: Operation, beside: str = "") -> bytes:
+    """
+    Of an op with all that stands in it; it uses no value from outside. `beside`: an attribute that
+    only tells where the program comes from.
+    """
+    return _Fingerprint(beside).of(op)
 
 
 class _Fingerprint:
-    def __init__(self) -> None:
+    def __init__(self, beside: str) -> None:
+        self.beside = beside
         self.lines: list[str] = []
         self.values: dict[SSAValue, int] = {}
         self.blocks: dict[Block, int] = {}
@@ -53,7 +57,8 @@ class _Fingerprint:
         return self.blocks.setdefault(block, len(self.blocks))
 
     def _named(self, attributes: Mapping[str, Attribute]) -> str:
-        return ",".join([f"{k!r}={self._text(v)}" for k, v in sorted(attributes.items())])
+        named = [(k, v) for k, v in sorted(attributes.items()) if k != self.beside]
+        return ",".join([f"{k!r}={self._text(v)}" for k, v in named])
 
     def _text(self, attribute: Attribute) -> str:
         found = self.texts.get(id(attribute))

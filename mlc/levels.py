@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from mlc.artifact import CodeUnit, MemoryPlan
 from mlc.backends import LEVELS, Level, backend_of
 from mlc.dialects.errors import MlcError
+from mlc.dialects.program import entry_function, unrolled_loops
 from mlc.dialects.signature import EntrySignature
 from mlc.dialects.target import Target
 from mlc.lowering.emit import joined
@@ -130,12 +131,14 @@ class Levels:
         return memory_of_plan(self.plan(), known, threads, plan=plan)
 
     def remarks(self) -> tuple[Remark, ...]:
-        """What the passes had to say."""
+        """What the passes had to say, after which loops were traced trip by trip."""
         if self.heard is None:
             with listening() as heard:
                 planned = self.at("plan")
             self.planned = self.planned or planned
-            self.heard = tuple(dict.fromkeys(heard))
+            loops = unrolled_loops(entry_function(planned))
+            said = [Remark("unrolled", why, at) for at, why in loops]
+            self.heard = tuple(dict.fromkeys([*said, *heard]))
         return self.heard
 
     def explain(self, sizes: Mapping[str, int]) -> Explanation:

@@ -42,14 +42,18 @@ from mlc.frontend.staging.trials import (
     MOST_PEELED,
     MOST_SHORT,
     MOST_TRIPS,
+    PYTHONS,
+    SHORT,
     Added,
     attempted,
     check_slices,
     code_of,
     is_longer,
     kept_loop,
+    said,
 )
 from mlc.frontend.staging.truth import truth
+from mlc.frontend.staging.unrolled import unsettled
 from mlc.frontend.staging.variables import Body, Local, traced
 from mlc.frontend.trace.effects import effects_of
 from mlc.frontend.trace.trace import here
@@ -218,7 +222,7 @@ class While:
 
     def run(self) -> Exit | None:
         """How it was left."""
-        local, added = self.local, Added()
+        local, added, why = self.local, Added(), ""
         trip = -1
         while True:
             trip += 1
@@ -226,9 +230,10 @@ class While:
             if not isinstance(decided, bool):
                 return deciding(decided, lambda: self._staged(local))
             if not decided:
+                said(added, trip, why or f"{SHORT}, and Python decides its test")
                 return self.otherwise() if self.otherwise else None
             if self._may_be_long(trip):
-                kept, code = self._kept(added.ops())
+                kept, code, why = self._kept(added.ops())
                 if kept:
                     return code
             if self.leaving:
@@ -237,28 +242,28 @@ class While:
                     return self._staged(local, endless=True)
             else:
                 code = self.body()
-            if code is BREAK:
-                return None
             if not _goes_on(code):
-                return code
+                said(added, trip + 1, why or SHORT)
+                return None if code is BREAK else code
 
     def _may_be_long(self, trip: int) -> bool:
         """Whether one loop may be better from this trip on: at once where it was so before."""
         known = code_of(self.body) in here().long_loops
         return (known and 0 < trip <= MOST_PEELED) or (trip >= MANY and trip & (trip - 1) == 0)
 
-    def _kept(self, before: int) -> tuple[bool, Exit | None]:
+    def _kept(self, before: int) -> tuple[bool, Exit | None, str]:
         """The rest as one loop although Python decides, if its trips are long together."""
         known, code = here().long_loops, code_of(self.body)
         ops = MOST_OPS if code in known else before
         if ops <= MOST_SHORT:
-            return False, None
-        with suppress(Peel):  # later trips may have other types
+            return False, None, SHORT
+        try:
             found = kept_loop(lambda: self._staged(self.local, checked=True), ops, self.local)
             if found[0]:
                 known.add(code)
             return found
-        return False, None
+        except Peel as peel:  # later trips may have other types
+            return False, None, f"types change: {peel}"
 
     def _staged(
         self, local: list[Local], *, endless: bool = False, checked: bool = False
@@ -293,7 +298,7 @@ class While:
     def _after_first_trip(self, peel: Peel, test: Body | None) -> Exit | None:
         chain = (*self.peeled, str(peel))
         if len(chain) > MOST_PEELED:
-            raise _unsettled(peel.name, chain)
+            raise unsettled(peel.name, chain)
         again = replace(self, peeled=chain)
 
         def trip() -> Exit | None:
@@ -347,12 +352,6 @@ def _is_true(test: Body) -> bool:
     return not code.co_names and not code.co_freevars
 
 
-def _unsettled(name: str, chain: Sequence[str]) -> MlcError:
-    message = f"a loop changes the type of {name} at every trip: " + "; then ".join(chain) + "."
-    remedy = f"Give {name} before the loop the type that it has in it."
-    return located(NotSupportedError, message, remedy=remedy)
-
-
 @dataclass(frozen=True)
 class For:
     """for item in items: body(item)"""
@@ -375,7 +374,8 @@ class For:
         iterator = iter(value)
         tried = items is not None and self._is_long(items)
         few = items is not None and self.sliced is None and FEW <= items.count < MANY
-        added = Added()
+        added, k = Added(), -1
+        why = PYTHONS if items is None else SHORT
         for k, item in enumerate(iterator):
             if k == 1 and few and items is not None:
                 tried = added.ops() * items.count > MOST_OF_FEW
@@ -384,9 +384,9 @@ class For:
                 try:
                     outer = self.sliced or ()
                     before = 0 if few or items.count >= MANY else None
-                    kept, code = kept_loop(roll_rest, before, local, outer)
-                except Peel:
-                    pass  # the next trip may have the types of those behind it
+                    kept, code, why = kept_loop(roll_rest, before, local, outer)
+                except Peel as peel:  # the next trip may have the types of those behind it
+                    why = f"types change: {peel}"
                 else:
                     if kept:
                         return code
@@ -399,10 +399,10 @@ class For:
                     return self._nested([item, *iterator])
             else:
                 code = self.body(item)
-            if code is BREAK:
-                return None
             if not _goes_on(code):
-                return code
+                said(added, k + 1, why)
+                return None if code is BREAK else code
+        said(added, k + 1, why)
         return self.otherwise() if self.otherwise else None
 
     def _is_long(self, items: Items) -> bool:
@@ -485,7 +485,7 @@ class For:
     def _after_first_trip(self, items: Items, peel: Peel) -> Exit | None:
         chain = (*self.peeled, str(peel))
         if len(chain) > MOST_PEELED:
-            raise _unsettled(peel.name, chain)
+            raise unsettled(peel.name, chain)
         again = replace(self, peeled=chain)
 
         def trip() -> Exit | None:

@@ -23,6 +23,7 @@ from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.exits import Exit, exit_of
 from mlc.frontend.staging.joins import Undecided
 from mlc.frontend.staging.journal import Journal, journaled
+from mlc.frontend.staging.unrolled import reason_of, unrolled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
 
@@ -49,6 +50,10 @@ MOST_PEELED = 3
 MOST_SHORT = 300
 """Likewise of all other trips, whose kernels are the same in each."""
 
+SHORT = f"they are too few, or too short (one loop from {MANY} trips of more than {MOST_SHORT} ops)"
+PYTHONS = "it goes over Python values, which have no place in a program by their number"
+"""Why a loop is not tried as one."""
+
 FAULTS = (MlcError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Of a body that asks its number for what only a Python int has, or that fails in any case."""
 
@@ -71,10 +76,12 @@ def attempted(body: Callable[[], Exit | None], local: Sequence[Local]) -> tuple[
 
 
 def _saved(local: Sequence[Local]) -> Callable[[], None]:
-    """What gives the variables the values again that they have now."""
+    """What gives the variables the values again that they have now; what is said since is not."""
     before = [variable.get() for variable in local]
+    said, trace = dict(here().unrolled), here()
 
     def put_back() -> None:
+        trace.unrolled = said
         for variable, value in zip(local, before, strict=True):
             variable.put(value)
 
@@ -138,6 +145,10 @@ class Added:
         self._block = here().scopes[-1]
         self._last = self._block.last_op
 
+    def some(self) -> bool:
+        """Whether they add anything."""
+        return here().scopes[-1] is self._block and self._block.last_op is not self._last
+
     def ops(self) -> int:
         """How many ops; 0 where that cannot be said."""
         if here().scopes[-1] is not self._block:
@@ -150,35 +161,49 @@ class Added:
         return total
 
 
+def said(added: Added, trips: int, why: str) -> None:
+    """Says why trips stand one after another, if they added anything to the program."""
+    if trips > 1 and added.some():
+        unrolled(trips, why)
+
+
 def kept_loop(
     roll: Callable[[], Exit | None],
     before: int | None,
     local: Sequence[Local],
     read: Collection[str] = (),
-) -> tuple[bool, Exit | None]:
+) -> tuple[bool, Exit | None, str]:
     """
     One loop, and how it was left, where its trips one after another are too long, with the ops that
     stand there `before` it (None: they are few), or sizes of slices are their numbers; else all is
-    as it was. `read`: variables that may be used after it, and must have a value. Raises Peel.
+    as it was, and why. `read`: variables that may be used after it, and must have a value. Raises
+    Peel.
     """
     block = Block()
     put_back = _saved(local)
     try:
         with journaled(block) as journal:
             code = roll()
-        lost = any(v.name in read and isinstance(v.get(), Undecided) for v in local)
-        long = before is not None and _is_long(block, before) and _may_end(block)
-        if not lost and (_is_sliced(block) or long):
+        lost = [v.name for v in local if v.name in read and isinstance(v.get(), Undecided)]
+        long = before is not None and _is_long(block, before)
+        if not lost and (_is_sliced(block) or (long and _may_end(block))):
             _keep(block, journal)
             put_back = _saved(local)
-            return True, code
+            return True, code, ""
+        why = f"{lost[0]} of the last trip is used after it" if lost else _ends_or_short(long)
         journal.undo()
-    except FAULTS:
-        pass
+    except FAULTS as error:
+        why = reason_of(error)
     finally:
         put_back()
     discard(block)
-    return False, None
+    return False, None, why
+
+
+def _ends_or_short(long: bool) -> str:
+    if long:
+        return "Python decides its test on what no loop carries"
+    return "they are so few ops together, or elementwise, that one loop would gain nothing"
 
 
 def code_of(body: Callable[..., Any]) -> CodeType:

@@ -23,10 +23,19 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
-from mlc.dialects.program import DONATED
+from mlc.dialects.program import DONATED, unrolled_attributes
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.op import OpBuilder, Tensor, TensorOp, tensor_of
-from mlc.frontend.errors import ALIASED, BESIDE, COPY, OUTSIDE, LeakError, located, relocated
+from mlc.frontend.errors import (
+    ALIASED,
+    BESIDE,
+    COPY,
+    OUTSIDE,
+    LeakError,
+    NotSupportedError,
+    located,
+    relocated,
+)
 from mlc.frontend.trace.bound import BoundSizes
 from mlc.frontend.trace.paths import Guard, HiddenInput, Path
 from mlc.frontend.trace.source import Site, user_site
@@ -72,8 +81,7 @@ class Trace:
         self.bound = BoundSizes(self.scopes, self.symbols, self.limits)
         self.counted: list[Any] = []  # masks whose true elements have a symbol
         self.naturals: list[tuple[Dim, SSAValue, Dim]] = []  # max(dim, 0), and its symbol
-        self.hidden: list[HiddenInput] = []
-        self.hidden_arrays: list[Array] = []
+        self.hidden, self.hidden_arrays = list[HiddenInput](), list[Array]()
         self.guards: dict[Hashable, Guard] = {}
         self.assumptions: list[Assumption] = []
         self.arrays: dict[int, Tracer] = {}  # hidden inputs by the array's id
@@ -81,6 +89,7 @@ class Trace:
         self.varying: Mapping[Hashable, str] = {}  # numbers from outside that are inputs
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
+        self.unrolled: dict[str, str] = {}  # why loops, by file:line, were traced trip by trip
         self.staging: object = None
         self.functions: list[FunctionType] = []  # of the user, that run, innermost last
         self.effects: object = None  # what a call does beside its results
@@ -160,8 +169,6 @@ class Trace:
     def assume(self, dim: Dim, because: str) -> None:
         """Rely on dim >= 0; checked at every call before the compiled code runs."""
         if not self.limits.keys().isdisjoint(dim.symbols()):
-            from mlc.frontend.errors import NotSupportedError
-
             if self.bound.ranges.is_natural(dim):
                 return
             message = f"{because}: whether there are enough is known only when the program runs."
@@ -195,8 +202,6 @@ class Trace:
             inner = inner[-1:]
         if any(all(scope is not x for x in journaled) for scope in inner):
             if value in self.states:
-                from mlc.frontend.errors import NotSupportedError
-
                 remedy = "Write it as Python's for, while or if."
                 raise located(NotSupportedError, BESIDE, remedy=remedy)
             raise located(
@@ -247,6 +252,7 @@ class Trace:
             function.attributes["mlc.symbols"] = ArrayAttr([StringAttr(s) for s in self.symbols])
         if self.assumptions:
             function.attributes["mlc.assume"] = DimsAttr(tuple(a.dim for a in self.assumptions))
+        function.attributes.update(unrolled_attributes(self.unrolled))
         return ModuleOp([function], {"mlc.numerics": StringAttr(numerics)})
 
 
@@ -361,8 +367,6 @@ class Value:
             self._read_again()
         for reference, version in self.shares:
             if (other := reference()) is not None and other.version != version and _is_seen(other):
-                from mlc.frontend.errors import NotSupportedError
-
                 raise located(NotSupportedError, ALIASED.format("is read here"), remedy=COPY)
         value = self.known
         if not self.owner.visible(value):
@@ -448,14 +452,10 @@ class Value:
         """Notes who writes. Raises LeakError, NotSupportedError."""
         old = self.value
         if any(_is_seen(reference()) for reference, _ in self.shares):
-            from mlc.frontend.errors import NotSupportedError
-
             raise located(NotSupportedError, ALIASED.format("is written"), remedy=COPY)
         self.written_at = self.written_at or user_site()
         self.owner.note_write(self, old)
         if self.captured is not None:
-            from mlc.frontend.errors import NotSupportedError
-
             raise located(
                 NotSupportedError,
                 f"{self.captured} is read from outside the function; writing to it is not"

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from mlc.frontend.staging.unrolled import without_source
 from mlc.frontend.trace import stores
 from mlc.frontend.trace.captures import (
     captured,
@@ -39,6 +40,7 @@ Call = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 def run(call: Call, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`function(*args, **kwargs)`; functions that its names lead to are called by `call`."""
     names = _names(function.__code__)
+    without_source(function.__code__)
 
     def seen(value: Any, path: Path) -> Any:
         value = captured(value, path)
