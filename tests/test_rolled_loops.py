@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.frontend.staging import trials
+from mlc.frontend.staging import loops, trials
+from mlc.frontend.trace.trace import Trace
 
 Array = Any
 R = np.random.default_rng(7)
@@ -436,3 +437,34 @@ def test_what_no_loop_carries_keeps_its_trips() -> None:
 
     x = R.random(5)
     np.testing.assert_allclose(mlc.compile(emptied)(x), emptied(x), rtol=1e-12)
+
+
+def test_a_trip_is_tried_no_further_than_where_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether trips are many ops is known before one of them has been traced to its end."""
+    inserted, tried = [0], list[int]()
+    insert, is_longer = Trace.insert, loops.is_longer
+
+    def counted(self: Trace, op: Any) -> None:
+        inserted[0] += 1
+        insert(self, op)
+
+    def watched(*args: Any) -> bool:
+        before = inserted[0]
+        found = is_longer(*args)
+        tried.append(inserted[0] - before)
+        return found
+
+    def turned_often(x: Array) -> Array:
+        for _ in range(40):
+            for _ in range(4):
+                for _ in range(4):
+                    for _ in range(4):
+                        x[1:] = 0.5 * x[1:] + 0.5 * np.roll(x, 1)[1:]
+        return x
+
+    monkeypatch.setattr(Trace, "insert", counted)
+    monkeypatch.setattr(loops, "is_longer", watched)
+    x = R.standard_normal(6)
+    np.testing.assert_allclose(mlc.compile(turned_often)(x.copy()), turned_often(x.copy()))
+    assert tried
+    assert max(tried) <= 1 + trials.MOST_SHORT // 40

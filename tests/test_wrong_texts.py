@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mlc.driver import main
+from mlc.executable import compile_module
+from mlc.programs import options_of_module, read_module
 
 PASSES = "form-kernels,schedule,plan-buffers,plan-to-loops"
 BODY = "%0 = mlc.exp %x : tensor<4xf32>\n  func.return %0 : tensor<4xf32>"
@@ -215,3 +218,24 @@ def test_what_reads_programs_refuses_tile_programs(
     assert main(["opt", str(path), "-p", name]) == 1
     told = capsys.readouterr().err
     assert "@main holds mlc_tile.call; expected the tensor level" in told
+
+
+def test_claims_that_do_not_hold_are_not_believed(tmp_path: Path) -> None:
+    """A place that a text says to lie inside is clamped all the same where nothing proves it."""
+    path = tmp_path / "f.mlir"
+    array, row = "tensor<9xf64>", "tensor<1xf64>"
+    path.write_text(
+        f"func.func @f(%x: {array}, %v: {row}, %i: tensor<i64>) -> {array} {{\n"
+        f'  %y = mlc.kernel "cell" (%a = %x, %b = %v, %k = %i) : ({array}, {row}, tensor<i64>)'
+        f" -> ({array}) {{\n"
+        f"    %z = mlc.dynamic_update %a, %b[%k] {{fits}}"
+        f" : {array}, {row}, tensor<i64> -> {array}\n"
+        f"    mlc.yield %z : {array}\n"
+        "  } {buffers = [#mlc.buffer<out 0>]}\n"
+        f"  func.return %y : {array}\n}}\n"
+    )
+    module, signature = read_module(path)
+    assert "{fits}" not in str(module)
+    function = compile_module(module, signature, options_of_module(module, {})).builtin
+    found = np.asarray(function(np.zeros(9), np.ones(1), np.array(1 << 20)))
+    assert np.flatnonzero(found).tolist() == [8]

@@ -46,8 +46,8 @@ from mlc.frontend.staging.trials import (
     attempted,
     check_slices,
     code_of,
+    is_longer,
     kept_loop,
-    ops_of,
 )
 from mlc.frontend.staging.truth import truth
 from mlc.frontend.staging.variables import Body, Local, traced
@@ -409,8 +409,8 @@ class For:
         """Whether trips are so many, or so long, that one loop may be better."""
         if self.sliced is not None or items.count < MANY:
             return self.sliced is not None and items.count >= FEW
-        middle = items.count // 2
-        return ops_of(lambda: self.body(items.at(middle)), items.count, self.local) > MOST_SHORT
+        middle, most = items.count // 2, MOST_SHORT // items.count
+        return is_longer(lambda: self.body(items.at(middle)), most, self.local)
 
     def _nested(self, items: list[Any]) -> Exit | None:
         """Trips that differ, each where the one before has not left the loop."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from types import CodeType
 from typing import Any
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.nests import NotANestError, held_in
 from mlc.dialects.dims import product, shape_of
@@ -84,31 +84,51 @@ def _saved(local: Sequence[Local]) -> Callable[[], None]:
 def _keep(block: Block, journal: Journal) -> None:
     """What was tried is done."""
     trace = here()
-    for op in list(block.ops):
-        op.detach()
-        trace.scopes[-1].add_op(op)
     for value, old in journal.values.values():
         trace.note_write(value, old)
     if trace.journals:
         for key, entry in journal.objects.items():
             trace.journals[-1].objects.setdefault(key, entry)
+    for op in list(block.ops):
+        op.detach()
+        trace.scopes[-1].add_op(op)
 
 
-def ops_of(trip: Callable[[], Any], count: int, local: Sequence[Local]) -> int:
-    """How many ops trips one after another are, by the first one; 0 where that cannot be said."""
-    block = Block()
+class _Enough(BaseException):
+    """There are more ops than was asked for."""
+
+
+class _Short(Block):
+    """Raises _Enough where it would hold more ops than these if its loops were their trips."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._left = most
+
+    def add_op(self, operation: Operation) -> None:
+        super().add_op(operation)
+        self._left -= _unrolled(operation)
+        if self._left < 0:
+            raise _Enough
+
+
+def is_longer(trip: Callable[[], Any], most: int, local: Sequence[Local]) -> bool:
+    """Whether a trip is more ops than `most`; not where that cannot be said."""
+    block = _Short(most)
     put_back = _saved(local)
+    longer = False
     try:
         with journaled(block) as journal:
             trip()
         journal.undo()
+    except _Enough:
+        longer = True
     except FAULTS:
-        return 0  # as its trips say themselves
+        pass  # as its trips say themselves
     finally:
         put_back()
-    found = count * _unrolled(block)
     discard(block)
-    return found
+    return longer
 
 
 class Added:
@@ -194,23 +214,21 @@ def _may_end(block: Block) -> bool:
 
 def _is_long(block: Block, before: int) -> bool:
     """Whether trips one after another would be too many ops."""
-    ops = before + _unrolled(block)
+    ops = before + sum(map(_unrolled, block.ops))
     most = MOST_OPS if len(here().scopes) == 1 else MOST_OPS_INSIDE
     return ops > most or (ops > MOST_SHORT and not _is_elementwise(block))
 
 
-def _unrolled(block: Block) -> int:
-    """How many ops a block would hold if its loops were their trips."""
-    total = 0
-    for op in block.ops:
-        trips = 1
-        if isinstance(op, ForOp):
-            counted = op.operands[0].owner
-            trips = int(dense_array(counted.value)) if isinstance(counted, ConstantOp) else MANY
-        elif isinstance(op, WhileOp):
-            trips = MANY
-        total += 1 + trips * sum(_unrolled(x) for region in op.regions for x in region.blocks)
-    return total
+def _unrolled(op: Operation) -> int:
+    """How many ops one is if the loops in it, or it, were their trips."""
+    trips = 1
+    if isinstance(op, ForOp):
+        counted = op.operands[0].owner
+        trips = int(dense_array(counted.value)) if isinstance(counted, ConstantOp) else MANY
+    elif isinstance(op, WhileOp):
+        trips = MANY
+    inner = (x for region in op.regions for block in region.blocks for x in block.ops)
+    return 1 + trips * sum(map(_unrolled, inner))
 
 
 def _is_elementwise(block: Block) -> bool:

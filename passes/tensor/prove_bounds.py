@@ -46,6 +46,22 @@ class ProveBoundsPass(ModulePass):
                 inner.properties["fits"] = UnitAttr()
 
 
+def drop_unproven(module: ModuleOp) -> None:
+    """
+    Of a program that is read: what it claims to lie inside, and is not proven to, is checked again
+    (clamped, or an IndexError), so that no text makes a call write beyond an array.
+    """
+    ranges, kept = Ranges(), LoopRanges()
+    ranges.bind_all(module)
+    kept.bind_all(module)
+    for op in module.walk():
+        if isinstance(op, WithinOp):
+            if not kept.holds_inside(op.x, op.extent, op):
+                op.holds = None
+        elif isinstance(op, DynamicSliceOp | DynamicUpdateOp) and not _fits(op, ranges):
+            op.fits = None
+
+
 def _fits(op: DynamicSliceOp | DynamicUpdateOp, ranges: Ranges) -> bool:
     part = op.result if isinstance(op, DynamicSliceOp) else op.update
     axes = zip(op.offsets, shape_of(op.x.type), shape_of(part.type), strict=True)
