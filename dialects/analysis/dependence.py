@@ -195,7 +195,12 @@ class _Analysis:
         return len(moving) < 2 and self.ranges.is_natural(both)
 
     def _example(self, write: Access, other: Access) -> tuple[int, int] | None:
-        """Two trips that meet, where constants say so: i and i + 1 are tried first."""
+        """
+        Two trips that meet, where constants say so and every trip comes to both: i and i + 1 are
+        tried first.
+        """
+        if not (self._in_every_trip(write.op) and self._in_every_trip(other.op)):
+            return None
         (name,) = self.number.symbols() or ("",)
         moving = {s for x in (*write.starts, *other.starts) for s in x.symbols()}
         if not all(s == name or self._is_same(s) for s in moving):
@@ -212,6 +217,17 @@ class _Analysis:
             if found:
                 return (0, distance) if distance > 0 else (-distance, 0)
         return None
+
+    def _in_every_trip(self, op: Operation) -> bool:
+        """Whether no branch, nor a loop inside that may have no trip, stands around an op."""
+        around = op.parent_op()
+        while around is not None and around is not self.loop:
+            if not isinstance(around, ForOp):
+                return False
+            if not self.ranges.is_natural(self.ranges.of(around.count) - 1):
+                return False
+            around = around.parent_op()
+        return True
 
 
 @dataclass
