@@ -292,6 +292,9 @@ MMA_SHAPES: dict[str, tuple[int, int, int]] = {
 """Rows, columns and summed elements of a warp's product by factors' dtype. SOURCE: as above"""
 MMA_F64 = (8, 8, 4)
 """Of machines before sm_90. SOURCE: PTX ISA, mma.m8n8k4"""
+PADDING = {2: 8, 4: 4, 8: 4}
+"""Elements, by bytes of one, by which staged rows are longer: a warp reads all banks at once."""
+ACCESS_BYTES = 16  # that a thread reads at once
 
 
 @irdl_op_definition

@@ -30,6 +30,7 @@ from mlc.dialects.tensor.tiles import TilesOp, bounds_of, enclosing_tiles, is_sp
 from mlc.dialects.tile.nest_words import Share, Stage, Threads, Unroll, Vector
 from mlc.dialects.tile.word import Word
 from mlc.dialects.tile.words import spell
+from mlc.passes.gpu.mma import mma_fault
 from mlc.passes.plan.memory.in_place.sharing import is_replaced, may_keep_the_rest
 from mlc.passes.tile.rows import space_of
 from mlc.passes.tile.stream_block import holds_streams
@@ -232,6 +233,8 @@ def _gpu_fault(schedule: Schedule, nest: Nest, target: GpuTarget) -> str | None:
     if isinstance(op, Product) and schedule.stage is not None:
         if nest.order != "any" and schedule.stage.parts:
             return f"{schedule.stage}; expected no parts, as summands are added {nest.order}"
+        if schedule.stage.mma:
+            return mma_fault(schedule, schedule.stage, op, target)
         return _gpu_tile_fault(schedule, schedule.stage, op, target)
     if len(nest.sizes) == nest.rank:
         return None

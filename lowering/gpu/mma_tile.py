@@ -11,7 +11,15 @@ from functools import partial
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.dtypes import BF16, F16, F32, F64, DType
-from mlc.dialects.gpu_products import MMA_F64, MMA_SHAPES, WARP_LANES, MmaOp, RoundTf32Op
+from mlc.dialects.gpu_products import (
+    ACCESS_BYTES,
+    MMA_F64,
+    MMA_SHAPES,
+    PADDING,
+    WARP_LANES,
+    MmaOp,
+    RoundTf32Op,
+)
 from mlc.dialects.lanes import vector_type
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
@@ -26,9 +34,6 @@ STAGED: dict[str, DType] = {
     "mma_bf16": BF16, "mma_f16": F16, "mma_tf32": F32, "mma_f64": F64, "mma_f64_m8n8k4": F64,
 }  # fmt: skip
 """What factors are in shared memory."""
-PADDING = {2: 8, 4: 4, 8: 4}
-"""Elements, by bytes of one, by which staged rows are longer: a warp reads all banks at once."""
-ACCESS_BYTES = 16
 PAIR = 2  # adjacent sums of a thread
 QUAD = 4  # threads of a row
 

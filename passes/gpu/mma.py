@@ -7,7 +7,9 @@ from xdsl.ir import SSAValue
 from mlc.dialects.analysis.matmul_axes import contraction_roles
 from mlc.dialects.dims import product
 from mlc.dialects.dtypes import BF16, F16, F32, F64, DType, dtype_of
+from mlc.dialects.gpu_products import ACCESS_BYTES, MMA_F64, MMA_SHAPES, PADDING
 from mlc.dialects.numerics import numerics_of
+from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
@@ -54,12 +56,50 @@ def choose_mma(op: Product, target: GpuTarget) -> Stage | None:
         if counts[-1] * FEW < target.sm_count:
             return None
         rows, columns, high, wide = tiles[0] if counts[0] >= target.sm_count else tiles[-1]
-    name = "mma_tf32" if dtype is F32 else f"mma_{dtype.name}"
-    if dtype is F64 and target.compute_capability < WIDE:
-        name = "mma_f64_m8n8k4"
     depth = STAGED_BYTES // dtype.bytes
     resident = 1 if isinstance(op, ConvOp) else RESIDENT
-    return Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=name)
+    mma = _name(dtype, target)
+    return Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
+
+
+def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:
+    """Why warps cannot multiply so: whole tiles of one instruction, which they stage together."""
+    dtype, threads = _multiplied(op, target), schedule.threads
+    if contraction_roles(op) is None or dtype is None or stage.mma != _name(dtype, target):
+        return (
+            f"{stage}; expected what tensor cores multiply of such factors: {_name(dtype, target)}"
+        )
+    m, n, k = MMA_F64 if stage.mma.endswith("m8n8k4") else MMA_SHAPES[dtype.name]
+    warps = (stage.m // stage.rows) * (stage.n // stage.columns)
+    access = threads * (ACCESS_BYTES // op.dtype.bytes)
+    staged = (stage.m + stage.n) * (stage.k + PADDING[dtype.bytes]) * dtype.bytes
+    if (
+        stage.rows % m
+        or stage.columns % n
+        or stage.k % k
+        or stage.m % stage.rows
+        or stage.n % stage.columns
+        or warps * target.warp_lanes != threads
+        or any(length * stage.k % access for length in (stage.m, stage.n))
+        or staged > target.shared_bytes_per_block
+        or stage.parts
+        or stage.slots
+        or schedule.share
+    ):
+        return (
+            f"{stage}; expected a block of one tile for each warp of {threads} threads, in whole"
+            f" products of {m} x {n} x {k}, in {target.shared_bytes_per_block} bytes"
+        )
+    return None
+
+
+def _name(dtype: DType | None, target: GpuTarget) -> str:
+    """Of the instruction for factors of a dtype."""
+    if dtype is None:
+        return "none"
+    if dtype is F64 and target.compute_capability < WIDE:
+        return "mma_f64_m8n8k4"
+    return "mma_tf32" if dtype is F32 else f"mma_{dtype.name}"
 
 
 def _multiplied(op: Product, target: GpuTarget) -> DType | None:

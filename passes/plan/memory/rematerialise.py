@@ -28,11 +28,13 @@ from mlc.dialects.tensor.control import yield_of
 from mlc.dialects.tensor.tiles import TilesOp
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.work import clock
+from mlc.passes.gpu.compare_updates import CompareUpdatesPass
 from mlc.passes.gpu.merge_rows import MergeRowsPass
 from mlc.passes.gpu.merge_streams import MergeStreamsPass
 from mlc.passes.plan.form_nests import FormNestsPass
 from mlc.passes.plan.fusion.merge_reductions import MergeReductionsPass
 from mlc.passes.plan.memory.recompute import Model
+from mlc.passes.plan.memory.write_parts_in_place import WritePartsInPlacePass
 from mlc.passes.plan.place_barriers import PlaceBarriersPass
 from mlc.passes.plan.tiling.choose_tiles import DEAR, LIMIT, UNTILED
 from mlc.passes.plan.tiling.form_streams import FormStreamsPass
@@ -214,14 +216,16 @@ def plan_passes(fusion: str, target: Target) -> tuple[ModulePass, ...]:
     choose, form, *rest = kernel_passes(fusion)
     if target.launches_grids:
         merging = MergeStreamsPass(), MergeRowsPass(fusion)
-        return (FormStreamsPass(), choose, form, *merging, WidenPass(), *rest)
+        return (FormStreamsPass(), CompareUpdatesPass(), choose, form, *merging, WidenPass(), *rest)
     return (
+        FormNestsPass(),
         *([FormTilesPass(fusion), SplitFoldsPass()] if target.forms_tile_loops else []),
         choose,
         form,
         MergeReductionsPass(fusion),
         PadStripsPass(fusion),
         FormNestsPass(),
+        WritePartsInPlacePass(),
         *rest,
         PlaceBarriersPass(),
     )
