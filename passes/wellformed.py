@@ -86,6 +86,13 @@ def _symbols_fault(function: FuncOp) -> str | None:
     names = [entry.data for entry in entries if isinstance(entry, StringAttr)]
     if len(names) != len(entries) or len(set(names)) != len(names):
         return f"{SYMBOLS} = {listed}; expected different names"
+    said = {
+        n for kind in function.function_type.inputs for d in shape_of(kind) for n in d.symbols()
+    }
+    if missing := sorted(said - set(names)):
+        return (
+            f"{SYMBOLS} = {listed}; expected {', '.join(missing)} too, which types of arguments say"
+        )
     return None
 
 

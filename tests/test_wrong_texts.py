@@ -52,6 +52,10 @@ WRONG = {
     "sizes without names": function(
         "%x: tensor<?xf32>", "tensor<?xf32>", "func.return %x : tensor<?xf32>"
     ),
+    "a size that the function's symbols lack": (
+        'func.func @f(%x: tensor<?xf64, #mlc.dims<"N">>) attributes {mlc.symbols = ["M"]} {\n'
+        "  func.return\n}\n"
+    ),
     "a size below zero": function(
         "%x: tensor<?xf32, #mlc.dims<-1>>", "tensor<4xf32>", "func.return %x : tensor<4xf32>"
     ),
