@@ -202,3 +202,27 @@ class GpuBuilder(LoopBuilder):
         aligned = math.gcd(offset * item, POINTER_ALIGNMENT, lanes * item)
         if aligned > item:
             op.attributes["alignment"] = IntegerAttr(aligned, i64)
+
+    def read_ahead(
+        self,
+        trips: tuple[Index, Index, int],
+        sums: Sequence[SSAValue],
+        read: Callable[[Index], Sequence[SSAValue]],
+        stage: Callable[[Sequence[SSAValue]], None],
+        multiply: Callable[[Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:
+        """
+        The sums after tiles of all trips (first, end, step): each is staged in shared memory, and
+        while it is multiplied the next one is read into registers.
+        """
+        first, end, depth = trips
+
+        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
+            totals, values = carried[: len(sums)], carried[len(sums) :]
+            self.barrier()
+            stage(values)
+            self.barrier()
+            ahead = read(self.add(k, depth))
+            return [*multiply(totals), *ahead]
+
+        return self.loop(first, end, depth, step, [*sums, *read(first)])[: len(sums)]

@@ -96,17 +96,8 @@ class MmaTile:
         sums = F64 if self.dtype is F64 else F32
         count = (cut.rows // m) * (cut.columns // n)
         zero = b.element(0, sums, m * n // WARP_LANES)
-
-        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            totals, read = carried[:count], carried[count:]
-            b.barrier()
-            self._stage(read)
-            b.barrier()
-            ahead = self._read(b.add(k, cut.k))  # they come while this tile is multiplied
-            return [*self._multiply(totals), *ahead]
-
-        begin = [*[zero] * count, *self._read(0)]
-        self._finish(b.loop(0, self.c.size.k, cut.k, step, begin)[:count])
+        trips = 0, self.c.size.k, cut.k
+        self._finish(b.read_ahead(trips, [zero] * count, self._read, self._stage, self._multiply))
 
     # staging ----------------------------------------------------------------------------------
 

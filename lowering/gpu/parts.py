@@ -77,16 +77,11 @@ class PartsTile(Tile):
         def mine(number: Index, *sums: SSAValue) -> Sequence[SSAValue]:
             return self.multiply(b.add(b.mul(number, cut.parts), self.part), *sums)
 
-        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            sums, read = carried[:count], carried[count:]
-            b.barrier()
-            self.stage(read)
-            b.barrier()
-            ahead = self.read(b.add(k, depth))  # they come while this tile is multiplied
-            return [*b.loop(0, steps, 1, mine, sums, unrolled), *ahead]
+        def multiply(sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return b.loop(0, steps, 1, mine, sums, unrolled)
 
-        found = b.loop(low, high, depth, step, [*[zero] * count, *self.read(low)])
-        self._put(found[:count])
+        trips = low, high, depth
+        self._put(b.read_ahead(trips, [zero] * count, self.read, self.stage, multiply))
         b.barrier()
         for first in range(0, cut.m * cut.n, self.s.schedule.threads):
             self._finish_one(b.add(self.thread, first))

@@ -68,16 +68,11 @@ class Tile:
         count, depth = cut.rows * cut.columns // LANES, cut.k
         unrolled: dict[str, Attribute] = {"mlc.unroll": IntegerAttr(depth, i64)}
 
-        def step(k: Index, *carried: SSAValue) -> Sequence[SSAValue]:
-            sums, read = carried[:count], carried[count:]
-            b.barrier()
-            self.stage(read)
-            b.barrier()
-            ahead = self.read(b.add(k, depth))  # they come while this tile is multiplied
-            return [*b.loop(0, depth, 1, self.multiply, sums, unrolled), *ahead]
+        def multiply(sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return b.loop(0, depth, 1, self.multiply, sums, unrolled)
 
-        begin = [*[zero] * count, *self.read(0)]
-        self.finish_rows(b.loop(0, self.c.size.k, depth, step, begin))
+        trips = 0, self.c.size.k, depth
+        self.finish_rows(b.read_ahead(trips, [zero] * count, self.read, self.stage, multiply))
 
     def finish_rows(self, sums: Sequence[SSAValue]) -> None:
         """What follows the product, row by row."""
