@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.plan import KernelOp
 from mlc.dialects.program import DONATED
 from mlc.dialects.tensor.control import ControlOp, WhileOp, yield_of
@@ -135,7 +136,7 @@ class Aliases:
             elif memory_view(op) is not None:
                 continue  # its uses count as uses of what it looks at
             last.update(dict.fromkeys(map(root_of, op.operands), at))
-        return {value for value in last if _block_of(value) is not block}
+        return {value for value in last if block_of(value) is not block}
 
     # what is live -------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class Aliases:
         newest = at  # what is made later is not there; the op's own results are
         while block is not None:
             is_read = self._last[block].get(value, -1) > at
-            if _block_of(value) is block:
+            if block_of(value) is block:
                 return is_read and self._place(value) <= newest
             around = block.parent_op()
             if is_read or not isinstance(around, ControlOp):
@@ -174,7 +175,7 @@ class Aliases:
         for value, at in last.items():
             if value not in around:
                 ending.setdefault(at, []).append(value)
-        here = {*around, *(x for x in last if self._place(x) < 0 or _block_of(x) is not block)}
+        here = {*around, *(x for x in last if self._place(x) < 0 or block_of(x) is not block)}
         for at, op in enumerate(block.ops):
             if isinstance(op, KernelOp):
                 yield op, sorted(here, key=self._order.__getitem__)
@@ -188,12 +189,6 @@ class Aliases:
         """Where the op that makes a value stands in its block; -1: before all of them."""
         owner = value.owner
         return -1 if isinstance(owner, Block) else self._places[owner]
-
-
-def _block_of(value: SSAValue) -> Block | None:
-    """Where a value is made."""
-    owner = value.owner
-    return owner if isinstance(owner, Block) else owner.parent
 
 
 def handed_on(op: ControlOp, k: int) -> Iterator[SSAValue]:

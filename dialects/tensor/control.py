@@ -24,6 +24,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, SingleBlockImplicitTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dims import tensor_type
 
@@ -88,7 +89,7 @@ def yield_of(block: Block) -> YieldOp:
 
 def is_inside(value: SSAValue, op: ControlOp) -> bool:
     """Whether a value is made in the op's regions."""
-    block = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    block = block_of(value)
     while block is not None:
         parent = block.parent_op()
         if parent is op:

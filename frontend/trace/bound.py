@@ -11,6 +11,7 @@ from itertools import count as counting
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.analysis.ranges import Ranges
 from mlc.dialects.dims import Dim, highest
 from mlc.dialects.tensor.bind import BindOp
@@ -113,7 +114,7 @@ class BoundSizes:
         if limit is None:
             return False
         op, owner = BindOp.of(symbol, number, limit), number.owner
-        block = owner if isinstance(owner, Block) else owner.parent
+        block = block_of(number)
         first = next(k for k, scope in enumerate(self._scopes) if scope is self._loops[0])
         inside = any(scope is block for scope in self._scopes[first:])
         if inside and isinstance(owner, Operation) and block is not None:

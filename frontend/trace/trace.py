@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dims import Dim, DimsAttr, Shape, shape_of, tensor_type
 from mlc.dialects.dtypes import DType, dtype_of, numpy_dtype
 from mlc.dialects.errors import DTypeError, MlcError
@@ -187,12 +188,11 @@ class Trace:
 
     def visible(self, value: SSAValue) -> bool:
         """Whether the value's block is one of those being built."""
-        block = value.owner if isinstance(value.owner, Block) else value.owner.parent
-        return any(block is scope for scope in self.scopes)
+        return block_of(value) in self.scopes
 
     def note_write(self, value: Value, before: SSAValue) -> None:
         """A write to a value; LeakError where it was made around a body that cannot give it on."""
-        block = before.owner if isinstance(before.owner, Block) else before.owner.parent
+        block = block_of(before)
         place = next(k for k, scope in enumerate(self.scopes) if scope is block)
         inner = self.scopes[place + 1 :]
         if not inner or (value in self.states and inner[-1] in self.passing):

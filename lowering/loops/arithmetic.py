@@ -14,6 +14,7 @@ from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.complex_ops import PairOp
 from mlc.dialects.dims import Dim, FloorDiv
 from mlc.dialects.dtypes import DType
@@ -28,12 +29,6 @@ _PREDICATES = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}  # arith.cm
 _MAY_FAIL = (arith.DivUIOp, arith.RemUIOp, arith.FloorDivSIOp)
 _KEYED = (arith.AddiOp, arith.MinSIOp)  # that move, and are known by their operands
 _SUMS = arith.AddiOp | arith.SubiOp | arith.MinSIOp | arith.MaxSIOp
-
-
-def _block_of(value: SSAValue) -> Block | None:
-    """Where a value is made."""
-    owner = value.owner
-    return owner if isinstance(owner, Block) else owner.parent
 
 
 def _parted(x: Index) -> tuple[Index, int]:
@@ -187,7 +182,7 @@ class IndexBuilder:
         """Appends an op in front of the branches around that do not make what it reads."""
         depth, block = len(self._known) - 1, self.block
         while (outer := self._before[depth]) is not None and not any(
-            _block_of(x) is block for x in op.operands
+            block_of(x) is block for x in op.operands
         ):
             depth, block = depth - 1, outer
         block.add_op(op)

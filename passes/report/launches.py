@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.dialects import gpu
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.dtypes import F64, dtype_of
 from mlc.dialects.gpu_async import RegistersOp
 from mlc.dialects.gpu_products import MmaOp, WgmmaOp
@@ -223,8 +224,7 @@ def _last_use(
     value: SSAValue, user: Operation, order: Mapping[Operation, int], ends: Mapping[Operation, int]
 ) -> int:
     """The place of a use; of one inside of a loop that the value is not made in, the loop's end."""
-    owner = value.owner
-    home = owner if isinstance(owner, Block) else owner.parent
+    home = block_of(value)
     last, op = order[user], user
     while op.parent is not home and (above := op.parent_op()) is not None:
         op = above

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import Dim, product, shape_of, tensor_type
 from mlc.dialects.dtypes import DType
@@ -244,15 +245,11 @@ def _is_before_loop(chain: _Chain, weights: SSAValue | None) -> bool:
     if not isinstance(loop, ControlOp) or not loop.repeats:
         return False
     values = [_source(s.number) for s in chain.steps] + ([] if weights is None else [weights])
-    return all(_home(x) is not block or splat(x) is not None for x in values)
+    return all(block_of(x) is not block or splat(x) is not None for x in values)
 
 
 def _source(number: SSAValue) -> SSAValue:
     return number.owner.x if isinstance(number.owner, BroadcastOp) else number
-
-
-def _home(value: SSAValue) -> Block | None:
-    return value.owner if isinstance(value.owner, Block) else value.owner.parent
 
 
 def _emit(chain: _Chain, *, into_factor: bool) -> None:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.analysis.matmul_axes import SMALL_CONTRACTION, contraction_roles
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.dims import product
@@ -87,7 +88,7 @@ def insert_before(block: Block, anchor: Operation) -> None:
 
 def outermost_without(value: SSAValue, op: Operation) -> Operation | None:
     """The outermost loop around an op in which the value is not made; None for no loop."""
-    home = value.owner if isinstance(value.owner, Block) else value.owner.parent
+    home = block_of(value)
     found: Operation | None = None
     here = op
     while here.parent is not None and here.parent is not home:

@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from mlc.dialects.analysis.aliases import root_of
+from mlc.dialects.analysis.homes import block_of
 from mlc.dialects.analysis.outside import outside_kernels
 from mlc.dialects.analysis.views import STORED, is_stored_constant
 from mlc.dialects.plan import KernelOp
@@ -69,7 +70,7 @@ class Ownership:
 
     def _is_given(self, value: SSAValue, op: ControlOp, block: Block) -> bool:
         """Whether a region ends with memory that is nobody else's."""
-        if _block_of(value) is block:
+        if block_of(value) is block:
             return self._is_exclusive(value) and _times_handed_on(value) == 1
         if not isinstance(op, IfOp):
             return False  # from outside: the next trip finds it there again
@@ -115,7 +116,7 @@ class Ownership:
 
     def _is_dead_after(self, value: SSAValue, op: Operation, *, inside: bool = False) -> bool:
         """Whether nobody reads the value after `op` (nor in its regions, unless `inside`)."""
-        home = _block_of(value)
+        home = block_of(value)
         path: dict[Block, Operation] = {}
         here = op
         while here.parent is not None:
@@ -175,7 +176,7 @@ class Ownership:
         known = made or _argument(value) is not None
         return (
             known
-            and _block_of(value) is op.parent
+            and block_of(value) is op.parent
             and not _is_condition_argument(value)
             and self._is_exclusive(value)
             and _times_handed_on(value) == 1
@@ -188,11 +189,6 @@ def _is_part(value: SSAValue) -> bool:
     while isinstance(value.owner, ReshapeOp):
         value = value.owner.x
     return isinstance(value.owner, TileOp)
-
-
-def _block_of(value: SSAValue) -> Block | None:
-    owner = value.owner
-    return owner if isinstance(owner, Block) else owner.parent
 
 
 def _argument(value: SSAValue) -> Handed | None:
