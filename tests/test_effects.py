@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import traceback
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -155,3 +156,47 @@ def test_one_program_for_all_values() -> None:
     for x in (1.0, 2.0, 3.0):
         f(np.array([x, 1.0]))
     assert len(f.stats().artifacts) == 1
+
+
+def test_a_call_that_fails_runs_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one for which the program that was compiled last is not the right one."""
+
+    def counted(x: Any, n: int) -> None:
+        x += 1
+        print("counted")
+        if n % 2 == 0:
+            raise KeyError("even")
+
+    compiled, x = mlc.compile(counted), np.zeros(2)
+    for n in (1, 2, 3, 4):
+        with pytest.raises(KeyError) if n % 2 == 0 else nullcontext():
+            compiled(x, n)
+        assert x.tolist() == [n, n]
+    assert capsys.readouterr().out == "counted\n" * 4
+
+
+def test_nothing_is_printed_behind_a_test_that_raises(capsys: pytest.CaptureFixture[str]) -> None:
+    def behind(x: Any, n: Any) -> None:
+        if n > 30 or x[4] > 0:
+            print("inside")
+        print("behind")
+
+    def called(x: Any, n: Any) -> None:
+        def checked(s: Any) -> Any:
+            if s < 100:
+                raise IndexError("small")
+            return s
+
+        while True:
+            if n > 30 or checked(x[0]) > 0:
+                break
+        print("behind")
+
+    for function in (behind, called):
+        compiled = mlc.compile(function)
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                compiled(np.zeros(4), np.int64(1))
+        assert capsys.readouterr().out == ""
+        compiled(np.zeros(4), np.int64(31))
+        assert capsys.readouterr().out.endswith("behind\n")

@@ -85,19 +85,25 @@ def make_route(
         "        return MISS",
         *(f"    {line}" for line in after),
     ]
-    count = len(call.structures)
-    source = "\n".join(
+    source = _source(body, len(call.structures))
+    space = writer.constants.space
+    exec(compile(source, f"<route to {program.name}>", "exec"), space)
+    return space["route"], space["front"]
+
+
+def _source(body: Sequence[str], count: int) -> str:
+    """Both functions; in `front` what `slow` raises is not caught, and nothing is run twice."""
+    return "\n".join(
         [
             "def route(v):",
             *body,
             "def front(self, /, *v, **named):",
             f"    if named or len(v) != {count}: return slow(*v, **named)",
-            *(line.replace("return MISS", "return slow(*v)") for line in body),
+            "    while True:",  # left where another program serves the call
+            *(f"    {line.replace('return MISS', 'break')}" for line in body),
+            "    return slow(*v)",
         ]
     )
-    space = writer.constants.space
-    exec(compile(source, f"<route to {program.name}>", "exec"), space)
-    return space["route"], space["front"]
 
 
 class _Writer:

@@ -15,7 +15,7 @@ from mlc.frontend.staging.branches import choice, staged_branch
 from mlc.frontend.staging.exits import BREAK, CONTINUE, RAISES, Exit, after, left, returns
 from mlc.frontend.staging.loops import For, While
 from mlc.frontend.staging.truth import negated, truth
-from mlc.frontend.staging.variables import locals_of
+from mlc.frontend.staging.variables import Local, locals_of
 from mlc.frontend.staging.variants import Variants, facts_of
 from mlc.frontend.trace.deferred import Raising, is_deferred
 from mlc.frontend.trace.effects import effects, effects_of, must_wait
@@ -59,25 +59,19 @@ class Flow:
         """
         decided = truth(test)
         local = locals_of((then, otherwise, rest), names)
-        if isinstance(decided, bool):
-            body = then if decided else otherwise
-            return after(body() if body else None, rest, local)
-        return staged_branch(decided, (then, otherwise), rest, local, later=later)
+
+        def run() -> Exit | None:
+            if isinstance(decided, bool):
+                body = then if decided else otherwise
+                return after(body() if body else None, rest, local)
+            return staged_branch(decided, (then, otherwise), rest, local, later=later)
+
+        return _unless_raised(run, local)
 
     @staticmethod
     def going_on(rest: Body, names: tuple[str, ...]) -> Exit | None:
         """rest(), unless an error has been raised in a function that was called."""
-        beside = effects_of(current())
-        raised = None if beside is None else beside.raised()
-        if beside is None or raised is None:
-            return rest()
-
-        def undisturbed() -> Exit | None:
-            beside.clear()
-            return rest()
-
-        bodies = (lambda: RAISES, undisturbed)
-        return staged_branch(raised, bodies, None, locals_of((rest,), names), later=False)
+        return _unless_raised(rest, locals_of((rest,), names))
 
     @staticmethod
     def loop(
@@ -263,3 +257,17 @@ def _compared(word: str, x: Any, y: Any) -> Any:
     if word in ("in", "not in"):
         return (Flow.inside if word == "in" else Flow.outside)(x, y)
     return getattr(operator, word)(x, y)
+
+
+def _unless_raised(run: Body, local: list[Local]) -> Exit | None:
+    """run(), unless an error has been raised by now, in a function that was called or a test."""
+    beside = effects_of(current())
+    raised = None if beside is None else beside.raised()
+    if beside is None or raised is None:
+        return run()
+
+    def undisturbed() -> Exit | None:
+        beside.clear()
+        return run()
+
+    return staged_branch(raised, (lambda: RAISES, undisturbed), None, local, later=False)
