@@ -294,6 +294,8 @@ MMA_F64 = (8, 8, 4)
 """Of machines before sm_90. SOURCE: PTX ISA, mma.m8n8k4"""
 PADDING = {2: 8, 4: 4, 8: 4}
 """Elements, by bytes of one, by which staged rows are longer: a warp reads all banks at once."""
+TURNED_PADDING = {4: 8, 8: 4}
+"""The same of rows along the other axis: an element is an access there."""
 ACCESS_BYTES = 16  # that a thread reads at once
 
 

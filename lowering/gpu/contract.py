@@ -19,6 +19,7 @@ from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.columns import ColumnFoldPhase
 from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.gpu.mma_staged import StagedMmaTile
 from mlc.lowering.gpu.mma_tile import MmaTile
 from mlc.lowering.gpu.parts import PartsTile, Shared
 from mlc.lowering.gpu.phase import Work, device_builder
@@ -76,14 +77,14 @@ class TilePhase:
         down, across, batch = self.tiles(c)
         shares = shares_of(self.op, self.schedule)
         share, *at = b.split(b.block_number(), [shares, *batch, down, across])
+        staged = self.cut.slots and copies(s, c, self.cut)
         if self.cut.mma:
-            MmaTile(s, c, self.cut, at).write()
+            (StagedMmaTile if staged else MmaTile)(s, c, self.cut, at).write()
             return
         if self.cut.parts:
             mine = None if shares == 1 else Shared(share, self.schedule.share)
             PartsTile(s, c, self.cut, at, mine).write()
             return
-        staged = self.cut.slots and copies(s, c, self.cut)
         (StagedTile if staged else Tile)(s, c, self.cut, at).write()
 
 

@@ -16,6 +16,7 @@ from mlc.dialects.gpu_products import (
     MMA_F64,
     MMA_SHAPES,
     PADDING,
+    TURNED_PADDING,
     WARP_LANES,
     MmaOp,
     RoundTf32Op,
@@ -49,7 +50,12 @@ class Side:
     length: int  # rows of the tile, or columns
     buffer: SSAValue
     along_k: bool  # whether adjacent threads read adjacent summed elements
+    turned: bool  # whether the tile lies summed place by summed place
     lanes: int  # elements of one read
+
+    def at(self, place: Index, step: Index) -> list[Index]:
+        """Indices in the tile of a row, or column, and a summed place."""
+        return [step, place] if self.turned else [place, step]
 
 
 class MmaTile:
@@ -77,17 +83,25 @@ class MmaTile:
             self._side(c.rhs, c.n, self.first_column, c.size.n, cut.n),
         )
 
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Tiles of each factor that are staged at once: none of them has a number here."""
+        return ()
+
     def _side(self, which: int, word: str, first: Index, most: Index, length: int) -> Side:
-        depth = self.cut.k + PADDING[self.dtype.bytes]
-        buffer = self.b.shared(memory_type(self.dtype), (length, depth))
         last, along_k = self.c.last_letters(which), self.c.walks_summed(which)
+        turned = not along_k and self.dtype.bytes in TURNED_PADDING
+        shape = (length, self.cut.k + PADDING[self.dtype.bytes])
+        if turned:
+            shape = (self.cut.k, length + TURNED_PADDING[self.dtype.bytes])
+        buffer = self.b.shared(memory_type(self.dtype), (*self.slots, *shape))
         walked = self.c.roles.k if along_k else word
         size, lanes = self.c.letter_sizes[walked[-1]], ACCESS_BYTES // self.c.op.dtype.bytes
         if len(last) > 1 or last != walked[-1] or not isinstance(size, int):
             lanes = 1
         while isinstance(size, int) and size % lanes:
             lanes //= 2
-        return Side(which, word, first, most, length, buffer, along_k, lanes)
+        return Side(which, word, first, most, length, buffer, along_k, turned, lanes)
 
     def write(self) -> None:
         """Tiles along the summed axis, then what follows."""
@@ -155,13 +169,13 @@ class MmaTile:
                 )
                 if self.dtype is F32:
                     parts = [b.value(RoundTf32Op.of(x)) for x in parts]
-                if side.along_k and side.lanes > 1:
+                if side.along_k != side.turned and side.lanes > 1:
                     whole = value if self.dtype is not F32 else self._vector(parts)
-                    b.store_vector(whole, side.buffer, [place, step], None)
+                    b.store_vector(whole, side.buffer, side.at(place, step), None)
                     continue
                 for k, x in enumerate(parts):
-                    at = [place, b.add(step, k)] if side.along_k else [b.add(place, k), step]
-                    b.store(x, side.buffer, at)
+                    spot = (place, b.add(step, k)) if side.along_k else (b.add(place, k), step)
+                    b.store(x, side.buffer, side.at(*spot))
 
     def _vector(self, parts: Sequence[SSAValue]) -> SSAValue:
         """Elements as one vector."""
@@ -173,17 +187,17 @@ class MmaTile:
 
     # products ---------------------------------------------------------------------------------
 
-    def _multiply(self, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        """All steps of the tile that is staged."""
+    def _multiply(self, sums: Sequence[SSAValue], slot: Sequence[Index] = ()) -> list[SSAValue]:
+        """All steps of the tile that is staged, in a slot where there are several."""
         cut, (m, n, depth) = self.cut, self.shape
         found = list(sums)
         for k in range(0, cut.k, depth):
             lhs = [
-                self._factor(self.sides[0], self.warp_row, u * m, k, m)
+                self._factor(self.sides[0], self.warp_row, (u * m, m), k, slot)
                 for u in range(cut.rows // m)
             ]
             rhs = [
-                self._factor(self.sides[1], self.warp_column, v * n, k, n)
+                self._factor(self.sides[1], self.warp_column, (v * n, n), k, slot)
                 for v in range(cut.columns // n)
             ]
             for u, x in enumerate(lhs):
@@ -192,19 +206,19 @@ class MmaTile:
                     found[number] = self.b.value(MmaOp.of(x, y, found[number]))
         return found
 
-    def _factor(self, side: Side, base: Index, first: int, k: int, rows: int) -> SSAValue:
-        """A thread's part of one instruction's factor, which has so many rows."""
-        b, depth = self.b, self.shape[2]
+    def _factor(
+        self, side: Side, base: Index, span: tuple[int, int], k: int, slot: Sequence[Index]
+    ) -> SSAValue:
+        """A thread's part of one instruction's factor; `span`: its first row, and how many."""
+        b, depth, (first, rows) = self.b, self.shape[2], span
         width = max(1, 4 // self.dtype.bytes)  # summed elements side by side
         kind: Attribute = vector_type(self.dtype.register, rows * depth // WARP_LANES)
         row = b.add(b.add(base, first), self.group)
         parts: list[SSAValue] = []
         for unit in range(rows * depth // WARP_LANES // width):
             down, along = (unit % 2, unit // 2) if rows == 16 else (0, unit)
-            at = [
-                b.add(row, 8 * down),
-                b.add(b.mul(self.quad, width), k + along * QUAD * width),
-            ]
+            step = b.add(b.mul(self.quad, width), k + along * QUAD * width)
+            at = [*slot, *side.at(b.add(row, 8 * down), step)]
             if width == 1:
                 parts.append(b.load(side.buffer, at))
             else:

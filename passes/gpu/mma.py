@@ -13,7 +13,7 @@ from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import Product
+from mlc.dialects.tensor.reduce import ContractOp, Product
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.passes.tile.panels import holds
@@ -36,6 +36,7 @@ TILES = {
 By bytes of a factor: rows and columns of a block of eight warps, and of a warp; the large ones
 where they fill the machine. A thread has 64 registers of sums at most.
 """
+SLOTS = {8: 3}  # tiles that asynchronous copies fill, by bytes of a factor
 
 
 def choose_mma(op: Product, target: GpuTarget) -> Stage | None:
@@ -58,8 +59,11 @@ def choose_mma(op: Product, target: GpuTarget) -> Stage | None:
         rows, columns, high, wide = tiles[0] if counts[0] >= target.sm_count else tiles[-1]
     depth = STAGED_BYTES // dtype.bytes
     resident = 1 if isinstance(op, ConvOp) else RESIDENT
+    slots = SLOTS.get(dtype.bytes, 0) if isinstance(op, ContractOp) and target.has_async_copy else 0
     mma = _name(dtype, target)
-    return Stage(rows, columns, depth, rows=high, columns=wide, resident=resident, mma=mma)
+    return Stage(
+        rows, columns, depth, rows=high, columns=wide, slots=slots, resident=resident, mma=mma
+    )
 
 
 def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) -> str | None:
@@ -73,6 +77,7 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
     warps = (stage.m // stage.rows) * (stage.n // stage.columns)
     access = threads * (ACCESS_BYTES // op.dtype.bytes)
     staged = (stage.m + stage.n) * (stage.k + PADDING[dtype.bytes]) * dtype.bytes
+    staged *= max(1, stage.slots)
     if (
         stage.rows % m
         or stage.columns % n
@@ -83,7 +88,7 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
         or any(length * stage.k % access for length in (stage.m, stage.n))
         or staged > target.shared_bytes_per_block
         or stage.parts
-        or stage.slots
+        or stage.slots == 1
         or schedule.share
     ):
         return (
