@@ -19,6 +19,7 @@ from mlc.dialects.target.attribute import target_of
 from mlc.lazy_dataclass import dataclass
 from mlc.loading import load_cpu
 from mlc.runtime.support import loaded_meanwhile, reserved_names
+from mlc.timing import measure
 
 if TYPE_CHECKING:
     from mlc.dialects.plan import KernelOp
@@ -82,6 +83,7 @@ class Backend:
         [Callable[[], ModuleOp], Mapping[str, int], Sequence[KernelReport], Any],
         tuple[LaunchReport, ...],
     ]  # of a call, from its loops, symbols and the plan's kernels
+    measure: Callable[..., list[float]]  # as `mlc.timing.measure`
 
     def stage(self, name: Level) -> Stage:
         """The stage of a level."""
@@ -278,6 +280,7 @@ BACKENDS = (
             "asm": lambda text, target: llvm().emit_assembly(text, target).encode(),
         },
         launches=lambda lower, symbols, kernels, target: (),
+        measure=measure,
     ),
     Backend(
         GpuTarget,
@@ -344,6 +347,7 @@ BACKENDS = (
         launches=lambda lower, symbols, kernels, target: launches().launches_of_call(
             lower, symbols, kernels, target
         ),
+        measure=lambda *given: device().measure(*given),
     ),
 )  # fmt: skip
 

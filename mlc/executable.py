@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mlc.passes.cost.model import Counts
     from mlc.passes.report.report import Plan
     from mlc.passes.report.timeline import Memory
+    from mlc.pipeline import Report
     from mlc.profile import Profile
     from mlc.why_not import Calls, Edge, WhyNot
 
@@ -192,12 +193,7 @@ def calls_of(arguments: Sequence[object] | None) -> Calls | None:
     """Calls with these arguments, by which `mlc.why_not` measures plans."""
     from mlc.why_not import Calls
 
-    def compiled(
-        module: ModuleOp, signature: EntrySignature, options: Options
-    ) -> Callable[..., object]:
-        return compile_module(module, signature, options).builtin
-
-    return None if arguments is None else Calls(arguments, compiled)
+    return None if arguments is None else Calls(arguments, _builtin)
 
 
 @collector_off()
@@ -249,6 +245,8 @@ def compile_module(
 
         imported("mlc.building")
         program, report = levels(source), Report()
+        if options.tune is not None:
+            module = _tuned(module, options, report)
         artifact = build(module, program, report, fresh=packed is not None)
     object_cache().put(key, artifact.pack())
     loading = time.perf_counter()
@@ -264,6 +262,24 @@ def compile_module(
         times_s=times,
         passes_s=report.passes,
     )
+
+
+def _tuned(module: ModuleOp, options: Options, report: Report) -> ModuleOp:
+    """The plan of a program, with schedules by the clock."""
+    from mlc.pipeline import run_pipeline
+    from mlc.tuning import tune
+
+    planned = run_pipeline(module, options, until="plan", report=report)
+    start = time.perf_counter()
+    tune(planned, options, _builtin)
+    report.passes.append(("tune", time.perf_counter() - start))
+    return planned
+
+
+def _builtin(
+    module: ModuleOp, signature: EntrySignature, options: Options
+) -> Callable[..., object]:
+    return compile_module(module, signature, options).builtin
 
 
 def _key(module: ModuleOp, signature: EntrySignature, options: Options) -> str:

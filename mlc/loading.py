@@ -35,12 +35,12 @@ def _check_runs(artifact: Artifact, target: CpuTarget) -> None:
     """Raises where a named machine's code would stop this process at its first instruction."""
     if target.name == "host":
         return
-    from mlc.runtime.llvm import host_cpu, host_triple
+    from mlc.runtime.host import host
 
-    arch = host_triple().split("-")[0]
+    arch = host().triple.split("-")[0]
     lacks: list[str] = [target.arch] if target.arch != arch else []
     if not lacks:
-        has = host_cpu()[1]
+        has = host().features
         vectors = _OF_VECTORS.get(target.vector_bits, ()) if arch == "x86_64" else ()
         lacks = [name for name in (*vectors, *artifact.needs) if not has.get(name, False)]
     if lacks:

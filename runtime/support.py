@@ -224,10 +224,7 @@ def _c_library() -> dict[str, int]:
 
 def _never_unload(loaded: Support) -> None:
     """Arrays are freed, and signals arrive, after modules are torn down: leak on purpose."""
-    from mlc.runtime.llvm import session
-
-    for item in (loaded, session()):
-        PYTHON.Py_IncRef(ctypes.py_object(item))
+    PYTHON.Py_IncRef(ctypes.py_object(loaded))
 
 
 def _set_up_pool(loaded: Support) -> None:

@@ -31,6 +31,7 @@ EXECUTABLE = (
     "derivatives",
     "explain",
     "tiles",
+    "gpu",
 )
 
 

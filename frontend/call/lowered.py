@@ -183,6 +183,7 @@ def options_of(settings: Settings, *, runs: bool = True) -> Options:
         fusion=settings.fusion or knobs.current().fusion,
         peak_bytes=settings.peak_bytes,
         schedule=settings.schedule,
+        tune=settings.tune,
     )
 
 
