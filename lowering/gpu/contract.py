@@ -5,6 +5,9 @@ The classical scheme: Volkov & Demmel, "Benchmarking GPUs to tune dense linear a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 from mlc.dialects.analysis.access import Nest
 from mlc.dialects.analysis.matmul_axes import (
     ContractionRoles,
@@ -29,6 +32,8 @@ from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import LoopBuilder, memory_type
 from mlc.lowering.loops.function import Scratch
 from mlc.lowering.loops.kernel import KernelScope
+
+MOST_TILE = 256  # rows, columns or summed elements of a tile, which begins in a factor
 
 
 @dataclass(frozen=True)
@@ -75,17 +80,33 @@ class TilePhase:
         b = c.b
         assert isinstance(b, GpuBuilder)
         down, across, batch = self.tiles(c)
-        shares = shares_of(self.op, self.schedule)
-        share, *at = b.split(b.block_number(), [shares, *batch, down, across])
+        with b.narrow(fits=_fits(c)):
+            shares = shares_of(self.op, self.schedule)
+            share, *at = b.split(b.block_number(), [shares, *batch, down, across])
+            self._write(s, c, at, share, shares)
+
+    def _write(
+        self, s: KernelScope, c: ContractionNest, at: Sequence[Index], share: Index, shares: int
+    ) -> None:
         staged = self.cut.slots and copies(s, c, self.cut)
         if self.cut.mma:
             (StagedMmaTile if staged else MmaTile)(s, c, self.cut, at).write()
-            return
-        if self.cut.parts:
+        elif self.cut.parts:
             mine = None if shares == 1 else Shared(share, self.schedule.share)
             PartsTile(s, c, self.cut, at, mine).write()
-            return
-        (StagedTile if staged else Tile)(s, c, self.cut, at).write()
+        else:
+            (StagedTile if staged else Tile)(s, c, self.cut, at).write()
+
+
+def _fits(c: ContractionNest) -> bool:
+    """Whether no place in factors and result, flattened, takes more than 31 bits."""
+    m, n, k = (c.size.m, c.size.n, c.size.k)
+    batch = [c.letter_sizes[letter] for letter in c.batch]
+    known = [size for size in (m, n, k, *batch) if isinstance(size, int)]
+    if len(known) < 3 + len(batch):
+        return False
+    m, n, k, *batch = (max(size, MOST_TILE) for size in known)
+    return prod(batch) * max(m * n, m * k, k * n) < 1 << 31
 
 
 def shares_of(op: Product, schedule: Schedule) -> int:

@@ -26,6 +26,7 @@ from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
+from mlc.lowering.gpu.tile import shares
 from mlc.lowering.loops.arithmetic import Index
 from mlc.lowering.loops.builder import memory_type
 from mlc.lowering.loops.element import Position
@@ -117,16 +118,8 @@ class MmaTile:
 
     def _shares(self, side: Side) -> list[tuple[Index, Index]]:
         """Of a factor's tile what this thread reads: summed places, and places along the other."""
-        b, cut = self.b, self.cut
-        threads = self.s.schedule.threads
-        walked = (cut.k if side.along_k else side.length) // side.lanes
-        found: list[tuple[Index, Index]] = []
-        for part in range(cut.k * side.length // side.lanes // threads):
-            number = b.add(self.thread, part * threads)
-            inner = b.mul(b.rem(number, walked), side.lanes)
-            outer = b.div(number, walked)
-            found.append((inner, outer) if side.along_k else (outer, inner))
-        return found
+        tile, threads = (self.cut.k, side.length), self.s.schedule.threads
+        return shares(self.b, self.thread, threads, tile, side.lanes, along_k=side.along_k)
 
     def _read(self, k: Index) -> list[SSAValue]:
         """This thread's shares of both tiles from k on; zero past the edges."""
@@ -137,7 +130,7 @@ class MmaTile:
                 inside = b.both(
                     b.compare("lt", at_k, self.c.size.k), b.compare("lt", at, side.most)
                 )
-                read = partial(self._elements, side, at, at_k)
+                read = self._elements(side, at, at_k)
                 nothing = partial(b.element, 0, self.dtype, side.lanes)
                 if isinstance(inside, bool):
                     found.append(read() if inside else nothing())
@@ -145,18 +138,24 @@ class MmaTile:
                     found.append(b.pick(inside, read, nothing))
         return found
 
-    def _elements(self, side: Side, at: Index, at_k: Index) -> SSAValue:
-        """Adjacent elements of a factor as they are staged, prologue included."""
+    def _elements(self, side: Side, at: Index, at_k: Index) -> Callable[[], SSAValue]:
+        """
+        What reads adjacent elements of a factor as they are staged, prologue included. Where they
+        are is computed at once: others of the same summed place share that.
+        """
         step = 1 if side.lanes > 1 else 0
-        e = self.s.lanes(side.lanes)
+        e, op = self.s.lanes(side.lanes), self.c.op
         letters = {
             **self.batch,
             **self.c.split(side.word, Position(at, 0 if side.along_k else step)),
             **self.c.split(self.c.roles.k, Position(at_k, step if side.along_k else 0)),
         }
-        op = self.c.op
-        value = e.fetch(op.operands[side.which], op.operand_point(e, side.which, letters))
-        return e.convert(value, op.dtype, self.dtype)
+        point = op.operand_point(e, side.which, letters)
+
+        def read() -> SSAValue:
+            return e.convert(e.fetch(op.operands[side.which], point), op.dtype, self.dtype)
+
+        return read
 
     def _stage(self, read: Sequence[SSAValue]) -> None:
         """Writes this thread's shares to shared memory, of f32 the part that is multiplied."""

@@ -62,6 +62,7 @@ def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
     resident = 1 if isinstance(op, ConvOp) else RESIDENT
     slots = SLOTS.get(dtype.bytes, 0) if isinstance(op, ContractOp) and target.has_async_copy else 0
     mma = _name(dtype, target)
+    fills = fills and not isinstance(op, ConvOp)  # whose threads have more places to compute
     for rows, columns, high, wide in (large, small) if fills else (small, large):
         yield Stage(
             rows, columns, depth, rows=high, columns=wide, slots=slots, resident=resident, mma=mma

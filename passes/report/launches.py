@@ -21,6 +21,7 @@ from mlc.dialects.gpu_products import MmaOp, WgmmaOp
 from mlc.dialects.lanes import element_of, lanes_of
 from mlc.dialects.target import GpuTarget
 from mlc.lazy_dataclass import dataclass
+from mlc.passes.report.columns import aligned
 from mlc.passes.report.report import KernelReport
 
 WORD_BYTES = 4
@@ -350,11 +351,4 @@ def launches_table(launches: Sequence[LaunchReport]) -> list[str]:
                 f"{roof * 1e6:,.2f} us ({x.roof})" if roof else "",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if k in (0, len(HEADS) - 1) else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return [line.rstrip() for line in aligned(rows, (0, len(HEADS) - 1), "  ")]
