@@ -23,7 +23,7 @@ from mlc.lowering.gpu.builder import GpuBuilder, Grid
 from mlc.lowering.gpu.columns import ColumnFoldPhase
 from mlc.lowering.gpu.contraction_nest import ContractionNest
 from mlc.lowering.gpu.mma_staged import StagedMmaTile
-from mlc.lowering.gpu.mma_tile import MmaTile
+from mlc.lowering.gpu.mma_tile import STAGED, MmaTile
 from mlc.lowering.gpu.parts import PartsTile, Shared
 from mlc.lowering.gpu.phase import Work, device_builder
 from mlc.lowering.gpu.staged import StagedTile, copies
@@ -88,7 +88,8 @@ class TilePhase:
     def _write(
         self, s: KernelScope, c: ContractionNest, at: Sequence[Index], share: Index, shares: int
     ) -> None:
-        staged = self.cut.slots and copies(s, c, self.cut)
+        dtype = STAGED[self.cut.mma] if self.cut.mma else c.dtype
+        staged = self.cut.slots and copies(s, c, self.cut, dtype)
         if self.cut.mma:
             (StagedMmaTile if staged else MmaTile)(s, c, self.cut, at).write()
         elif self.cut.parts:

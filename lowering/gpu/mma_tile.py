@@ -18,6 +18,7 @@ from mlc.dialects.gpu_products import (
     PADDING,
     TURNED_PADDING,
     WARP_LANES,
+    LoadMatrixOp,
     MmaOp,
     RoundTf32Op,
 )
@@ -210,6 +211,8 @@ class MmaTile:
     ) -> SSAValue:
         """A thread's part of one instruction's factor; `span`: its first row, and how many."""
         b, depth, (first, rows) = self.b, self.shape[2], span
+        if self.dtype.bytes == 2:
+            return self._matrices(side, b.add(base, first), rows, k, slot)
         width = max(1, 4 // self.dtype.bytes)  # summed elements side by side
         kind: Attribute = vector_type(self.dtype.register, rows * depth // WARP_LANES)
         row = b.add(b.add(base, first), self.group)
@@ -227,6 +230,22 @@ class MmaTile:
         found = self._vector(parts)
         assert found.type == kind
         return found
+
+    def _matrices(
+        self, side: Side, first: Index, rows: int, k: int, slot: Sequence[Index]
+    ) -> SSAValue:
+        """The same of 16 bits: matrices of 8 x 8 down the rows, then along the summed axis."""
+        b, count = self.b, rows // 8
+        lane, number = b.rem(self.thread, 8), b.div(b.rem(self.thread, WARP_LANES), 8)
+        number = b.rem(number, 2 * count)  # threads that say no place have another's
+        down, along = b.rem(number, count), b.div(number, count)
+        if side.turned:
+            place, step = b.add(first, b.mul(down, 8)), b.add(b.mul(along, 8), b.add(lane, k))
+        else:
+            place, step = b.add(first, b.add(b.mul(down, 8), lane)), b.add(b.mul(along, 8), k)
+        at = [b.index(i) for i in (*slot, *side.at(place, step))]
+        kind = vector_type(self.dtype.register, rows * self.shape[2] // WARP_LANES)
+        return b.value(LoadMatrixOp.of(side.buffer, at, kind, turned=side.turned))
 
     # what follows -----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import cast
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
+from mlc.dialects.dtypes import DType
 from mlc.dialects.gpu_copies import CopyAsyncOp, CopyGroupOp, CopyWaitOp
 from mlc.dialects.gpu_products import ACCESS_BYTES
 from mlc.dialects.tile.nest_words import Stage
@@ -38,17 +39,17 @@ quarters of the warp are served at once. SOURCE: CUTLASS, RowMajorInterleaved<2>
 measured: docs/measurements.md, products of f32 on a GPU"""
 
 
-def copies(s: KernelScope, c: ContractionNest, cut: Stage) -> bool:
-    """Whether tiles can be copied as they lie: whole ones, of memory, of the dtype of the sums."""
+def copies(s: KernelScope, c: ContractionNest, cut: Stage, dtype: DType) -> bool:
+    """Whether tiles can be copied as they lie: whole ones, of memory, of this dtype."""
     blocks = (cut.m, cut.n, cut.k)
     sizes = (c.size.m, c.size.n, c.size.k)
     if not all(isinstance(n, int) and n % by == 0 for n, by in zip(sizes, blocks, strict=True)):
         return False
-    one, lanes = s.lanes(1), ACCESS_BYTES // c.dtype.bytes
+    one, lanes = s.lanes(1), ACCESS_BYTES // dtype.bytes
     for which, across in ((c.lhs, c.roles.m), (c.rhs, c.n)):
         operand = c.op.operands[which]
         buffer = one.buffers.get(operand)
-        if buffer is None or buffer.dtype is not c.dtype or buffer.strides[-1] != 1:
+        if buffer is None or buffer.dtype is not dtype or buffer.strides[-1] != 1:
             return False
         if not all(isinstance(n, int) and n % lanes == 0 for n in buffer.strides[:-1]):
             return False  # copies of 16 bytes begin at multiples of them

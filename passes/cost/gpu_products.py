@@ -14,8 +14,8 @@ from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.words import Tile
 
 WGMMA = 0.79
-MMA = {"f64": 0.79, "f32": 0.12, "bf16": 0.1, "f16": 0.1}
-WINDOWS = {"f64": 0.3, "f32": 0.048, "bf16": 0.028, "f16": 0.028}
+MMA = {"f64": 0.79, "f32": 0.23, "bf16": 0.3, "f16": 0.3}
+WINDOWS = {"f64": 0.42, "f32": 0.09, "bf16": 0.06, "f16": 0.06}
 """
 Share of the unit's peak that kernels reach, of `mma.sync` by dtype of the factors, and likewise of
 convolutions. Measured: docs/measurements.md, "Products by tensor cores on a GPU"

@@ -15,7 +15,7 @@ from mlc.dialects.plan import Schedule
 from mlc.dialects.target import GpuTarget
 from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.op import tensor_of
-from mlc.dialects.tensor.reduce import ContractOp, Product
+from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.passes.tile.panels import holds
@@ -27,7 +27,7 @@ WIDE = 90
 FEW = 4  # times as many multiprocessors as blocks: threads divide a product among more; estimated
 LEAST = 8  # rows, columns and summed elements from which a tile is worth it
 RESIDENT = 2
-"""Blocks of a multiprocessor; where windows move, places need the registers of the second."""
+"""Blocks of a multiprocessor; places of windows of f64 need the registers of the second."""
 STAGED_BYTES = 64  # of a row of a factor's tile
 TILES = {
     2: ((128, 128, 64, 32), (64, 64, 32, 16)),
@@ -38,7 +38,11 @@ TILES = {
 By bytes of a factor: rows and columns of a block of eight warps, and of a warp; the large ones
 where they fill the machine. A thread has 64 registers of sums at most.
 """
-SLOTS = {8: 3}  # tiles that asynchronous copies fill, by bytes of a factor
+WINDOWS = (128, 64, 32, 32)
+"""The same of convolutions, whose threads compute the places of windows: rows are theirs alone.
+Measured: docs/measurements.md, "Products by tensor cores on a GPU"."""
+WINDOWS_DEPTH = {2: 32, 4: 16, 8: 16}  # summed elements, by bytes of a factor
+SLOTS = {2: 2, 8: 3}  # tiles that asynchronous copies fill, by bytes of a factor
 
 
 def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
@@ -52,17 +56,19 @@ def warps_of(op: Product, target: GpuTarget) -> Iterator[Stage]:
         return
     (m, n, _), batches = sizes, product(known[c] for c in roles.batch).constant
     large, small = TILES[dtype.bytes]
+    large = WINDOWS if isinstance(op, ConvOp) else large
     fills = False
     if m is not None and n is not None and batches is not None:
         many, most = (batches * -(-m // tile[0]) * -(-n // tile[1]) for tile in (large, small))
         if most * FEW < target.sm_count:
             return
         fills = many >= target.sm_count
-    depth = STAGED_BYTES // dtype.bytes
-    resident = 1 if isinstance(op, ConvOp) else RESIDENT
-    slots = SLOTS.get(dtype.bytes, 0) if isinstance(op, ContractOp) and target.has_async_copy else 0
-    mma = _name(dtype, target)
-    fills = fills and not isinstance(op, ConvOp)  # whose threads have more places to compute
+    depth, slots, mma = STAGED_BYTES // dtype.bytes, 0, _name(dtype, target)
+    resident = RESIDENT
+    if isinstance(op, ConvOp):
+        depth, resident = WINDOWS_DEPTH[dtype.bytes], 1 if dtype is F64 else RESIDENT
+    elif target.has_async_copy:
+        slots = SLOTS.get(dtype.bytes, 0)
     for rows, columns, high, wide in (large, small) if fills else (small, large):
         yield Stage(
             rows, columns, depth, rows=high, columns=wide, slots=slots, resident=resident, mma=mma
@@ -92,6 +98,7 @@ def mma_fault(schedule: Schedule, stage: Stage, op: Product, target: GpuTarget) 
         or staged > target.shared_bytes_per_block
         or stage.parts
         or stage.slots == 1
+        or (stage.slots and dtype is F32)  # rounded on their way
         or schedule.share
     ):
         return (
