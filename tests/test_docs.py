@@ -32,6 +32,7 @@ EXECUTABLE = (
     "explain",
     "tiles",
     "gpu",
+    "saving",
 )
 
 
