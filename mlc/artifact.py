@@ -67,8 +67,13 @@ class MemoryPlan:
             elif what == CONSTANT:
                 found.append(numbers[0])
             else:
-                found.append(_ARITHMETIC[what](*(found[k] for k in numbers)))
+                found.append(computed(what, [found[k] for k in numbers]))
         return found[-1] if found else 0
+
+
+def computed(what: str, operands: Sequence[int]) -> int:
+    """The number that a step of arithmetic has."""
+    return _ARITHMETIC[what](*operands)
 
 
 def _quotient(a: int, b: int) -> int:

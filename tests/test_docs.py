@@ -33,6 +33,7 @@ EXECUTABLE = (
     "tiles",
     "gpu",
     "saving",
+    "c",
 )
 
 
