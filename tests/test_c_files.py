@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +234,30 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not list(ObjectFile.read((tmp_path / "two.o").read_bytes()).undefined())
     assert main(["build", str(source), "--target", "h200", "--emit", "header", "-o", stem]) == 1
     assert "a program for C" in capsys.readouterr().err
+
+
+@compiler
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_the_example_learns_the_same_weights(tmp_path: Path) -> None:
+    """examples/c: bit for bit those of Python on the same target."""
+    examples = Path(__file__).parent.parent / "examples"
+    folder = tmp_path / "c"
+    shutil.copytree(examples / "c", folder)
+    shutil.copy(examples / "digits.npz", tmp_path)
+    made = ["make", f"TARGET={TARGET}", f"MLC={sys.executable} -m mlc", f"PYTHON={sys.executable}"]
+    environment = {**os.environ, "PYTHONPATH": str(examples.parent)}
+    done = subprocess.run(
+        made, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    if not runs_here():
+        pytest.skip("this machine has no AVX2")
+    ran = subprocess.run([folder / "train"], cwd=folder, capture_output=True, text=True, check=True)
+    assert "% of 261 other digits" in ran.stdout
+    network = runpy.run_path(str(examples / "c" / "network.py"))
+    x, y, *weights = network["numbers"]()
+    step = network["step"].with_options(target=TARGET, threads=1)
+    for _ in range(30):
+        for k in range(0, 1536, 64):
+            *weights, _loss = step(*weights, x[k : k + 64], y[k : k + 64], np.float32(0.2))
+    assert (folder / "weights.bin").read_bytes() == b"".join(w.tobytes() for w in weights)
