@@ -36,11 +36,11 @@ def step(
 ) -> Any:
     """The weights after one step of gradient descent, where they lie, and the loss before it."""
 
-    def loss(weights: Any) -> Any:
-        return mlc.nn.cross_entropy(scores(*weights, x), y)
+    def loss(w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+        return mlc.nn.cross_entropy(scores(w1, b1, w2, b2, x), y)
 
     weights = (w1, b1, w2, b2)
-    value, slope = mlc.value_and_grad(loss)(weights)
+    value, slope = mlc.value_and_grad(loss, argnums=(0, 1, 2, 3))(*weights)
     return *(w - rate * g for w, g in zip(weights, slope, strict=True)), value
 
 
