@@ -17,8 +17,8 @@ from mlc.artifact import Artifact, Built, CodeUnit, Request
 from mlc.dialects.target import CpuTarget, GpuTarget, Target
 from mlc.dialects.target.attribute import target_of
 from mlc.lazy_dataclass import dataclass
-from mlc.loading import load_cpu
-from mlc.runtime.support import loaded_meanwhile, reserved_names
+from mlc.loading import load_cpu, needs_of
+from mlc.runtime.support import loaded_meanwhile, reserved_names, support_object
 from mlc.timing import measure
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Backend:
         tuple[LaunchReport, ...],
     ]  # of a call, from its loops, symbols and the plan's kernels
     measure: Callable[..., list[float]]  # as `mlc.timing.measure`
+    beside: Callable[[Artifact, Any], tuple[list[str], bytes]]
+    """Of code in a file: extensions that a machine must have, and the object that it runs with."""
 
     def stage(self, name: Level) -> Stage:
         """The stage of a level."""
@@ -281,6 +283,7 @@ BACKENDS = (
         },
         launches=lambda lower, symbols, kernels, target: (),
         measure=measure,
+        beside=lambda artifact, target: (needs_of(artifact, target), support_object(target)),
     ),
     Backend(
         GpuTarget,
@@ -348,6 +351,7 @@ BACKENDS = (
             lower, symbols, kernels, target
         ),
         measure=lambda *given: device().measure(*given),
+        beside=lambda artifact, target: ([], b""),
     ),
 )  # fmt: skip
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from xdsl.dialects.builtin import (
     ModuleOp,
@@ -27,6 +28,8 @@ from mlc.runtime.cache import object_cache, object_key
 from mlc.runtime.jit import LoadError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from mlc.backends import Loaded
     from mlc.levels import Levels
     from mlc.passes.cost.model import Counts
@@ -90,6 +93,8 @@ class Executable:
         self.passes_s = tuple(passes_s)  # as they ran; none of what comes from a cache
         self.compilations = 0 if from_cache else 1
         self.cache_hits = 1 if from_cache else 0
+        self.captured: Sequence[NDArray[Any]] = ()
+        """Arrays of the surroundings of a Python function: its last arguments."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Calls the compiled function; `builtin` does the same with one Python frame less."""
@@ -142,6 +147,29 @@ class Executable:
         from mlc.profile import Profiler
 
         return Profiler(self.levels).run(arguments, seconds)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Writes the function, with the arrays that it captured, to a file that `mlc.load` reads in a
+        process without a compiler. OSError where it cannot be written.
+        """
+        from mlc.saved import save
+
+        explanation = self.levels.explain({})
+        texts = {
+            "trace": self.levels.traced,
+            "explain.txt": explanation.said("text"),
+            "explain.json": explanation.said("json"),
+        }
+        needs, support = backend_of(self.options.target).beside(self.artifact, self.options.target)
+        save(
+            path,
+            self.artifact,
+            features=needs,
+            support=support,
+            captured=self.captured,
+            texts=texts,
+        )
 
     def remarks(self) -> list[str]:
         """What the passes had to say, each with the user's line."""

@@ -112,7 +112,8 @@ def _build(to: argparse.ArgumentParser) -> None:
     _add_program(to, "; FILE.ll as show prints it")
     to.add_argument(
         "--emit", metavar="KINDS",
-        help="of ll, asm, obj, ptx; several with commas (default: obj, and ptx for a GPU)",
+        help="of ll, asm, obj, ptx, and for C header, a; several with commas (default: obj, and ptx"
+        " for a GPU)",
     )  # fmt: skip
     to.add_argument(
         "-o", "--output", metavar="PATH",

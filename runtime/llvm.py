@@ -69,6 +69,7 @@ def _initialise_native() -> None:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # of inline assembly
 
 
 @lru_cache(maxsize=1)

@@ -32,6 +32,8 @@ EXECUTABLE = (
     "explain",
     "tiles",
     "gpu",
+    "saving",
+    "c",
 )
 
 
