@@ -23,6 +23,7 @@ from mlc.dialects.gpu_products import (
     RoundTf32Op,
 )
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lazy_dataclass import dataclass
 from mlc.lowering.gpu.builder import GpuBuilder
@@ -120,7 +121,10 @@ class MmaTile:
     def _shares(self, side: Side) -> list[tuple[Index, Index]]:
         """Of a factor's tile what this thread reads: summed places, and places along the other."""
         tile, threads = (self.cut.k, side.length), self.s.schedule.threads
-        return shares(self.b, self.thread, threads, tile, side.lanes, along_k=side.along_k)
+        windows = isinstance(self.c.op, ConvOp)
+        return shares(
+            self.b, self.thread, threads, tile, side.lanes, along_k=side.along_k, windows=windows
+        )
 
     def _read(self, k: Index) -> list[SSAValue]:
         """This thread's shares of both tiles from k on; zero past the edges."""

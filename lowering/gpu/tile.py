@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.gpu_products import WARP_LANES
 from mlc.dialects.lanes import vector_type
+from mlc.dialects.tensor.window import ConvOp
 from mlc.dialects.tile.nest_words import Stage
 from mlc.lowering.gpu.builder import GpuBuilder
 from mlc.lowering.gpu.contraction_nest import ContractionNest
@@ -30,15 +31,17 @@ def shares(
     lanes: int = 1,
     *,
     along_k: bool,
+    windows: bool,
 ) -> list[tuple[Index, Index]]:
     """
     Of a tile of so many summed elements and places along the other axis, what a thread reads of
-    each. Neighbours walk as memory does; single elements that lie along the other axis are of few
-    summed places for each thread, because of windows these are divided by the letters' sizes.
+    each. Neighbours walk as memory does; single elements of windows that lie along the other axis
+    are of few summed places for each thread, since these are divided by the letters' sizes.
     """
     depth, length = tile
     walked, warps = (depth if along_k else length) // lanes, threads // WARP_LANES
-    if lanes == 1 and not along_k and walked % WARP_LANES == depth % warps == 0:
+    single = windows and lanes == 1 and not along_k
+    if single and walked % WARP_LANES == depth % warps == 0:
         warp, lane = b.div(thread, WARP_LANES), b.rem(thread, WARP_LANES)
         places = [b.add(lane, at) for at in range(0, walked, WARP_LANES)]
         return [(b.add(warp, at), x) for at in range(0, depth, warps) for x in places]
@@ -120,9 +123,9 @@ class Tile:
         cut = self.cut
         length = cut.m if which == self.c.lhs else cut.n
         along_k = self.c.words[which][-1] in self.c.roles.k
-        return shares(
-            self.b, self.thread, self.s.schedule.threads, (cut.k, length), along_k=along_k
-        )
+        tile, threads = (cut.k, length), self.s.schedule.threads
+        windows = isinstance(self.c.op, ConvOp)
+        return shares(self.b, self.thread, threads, tile, along_k=along_k, windows=windows)
 
     def read(self, k: Index) -> list[SSAValue]:
         """This thread's shares of both operands' tiles from k on; zero past the edges."""
