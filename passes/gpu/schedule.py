@@ -204,8 +204,8 @@ def _in_parts(
     if sizes is None or order != "any" or op.summand().kind == "complex":
         return
     windows, roles = not isinstance(op, ContractOp), thread_roles(op)
-    read = (READ_WINDOWS if windows else READ, READ)
-    read = read[::-1] if roles is not None and roles.swapped else read
+    first, second = READ_WINDOWS if windows else READ, READ
+    read = (second, first) if roles is not None and roles.swapped else (first, second)
     for rows, columns, parts, deep, each in (*OF_WINDOWS, *PARTS) if windows else PARTS:
         least = max(parts, BLOCK_THREADS // min(rows, columns))
         depths = (deep >> n for n in range(8) if deep >> n >= least)
