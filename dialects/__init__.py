@@ -3,3 +3,5 @@ What can be said: the ops, types and attributes of every level, and the descript
 
 Nothing here rewrites, lowers or runs a program: no passes, no LLVM, no device, no tracing.
 """
+
+from mlc.dialects import definition as definition  # noqa: E402 - before xDSL's ops are defined

@@ -339,6 +339,7 @@ def spell_dim(dim: Dim) -> str:
 
 Shape = tuple[Dim, ...]
 _WIDEST_BYTES = 16  # of an element
+_DIMS = "_mlc_dims"  # of a type's own dictionary, which no comparison looks at
 
 
 def as_tensor(kind: Attribute) -> TensorType[Attribute]:
@@ -348,11 +349,16 @@ def as_tensor(kind: Attribute) -> TensorType[Attribute]:
 
 
 def shape_of(kind: Attribute) -> Shape:
-    """The dims of a tensor type, symbols from its encoding."""
-    assert isinstance(kind, TensorType)
-    if isinstance(kind.encoding, DimsAttr):
-        return kind.encoding.data
-    return tuple(Dim.const(size) for size in kind.get_shape())
+    """The dims of a tensor type, symbols from its encoding: found once, and kept on the type."""
+    known = kind.__dict__.get(_DIMS)
+    if known is None:
+        assert isinstance(kind, TensorType)
+        if isinstance(kind.encoding, DimsAttr):
+            known = kind.encoding.data
+        else:
+            known = tuple(Dim.const(size) for size in kind.get_shape())
+        kind.__dict__[_DIMS] = known
+    return known
 
 
 @lru_cache(maxsize=8192)
