@@ -19,12 +19,20 @@ def _draw(*shape: int, scale: float = 1.0) -> Any:
 
 def small(xp: Any, _: Any) -> Any:
     """Elementwise."""
-    return lambda x: x + x * x, (_draw(256, 64),)
+
+    def run(x: Any) -> Any:
+        return x + x * x
+
+    return run, (_draw(256, 64),)
 
 
 def layer(xp: Any, _: Any) -> Any:
     """A layer of a perceptron."""
-    return lambda x, w, b: xp.tanh(x @ w + b), (_draw(256, 64), _draw(64, 64), _draw(64))
+
+    def run(x: Any, w: Any, b: Any) -> Any:
+        return xp.tanh(x @ w + b)
+
+    return run, (_draw(256, 64), _draw(64, 64), _draw(64))
 
 
 def mlp_step(xp: Any, value_and_grad: Any) -> Any:
@@ -87,8 +95,7 @@ def _blocks(count: int) -> Maker:
         def step(ps: Any, x: Any, y: Any) -> Any:
             value, gs = value_and_grad(loss)(ps, x, y)
             return value, [
-                {name: p[name] - 0.01 * g[name] for name in p}
-                for p, g in zip(ps, gs, strict=True)
+                {name: p[name] - 0.01 * g[name] for name in p} for p, g in zip(ps, gs, strict=True)
             ]
 
         return step, ([parameters() for _ in range(count)], _draw(rows, width), _draw(rows, width))

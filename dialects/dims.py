@@ -345,7 +345,7 @@ _DIMS = "_mlc_dims"  # of a type's own dictionary, which no comparison looks at
 def as_tensor(kind: Attribute) -> TensorType[Attribute]:
     """The type itself, which must be a tensor's."""
     assert isinstance(kind, TensorType)
-    return cast(TensorType[Attribute], kind)
+    return cast("TensorType[Attribute]", kind)
 
 
 def shape_of(kind: Attribute) -> Shape:

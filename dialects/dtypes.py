@@ -164,7 +164,7 @@ def dtype_of(element_type: Attribute) -> DType:
         if found is None:
             known = ", ".join(_BY_NAME)
             raise UnknownElementError(f"element type {element_type} is not one of {known}")
-        element_type.__dict__[_ROW] = found
+        vars(element_type)[_ROW] = found
     return found
 
 
