@@ -87,9 +87,11 @@ def _create(
         return op
     for is_property, name, value in _defaults(cls):
         (op.properties if is_property else op.attributes).setdefault(name, value)
+    changed.__post_init__(op)  # which xDSL's implicit builders replace
     return op
 
 
+changed: Any = Operation
 _POST_INIT = IRDLOperation.__post_init__
 
 
@@ -163,7 +165,6 @@ def _install() -> None:
         kind.__hash__, kind.__eq__ = object.__hash__, object.__eq__
     for kind in (Operation, SSAValue, Block, Region, Attribute):
         _plain(kind)
-    changed: Any = Operation
     changed.create, changed.walk = classmethod(_create), _walk
     changed.operands = changed.operands.getter(_operands_of)
     for kind, name, new in (

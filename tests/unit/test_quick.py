@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, UnknownLoc, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
@@ -57,6 +58,14 @@ def test_successors_and_regions_are_kept() -> None:
     assert list(op.successors) == [block]
     with pytest.raises(ValueError, match="already attached"):
         ModuleOp.create(regions=[region])
+
+
+def test_implicit_builders_take_created_ops() -> None:
+    block = Block()
+    with ImplicitBuilder(block):
+        add = arith.AddiOp.create(operands=_two()[0].results * 2, result_types=[i32])
+        done = func.ReturnOp.create()
+    assert list(block.ops)[-2:] == [add, done]
 
 
 def test_classes_are_asked_for_as_before() -> None:
