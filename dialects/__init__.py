@@ -3,5 +3,3 @@ What can be said: the ops, types and attributes of every level, and the descript
 
 Nothing here rewrites, lowers or runs a program: no passes, no LLVM, no device, no tracing.
 """
-
-from mlc.dialects import definition as definition  # before xDSL's ops are defined

@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from mlc.dialects import definition as definition  # before xDSL's ops are defined
 from mlc.dialects.sizes import (
     MOST,
     Atom,
