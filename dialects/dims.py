@@ -104,7 +104,7 @@ def shape_of(kind: Attribute) -> Shape:
             known = kind.encoding.data
         else:
             known = tuple(Dim.const(size) for size in kind.get_shape())
-        kind.__dict__[_DIMS] = known
+        vars(kind)[_DIMS] = known
     return known
 
 
