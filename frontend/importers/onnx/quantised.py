@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.importers.onnx.run import At, is_known, row
+from mlc.frontend.importers.onnx.run import At, row
 from mlc.frontend.importers.onnx.windows import Windows, convolve
 
 Array = Any
@@ -100,8 +100,18 @@ def _qlinear_matmul(at: At, a: Array, a_scale: Array, a_zero: Array, b: Array, b
 
 
 @row("QLinearConv")
-def _qlinear_conv(at: At, x: Array, x_scale: Array, x_zero: Array, w: Array, w_scale: Array,
-                  w_zero: Array, y_scale: Array, y_zero: Array, bias: Array = None) -> Array:  # fmt: skip
+def _qlinear_conv(
+    at: At,
+    x: Array,
+    x_scale: Array,
+    x_zero: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero: Array,
+    y_scale: Array,
+    y_zero: Array,
+    bias: Array = None,
+) -> Array:
     windows = Windows(at, x.shape[2:], w.shape[2:])
     total = convolve(
         windows.padded(_lifted(x, x_zero), 0),
@@ -116,8 +126,3 @@ def _qlinear_conv(at: At, x: Array, x_scale: Array, x_zero: Array, w: Array, w_s
         scale = scale.reshape(-1, *[1] * (x.ndim - 2))
     y = np.rint(total.astype(np.float32) * scale) + y_zero.astype(np.float32)
     return _saturated(y, y_zero.dtype)
-
-
-def known_scale(scale: Array) -> bool:
-    """Whether a scale is known while tracing."""
-    return is_known(scale)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.importers.onnx.run import ROWS, At, is_known, row, traced
+from mlc.frontend.importers.onnx.run import ROWS, At, row
 from mlc.frontend.importers.onnx.shape import axes_of
 
 Array = Any
@@ -66,7 +66,7 @@ def _reduction(fold: Fold) -> Callable[..., Array]:
         given = axes if axes is not None and np.size(at.known(axes, "axes")) else None
         said = at.get("axes") or None
         if given is None and said is None and at.get("noop_with_empty_axes", 0):
-            return fold(x, ()) if False else x
+            return x
         chosen = (
             tuple(axes_of(at, given, x.ndim)) if given is not None or said else tuple(range(x.ndim))
         )
@@ -287,8 +287,3 @@ ROWS["BlackmanWindow"] = _window(0.42, 0.08)
 @row("ArrayFeatureExtractor")
 def _features(at: At, x: Array, places: Array) -> Array:
     return np.take(x, places.reshape(-1), axis=-1)
-
-
-def known_or_traced(x: Array) -> Array:
-    """A value that may be written to."""
-    return x if is_known(x) else traced(x)

@@ -50,8 +50,8 @@ class At:
         if isinstance(value, np.ndarray | np.generic | int | float):
             return np.asarray(value)
         raise NotSupportedError(
-            f"{self.node.said}: {what} is computed by the model; expected one that is known, such as"
-            " an initializer"
+            f"{self.node.said}: {what} is computed by the model; expected one that is known, such"
+            " as an initializer"
         )
 
     def ints(self, value: Array, what: str) -> list[int]:
@@ -89,9 +89,7 @@ class Run:
             while inputs and inputs[-1] is None:
                 inputs.pop()
             outputs = self.node(node, inputs, values)
-            for name, value in zip(node.outputs, outputs, strict=False):
-                if name:
-                    values[name] = value
+            values |= {k: x for k, x in zip(node.outputs, outputs, strict=False) if k}
 
     def node(self, node: Node, inputs: list[Array], values: Mapping[str, Array]) -> Sequence[Array]:
         """The outputs of one node."""
@@ -160,7 +158,7 @@ def _bound(node: Node, said: Mapping[str, Any]) -> Node:
     )  # fmt: skip
 
 
-def traced(value: Array) -> Tracer:
+def traced(value: Array) -> Any:
     """A known array as part of the program."""
     return value if isinstance(value, Tracer) else written(np.asarray(value))
 

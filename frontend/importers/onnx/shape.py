@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ Array = Any
 
 
 def axes_of(at: At, given: Array, rank: int, name: str = "axes") -> list[int]:
-    """Axes from an attribute or an input, counted from the front; all of them where none is said."""
+    """Axes from an attribute or an input, counted from the front; all where none is said."""
     value = at.get(name)
     if given is not None:
         value = at.ints(given, name)
@@ -125,15 +124,18 @@ def _slice(at: At, x: Array, starts: Array = None, ends: Array = None, axes: Arr
     given = at.get("axes") if axes is None else at.ints(axes, "axes")
     by = [1] * len(first) if steps is None else at.ints(steps, "steps")
     where = [slice(None)] * x.ndim
-    for a, s, e, d in zip(given or range(len(first)), first, last, by, strict=True):
-        size = x.shape[a]
-        s, e = (n + size if n < 0 else n for n in (s, e))
-        if d > 0:
-            where[a] = slice(min(max(s, 0), size), min(max(e, 0), size), d)
-        else:
-            s, e = min(max(s, -1), size - 1), min(max(e, -1), size - 1)
-            where[a] = slice(s, None if e < 0 else e, d) if s >= 0 else slice(0, 0)
+    for a, begin, end, step in zip(given or range(len(first)), first, last, by, strict=True):
+        where[a] = _cut(x.shape[a], begin, end, step)
     return x[tuple(where)]
+
+
+def _cut(size: int, begin: int, end: int, step: int) -> slice:
+    """What Python calls a slice that ONNX clamps."""
+    begin, end = (n + size if n < 0 else n for n in (begin, end))
+    if step > 0:
+        return slice(min(max(begin, 0), size), min(max(end, 0), size), step)
+    begin, end = min(max(begin, -1), size - 1), min(max(end, -1), size - 1)
+    return slice(begin, None if end < 0 else end, step) if begin >= 0 else slice(0, 0)
 
 
 @row("Split")
@@ -264,7 +266,7 @@ def _one_hot(at: At, places: Array, depth: Array, values: Array) -> Array:
 
 @row("Range")
 def _range(at: At, start: Array, end: Array, step: Array) -> Array:
-    numbers = [at.known(x, "the range").reshape(())[()] for x in (start, end, step)]
+    numbers: list[Any] = [at.known(x, "the range").reshape(())[()] for x in (start, end, step)]
     return np.arange(*numbers, dtype=numbers[0].dtype)
 
 
@@ -352,8 +354,3 @@ def _center_crop_pad(at: At, x: Array, shape: Array) -> Array:
             around = [(begin, n - have - begin) if b == a else (0, 0) for b in range(x.ndim)]
             x = np.pad(x, around)
     return x
-
-
-def moved(x: Array, order: Sequence[int]) -> Array:
-    """Axes in another order."""
-    return x.transpose(*order) if x.ndim > 1 else x

@@ -92,7 +92,7 @@ def convolve(x: Array, w: Array, windows: Windows, groups: int) -> Array:
         )[:, :, 0]  # fmt: skip
     shape = (x.shape[0], groups, x.shape[1] // groups, *windows.counts)
     grouped = w.reshape(groups, -1, *w.shape[1:])
-    total = None
+    total: Array = None
     for place in windows.places():
         here = grouped[(slice(None), slice(None), slice(None), *place)]
         part = windows.part(x, place).reshape(shape)
@@ -134,18 +134,13 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
     if wanted is not None:
         wanted = [int(n) for n in wanted][-rank:]
         total = [f + e - n for f, e, n in zip(full, extra, wanted, strict=True)]
-        upper = how == "SAME_UPPER"
-        low = [t // 2 if upper else t - t // 2 for t in total]
-        if how == "NOTSET":
-            low = [t - t // 2 for t in total] if False else [t // 2 for t in total]
+        # more at the end, where the halves differ, but for SAME_LOWER; what lacks is added there
+        halves = [t - t // 2 if how == "SAME_LOWER" else t // 2 for t in total]
+        low = [max(0, half) for half in halves]
         high = [t - a for t, a in zip(total, low, strict=True)]
     count, channels = x.shape[0], x.shape[1] // groups
-    whole = traced(
-        np.zeros(
-            (count, w.shape[1] * groups, *(f + e for f, e in zip(full, extra, strict=True))),
-            x.dtype,
-        )
-    ).copy()
+    space = [f + e for f, e in zip(full, extra, strict=True)]
+    whole = traced(np.zeros((count, w.shape[1] * groups, *space), x.dtype)).copy()
     grouped = x.reshape(count, groups, channels, *x.shape[2:])
     weights = w.reshape(groups, channels, *w.shape[1:])
     for place in itertools.product(*(range(n) for n in w.shape[2:])):
@@ -156,11 +151,11 @@ def _conv_transpose(at: At, x: Array, w: Array, bias: Array = None) -> Array:
             for p, d, n, s in zip(place, apart, x.shape[2:], strides, strict=True)
         )
         whole[(slice(None), slice(None), *where)] += part
-    sizes = whole.shape[2:]
-    found = whole[(..., *(slice(a, n - b) for a, n, b in zip(low, sizes, high, strict=True)))]
+    found = whole[
+        (..., *(slice(a, n - max(b, 0)) for a, n, b in zip(low, space, high, strict=True)))
+    ]
     if any(b < 0 for b in high):
-        around = [(0, 0), (0, 0), *((0, max(0, -b)) for b in high)]
-        found = np.pad(whole[(..., *(slice(a, None) for a in low))], around)
+        found = np.pad(found, [(0, 0), (0, 0), *((0, max(0, -b)) for b in high)])
     return found if bias is None else found + bias.reshape(-1, *[1] * rank)
 
 
@@ -172,7 +167,8 @@ def _max_pool(at: At, x: Array) -> Any:
     windows = Windows(at, x.shape[2:], at.get("kernel_shape"))
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     wide = windows.padded(x, least)
-    best = place = None
+    best: Array = None
+    place: Array = None
     wants = len(at.node.outputs) > 1 and at.node.outputs[1]
     numbers = windows.padded(_numbers(x, int(at.get("storage_order", 0))), 0) if wants else None
     for where in windows.places():
