@@ -1,3 +1,4 @@
+# pyright: basic
 """`mlc.onnx.load`: models of ONNX as functions that compile, differentiate and batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# pyright: basic
 """
 ONNX models as data: nodes with attributes as Python has them, weights as arrays, graphs in graphs.
 
@@ -224,7 +225,7 @@ class Reader:
             )
         if not size:
             return np.zeros(shape, dtype)
-        return np.memmap(path, dtype, "r", offset, shape)
+        return np.asarray(np.memmap(path, dtype, "r", offset, shape))
 
 
 @dataclass(frozen=True)
