@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mlc.frontend.call.disabled import disable
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
-    from mlc.frontend.importers import stablehlo
+    from mlc.frontend.importers import onnx, stablehlo
     from mlc.frontend.importers.jax import wrap as jax
     from mlc.frontend.staging.items import prange
     from mlc.frontend.trace.autocast import autocast
@@ -88,6 +88,7 @@ _PLACES = {
     "BlockKernel": "mlc.frontend.block.launch",
     "nn": "mlc.frontend.nn:",
     "numpy": "mlc.frontend.numpy:",
+    "onnx": "mlc.frontend.importers.onnx:",
     "optim": "mlc.frontend.optim:",
     "register_container": "mlc.frontend.trace.containers",
     "prange": "mlc.frontend.staging.items",
@@ -156,6 +157,7 @@ __all__ = [
     "map",
     "nn",
     "numpy",
+    "onnx",
     "optim",
     "prange",
     "random",

@@ -35,6 +35,7 @@ EXECUTABLE = (
     "saving",
     "c",
     "stablehlo",
+    "onnx",
 )
 
 

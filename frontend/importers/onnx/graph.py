@@ -1,0 +1,255 @@
+# pyright: basic
+"""
+ONNX models as data: nodes with attributes as Python has them, weights as arrays, graphs in graphs.
+
+Weights outside of the model's file are mapped, not copied, and only from the model's own folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mlc.dialects.errors import MlcError
+from mlc.lazy_dataclass import dataclass
+
+DEEPEST = 64  # graphs in graphs
+DOMAINS = ("", "ai.onnx")
+"""Names of ONNX's own domain."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One op of a graph."""
+
+    op: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    version: int  # of its domain's ops
+    proto: Any = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+    @property
+    def said(self) -> str:
+        """For messages."""
+        named = f' "{self.name}"' if self.name else ""
+        domain = "" if self.domain in DOMAINS else f"{self.domain}."
+        return f"node{named} ({domain}{self.op}, opset {self.version})"
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output: name, dtype and sizes; a string is a size that is open, None no size."""
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which they can run."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    weights: Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function of the model: its parameters are names."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    defaults: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A graph, and the functions that its nodes call."""
+
+    graph: Graph
+    functions: Mapping[tuple[str, str, str], Body] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+class Reader:
+    """Protos to data. `folder`: where weights may lie outside of the file."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.onnx = import_module("onnx")
+        self.folder = folder
+
+    def model(self, proto: Any) -> Model:
+        """A whole model."""
+        versions = {entry.domain: entry.version for entry in proto.opset_import}
+        functions = {
+            (f.domain, f.name, getattr(f, "overload", "")): self.body(f, versions)
+            for f in proto.functions
+        }
+        return Model(self.graph(proto.graph, versions, 0), functions, versions)
+
+    def body(self, proto: Any, versions: Mapping[str, int]) -> Body:
+        """A function."""
+        own = {**versions, **{entry.domain: entry.version for entry in proto.opset_import}}
+        defaults = {
+            a.name: self.attribute(a, own, 0) for a in getattr(proto, "attribute_proto", ())
+        }
+        nodes = tuple(self.node(n, own, 0) for n in proto.node)
+        return Body(tuple(proto.input), tuple(proto.output), nodes, defaults)
+
+    def graph(self, proto: Any, versions: Mapping[str, int], depth: int) -> Graph:
+        """A graph."""
+        if depth > DEEPEST:
+            raise MlcError(
+                f"graph {proto.name!r} stands in {depth} others; expected {DEEPEST} at most"
+            )
+        weights = {w.name: self.array(w) for w in proto.initializer}
+        for sparse in proto.sparse_initializer:
+            weights[sparse.values.name] = self.sparse(sparse)
+        return Graph(
+            name=proto.name,
+            nodes=tuple(self.node(n, versions, depth) for n in proto.node),
+            inputs=tuple(self.port(v) for v in proto.input if v.name not in weights),
+            outputs=tuple(self.port(v) for v in proto.output),
+            weights=weights,
+        )
+
+    def node(self, proto: Any, versions: Mapping[str, int], depth: int) -> Node:
+        """A node."""
+        domain = "" if proto.domain in DOMAINS else proto.domain
+        version = versions.get(domain, versions.get("ai.onnx", 1) if domain == "" else 1)
+        return Node(
+            op=proto.op_type,
+            domain=domain,
+            name=proto.name,
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            attributes={a.name: self.attribute(a, versions, depth) for a in proto.attribute},
+            version=version,
+            proto=proto,
+        )
+
+    def attribute(self, proto: Any, versions: Mapping[str, int], depth: int) -> Any:
+        """Numbers, strings, arrays and graphs; a reference to a function's attribute is a `Ref`."""
+        if proto.ref_attr_name:
+            return Ref(proto.ref_attr_name)
+        kinds = self.onnx.AttributeProto
+        if proto.type == kinds.GRAPH:
+            return self.graph(proto.g, versions, depth + 1)
+        if proto.type == kinds.GRAPHS:
+            return [self.graph(g, versions, depth + 1) for g in proto.graphs]
+        if proto.type == kinds.TENSOR:
+            return self.array(proto.t)
+        if proto.type == kinds.SPARSE_TENSOR:
+            return self.sparse(proto.sparse_tensor)
+        value = self.onnx.helper.get_attribute_value(proto)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, list | tuple) and value and isinstance(value[0], bytes):
+            return [x.decode("utf-8", "replace") for x in value]
+        return list(value) if proto.type in (kinds.INTS, kinds.FLOATS, kinds.STRINGS) else value
+
+    def port(self, proto: Any) -> Port:
+        """An input or output."""
+        if proto.type.WhichOneof("value") != "tensor_type":
+            return Port(proto.name, None, None)
+        tensor = proto.type.tensor_type
+        shape = None
+        if tensor.HasField("shape"):
+            shape = tuple(
+                d.dim_value if d.HasField("dim_value") else (d.dim_param or None)
+                for d in tensor.shape.dim
+            )
+        return Port(proto.name, dtype_of(tensor.elem_type), shape)
+
+    # weights --------------------------------------------------------------------------------------
+
+    def array(self, proto: Any) -> NDArray[Any]:
+        """A tensor's elements."""
+        if proto.data_location == self.onnx.TensorProto.EXTERNAL:
+            return self._outside(proto)
+        return np.asarray(self.onnx.numpy_helper.to_array(proto))
+
+    def sparse(self, proto: Any) -> NDArray[Any]:
+        """A tensor of which only some elements are there, as a whole one."""
+        values, places = self.array(proto.values), self.array(proto.indices)
+        whole = np.zeros(tuple(proto.dims), values.dtype)
+        if places.ndim == 1:
+            whole.reshape(-1)[places] = values
+        else:
+            whole[tuple(places.T)] = values
+        return whole
+
+    def _outside(self, proto: Any) -> NDArray[Any]:
+        said = {entry.key: entry.value for entry in proto.external_data}
+        location = said.get("location", "")
+        what = f"weight {proto.name!r} lies in {location!r}"
+        if self.folder is None:
+            raise MlcError(f"{what}: load the model by its path")
+        parts = Path(location).parts
+        if not location or "\0" in location or Path(location).is_absolute() or ".." in parts:
+            raise MlcError(f"{what}; expected a file in the model's folder")
+        folder = self.folder.resolve()
+        path = (folder / location).resolve()
+        if not path.is_relative_to(folder) or not path.is_file():
+            raise MlcError(f"{what}, which is no file in the model's folder")
+        dtype = dtype_of(proto.data_type)
+        if dtype is None:
+            raise MlcError(f"{what}: its dtype {proto.data_type} is not supported")
+        shape, offset = tuple(proto.dims), int(said.get("offset", 0))
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if (
+            offset < 0
+            or offset + size > os.path.getsize(path)
+            or int(said.get("length", size)) != size
+        ):
+            raise MlcError(
+                f"{what} at {offset}, {size} bytes: the file is shorter, or says another length"
+            )
+        if not size:
+            return np.zeros(shape, dtype)
+        return np.asarray(np.memmap(path, dtype, "r", offset, shape))
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An attribute that whoever calls the function says."""
+
+    name: str
+
+
+def dtype_of(kind: int) -> np.dtype[Any] | None:
+    """NumPy's dtype of an element type; None of text, and of what has no dtype there."""
+    helper = import_module("onnx").helper
+    try:
+        found = np.dtype(helper.tensor_dtype_to_np_dtype(kind))
+    except (KeyError, TypeError):
+        return None
+    return None if found.kind in "OUS" else found
+
+
+def listed(value: Any) -> list[int]:
+    """Integers of an attribute or a known array."""
+    return [int(x) for x in np.ravel(value)]
+
+
+def sizes(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes as numbers."""
+    return tuple(int(n) for n in shape)

@@ -1,0 +1,356 @@
+# pyright: basic
+"""Ops of ONNX that move, cut, join and make arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.importers.onnx.graph import dtype_of
+from mlc.frontend.importers.onnx.run import At, is_known, row, traced
+
+Array = Any
+
+
+def axes_of(at: At, given: Array, rank: int, name: str = "axes") -> list[int]:
+    """Axes from an attribute or an input, counted from the front; all where none is said."""
+    value = at.get(name)
+    if given is not None:
+        value = at.ints(given, name)
+    if value is None:
+        return list(range(rank))
+    return sorted(int(a) % max(rank, 1) for a in np.ravel(value))
+
+
+@row("Shape")
+def _shape(at: At, x: Array) -> Array:
+    rank = x.ndim
+    start, end = at.get("start", 0), at.get("end", rank)
+    return np.array(x.shape[slice(*slice(start, end).indices(rank))], np.int64)
+
+
+@row("Size")
+def _size(at: At, x: Array) -> Array:
+    return np.array(int(np.prod(x.shape, dtype=np.int64)), np.int64)
+
+
+@row("Constant")
+def _constant(at: At) -> Array:
+    for name in ("value", "value_float", "value_floats", "value_int", "value_ints", "sparse_value"):
+        value = at.get(name)
+        if value is not None:
+            kind = {"value_float": np.float32, "value_floats": np.float32}.get(name)
+            kind = np.int64 if name.startswith("value_int") else kind
+            return np.asarray(value, kind)
+    raise at.refuse("its value is text")
+
+
+@row("ConstantOfShape")
+def _constant_of_shape(at: At, shape: Array) -> Array:
+    value = at.get("value")
+    value = np.zeros(1, np.float32) if value is None else np.asarray(value)
+    return np.full(at.ints(shape, "the shape"), value.reshape(-1)[0], value.dtype)
+
+
+@row("Reshape")
+def _reshape(at: At, x: Array, shape: Array = None) -> Array:
+    wanted = at.get("shape") if shape is None else at.ints(shape, "the shape")
+    keeps = not at.get("allowzero", 0)
+    return x.reshape([x.shape[k] if n == 0 and keeps else n for k, n in enumerate(wanted)])
+
+
+@row("Flatten")
+def _flatten(at: At, x: Array) -> Array:
+    axis = at.get("axis", 1)
+    axis = axis + x.ndim if axis < 0 else axis
+    return (
+        x.reshape(int(np.prod(x.shape[:axis], dtype=np.int64)), -1)
+        if x.size
+        else x.reshape(
+            int(np.prod(x.shape[:axis], dtype=np.int64)),
+            int(np.prod(x.shape[axis:], dtype=np.int64)),
+        )
+    )
+
+
+@row("Transpose")
+def _transpose(at: At, x: Array) -> Array:
+    order = at.get("perm")
+    return x.transpose(*(order or range(x.ndim)[::-1])) if x.ndim > 1 else x
+
+
+@row("Squeeze")
+def _squeeze(at: At, x: Array, axes: Array = None) -> Array:
+    if axes is None and at.get("axes") is None:
+        return x.reshape([n for n in x.shape if n != 1])
+    dropped = axes_of(at, axes, x.ndim)
+    return x.reshape([n for a, n in enumerate(x.shape) if a not in dropped])
+
+
+@row("Unsqueeze")
+def _unsqueeze(at: At, x: Array, axes: Array = None) -> Array:
+    given = at.get("axes") if axes is None else at.ints(axes, "axes")
+    rank = x.ndim + len(given)
+    places = {int(a) % rank for a in given}
+    left = iter(x.shape)
+    return x.reshape([1 if a in places else next(left) for a in range(rank)])
+
+
+@row("Expand")
+def _expand(at: At, x: Array, shape: Array) -> Array:
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(at.ints(shape, "the shape"))))
+
+
+@row("Tile")
+def _tile(at: At, x: Array, repeats: Array, axis: Array = None) -> Array:
+    if axis is not None:
+        counts = [1] * x.ndim
+        counts[int(at.known(axis, "axis"))] = int(at.known(repeats, "tiles"))
+        return np.tile(x, counts)
+    return np.tile(x, at.ints(repeats, "repeats"))
+
+
+@row("Concat")
+def _concat(at: At, *xs: Array) -> Array:
+    return np.concatenate(xs, axis=at.get("axis", 1 if at.version < 4 else None))
+
+
+@row("Slice")
+def _slice(at: At, x: Array, starts: Array = None, ends: Array = None, axes: Array = None,
+           steps: Array = None) -> Array:  # fmt: skip
+    first = at.get("starts") if starts is None else at.ints(starts, "starts")
+    last = at.get("ends") if ends is None else at.ints(ends, "ends")
+    given = at.get("axes") if axes is None else at.ints(axes, "axes")
+    by = [1] * len(first) if steps is None else at.ints(steps, "steps")
+    where = [slice(None)] * x.ndim
+    for a, begin, end, step in zip(given or range(len(first)), first, last, by, strict=True):
+        where[a] = _cut(x.shape[a], begin, end, step)
+    return x[tuple(where)]
+
+
+def _cut(size: int, begin: int, end: int, step: int) -> slice:
+    """What Python calls a slice that ONNX clamps."""
+    begin, end = (n + size if n < 0 else n for n in (begin, end))
+    if step > 0:
+        return slice(min(max(begin, 0), size), min(max(end, 0), size), step)
+    begin, end = min(max(begin, -1), size - 1), min(max(end, -1), size - 1)
+    return slice(begin, None if end < 0 else end, step) if begin >= 0 else slice(0, 0)
+
+
+@row("Split")
+def _split(at: At, x: Array, parts: Array = None) -> tuple[Array, ...]:
+    axis, count = at.get("axis", 0), len(at.node.outputs)
+    given = at.get("split") if parts is None else at.ints(parts, "split")
+    if given is None:
+        size = x.shape[axis]
+        each = -(-size // count)
+        given = [max(0, min(each, size - k * each)) for k in range(count)]
+    return tuple(np.split(x, [int(n) for n in np.cumsum(given)[:-1]], axis=axis))
+
+
+@row("Pad")
+def _pad(at: At, x: Array, pads: Array = None, value: Array = None, axes: Array = None) -> Array:
+    given = at.get("pads", at.get("paddings")) if pads is None else at.ints(pads, "pads")
+    chosen = list(range(x.ndim)) if axes is None else at.ints(axes, "axes")
+    half = len(given) // 2
+    around = [[0, 0] for _ in range(x.ndim)]
+    for k, a in enumerate(chosen):
+        around[a] = [given[k], given[half + k]]
+    mode = at.get("mode", "constant")
+    cut = tuple(
+        slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, around, strict=True)
+    )
+    x = x[cut]
+    around = [(max(a, 0), max(b, 0)) for a, b in around]
+    if not any(a or b for a, b in around):
+        return x
+    if mode != "constant":
+        return np.pad(x, around, mode=mode)
+    if value is None:
+        value = np.asarray(at.get("value", 0.0), x.dtype)
+    whole = traced(
+        np.zeros([n + a + b for n, (a, b) in zip(x.shape, around, strict=True)], x.dtype)
+    )
+    whole = np.broadcast_to(traced(value).reshape(()).astype(x.dtype), whole.shape).copy()
+    whole[tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, around, strict=True))] = x
+    return whole
+
+
+@row("Gather")
+def _gather(at: At, x: Array, places: Array) -> Array:
+    return np.take(x, places, axis=at.get("axis", 0))
+
+
+@row("GatherElements")
+def _gather_elements(at: At, x: Array, places: Array) -> Array:
+    axis = at.get("axis", 0) % x.ndim
+    places = np.where(places < 0, places + x.shape[axis], places)
+    return x[_grid(places, axis)]
+
+
+def _grid(places: Array, axis: int) -> tuple[Array, ...]:
+    """Indices that lead to `places` along an axis."""
+    rank = places.ndim
+    lines = [np.arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
+             for a, n in enumerate(places.shape)]  # fmt: skip
+    return tuple(
+        places if a == axis else np.broadcast_to(lines[a], places.shape) for a in range(rank)
+    )
+
+
+@row("GatherND")
+def _gather_nd(at: At, x: Array, places: Array) -> Array:
+    batch, depth = at.get("batch_dims", 0), places.shape[-1]
+    index = [places[..., k] for k in range(depth)]
+    index = [np.where(i < 0, i + x.shape[batch + k], i) for k, i in enumerate(index)]
+    if batch:
+        rank = places.ndim - 1
+        lines = [np.arange(n).reshape([-1 if b == a else 1 for b in range(rank)])
+                 for a, n in enumerate(places.shape[:batch])]  # fmt: skip
+        index = [*lines, *index]
+    return x[tuple(index)]
+
+
+_COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _put(at: At, x: Array, where: tuple[Array, ...], update: Array) -> Array:
+    found, how = traced(x).copy(), at.get("reduction", "none")
+    if how == "none":
+        found[where] = update
+    else:
+        _COMBINED[how].at(found, where, update)
+    return found
+
+
+@row("ScatterElements", "Scatter")
+def _scatter_elements(at: At, x: Array, places: Array, update: Array) -> Array:
+    axis = at.get("axis", 0) % x.ndim
+    places = np.where(places < 0, places + x.shape[axis], places)
+    return _put(at, x, _grid(places, axis), update)
+
+
+@row("ScatterND")
+def _scatter_nd(at: At, x: Array, places: Array, update: Array) -> Array:
+    index = [places[..., k] for k in range(places.shape[-1])]
+    return _put(
+        at, x, tuple(np.where(i < 0, i + x.shape[k], i) for k, i in enumerate(index)), update
+    )
+
+
+@row("Compress")
+def _compress(at: At, x: Array, keeps: Array) -> Array:
+    axis = at.get("axis")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    if not is_known(keeps):
+        if x.ndim > 1:
+            raise at.refuse("which slices it keeps is computed by the model")
+        return x[: keeps.shape[0]][keeps]
+    return np.take(x, np.flatnonzero(np.asarray(keeps)), axis=axis)
+
+
+@row("OneHot")
+def _one_hot(at: At, places: Array, depth: Array, values: Array) -> Array:
+    n = int(np.ravel(at.known(depth, "the depth"))[0])
+    axis = at.get("axis", -1)
+    axis = axis + places.ndim + 1 if axis < 0 else axis
+    whole = places.astype(np.int64)
+    whole = np.where(whole < 0, whole + n, whole)
+    shape = [1] * (places.ndim + 1)
+    shape[axis] = n
+    hit = np.expand_dims(whole, axis) == np.arange(n).reshape(shape)
+    return np.where(hit, values[1], values[0])
+
+
+@row("Range")
+def _range(at: At, start: Array, end: Array, step: Array) -> Array:
+    numbers: list[Any] = [at.known(x, "the range").reshape(())[()] for x in (start, end, step)]
+    return np.arange(*numbers, dtype=numbers[0].dtype)
+
+
+@row("EyeLike")
+def _eye_like(at: At, x: Array) -> Array:
+    kind = at.get("dtype")
+    dtype = x.dtype if kind is None else dtype_of(int(kind))
+    return np.eye(*x.shape, k=at.get("k", 0), dtype=dtype)
+
+
+@row("Trilu")
+def _trilu(at: At, x: Array, k: Array = None) -> Array:
+    offset = 0 if k is None else int(np.ravel(at.known(k, "k"))[0])
+    upper = at.get("upper", 1)
+    m, n = x.shape[-2:]
+    keeps = (
+        np.triu(np.ones((m, n), bool), offset) if upper else np.tril(np.ones((m, n), bool), offset)
+    )
+    return np.where(keeps, x, np.zeros_like(x))
+
+
+@row("NonZero")
+def _non_zero(at: At, x: Array) -> Array:
+    if is_known(x):
+        return np.array(np.nonzero(x), np.int64).reshape(max(np.ndim(x), 1), -1)
+    return np.stack(np.nonzero(x))
+
+
+@row("Unique")
+def _unique(at: At, x: Array) -> tuple[Array, ...]:
+    known = at.known(x, "what it looks at")
+    axis, ordered = at.get("axis"), at.get("sorted", 1)
+    values, first, inverse, counts = np.unique(known, True, True, True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if not ordered:
+        order = np.argsort(first)
+        back = np.argsort(order)
+        values = np.take(values, order, axis=axis or 0)
+        first, counts, inverse = first[order], counts[order], back[inverse]
+    return values, *(x.astype(np.int64) for x in (first, inverse, counts))
+
+
+@row("DepthToSpace")
+def _depth_to_space(at: At, x: Array) -> Array:
+    b, (n, c, h, w) = at.get("blocksize"), x.shape
+    if at.get("mode", "DCR") == "DCR":
+        y = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        y = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return y.reshape(n, c // b**2, h * b, w * b)
+
+
+@row("SpaceToDepth")
+def _space_to_depth(at: At, x: Array) -> Array:
+    b, (n, c, h, w) = at.get("blocksize"), x.shape
+    y = x.reshape(n, c, h // b, b, w // b, b)
+    order = (0, 3, 5, 1, 2, 4) if at.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return y.transpose(*order).reshape(n, c * b * b, h // b, w // b)
+
+
+@row("ReverseSequence")
+def _reverse_sequence(at: At, x: Array, lengths: Array) -> Array:
+    time, batch = at.get("time_axis", 0), at.get("batch_axis", 1)
+    shape = [1] * x.ndim
+    shape[time] = x.shape[time]
+    line = np.arange(x.shape[time]).reshape(shape)
+    shape = [1] * x.ndim
+    shape[batch] = x.shape[batch]
+    length = lengths.reshape(shape)
+    places = np.broadcast_to(np.where(line < length, length - 1 - line, line), x.shape)
+    return np.take_along_axis(x, places, time)
+
+
+@row("CenterCropPad")
+def _center_crop_pad(at: At, x: Array, shape: Array) -> Array:
+    wanted = at.ints(shape, "the shape")
+    axes = [a % x.ndim for a in at.get("axes", range(x.ndim))]
+    for a, n in zip(axes, wanted, strict=True):
+        have = x.shape[a]
+        if have > n:
+            begin = (have - n) // 2
+            x = x[tuple(slice(begin, begin + n) if b == a else slice(None) for b in range(x.ndim))]
+        elif have < n:
+            begin = (n - have) // 2
+            around = [(begin, n - have - begin) if b == a else (0, 0) for b in range(x.ndim)]
+            x = np.pad(x, around)
+    return x
