@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from tests.staged_programs import PROGRAMS, Point, V, i64, program
+from tests.list_programs import PROGRAMS
+from tests.staged_programs import Point, V, i64, program
 
 __all__ = ["PROGRAMS"]
 

@@ -12,7 +12,7 @@ from mlc.frontend.call.arguments import Call, Parameters
 from mlc.frontend.call.changing import Changing
 from mlc.frontend.call.donation import check_donated, donated_leaves
 from mlc.frontend.call.fast_paths import MISS, Route, make_route, missing
-from mlc.frontend.call.loaded_program import Ready, describe
+from mlc.frontend.call.loaded_program import CaughtError, Ready, describe
 from mlc.frontend.call.lowered import Lowered, is_gpu
 from mlc.frontend.call.notebook import users_traceback
 from mlc.frontend.call.program import Program, trace_program
@@ -105,7 +105,10 @@ class Dispatcher:
         if found is None:
             return self.function(*args, **kwargs)
         ready, call = found
-        return ready.run(call)
+        try:
+            return ready.run(call)
+        except CaughtError:
+            return self.function(*args, **kwargs)  # nothing has been written or printed yet
 
     def compiled(self, values: list[Any], call: Call) -> tuple[Ready, Call] | None:
         """As `compile`; None where the function runs as Python because it cannot be compiled."""
@@ -197,7 +200,7 @@ class Dispatcher:
         assert entry is not None
         plain = all(leaf.kind in ("array", "float", "int") for leaf in call.leaves)
         whole = len(call.leaves) == self.parameters.count and self.parameters.plain
-        alone = program.needs_nothing_from_outside and program.direct_result
+        alone = program.needs_nothing_from_outside and program.direct_result and not program.catches
         if plain and whole and alone and len(self.chain) < MAX_CHAIN:
             entry.set_slow(self.chain[0].native_builtin if self.chain else self.slow)
             self.chain.insert(0, ready)

@@ -47,6 +47,8 @@ def make_route(
     """
     if any(map(_is_converted, call.leaves)) or _writes_to_device(program, call) or program.stores:
         return None
+    if program.outcome is not None and program.outcome.waits:
+        return None
     names = Constants(
         entry=entry,
         MISS=MISS,

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from mlc.runtime.entry import LoadedEntry
 
 
+class CaughtError(Exception):
+    """A call has ended with an error that the function itself may catch: Python runs it."""
+
+
 class Ready:
     """A program that calls can be sent to."""
 
@@ -107,14 +111,22 @@ class Ready:
         for k, site in program.written_at.items():
             _check_writeable(call.leaves[k], site)
         assert self.entry is not None
+        effects = program.outcome
         try:
             outcome = self.entry(*inputs)
         except RoomError as error:
             assert program.room is not None
             program.room.grow(error.needed)
+            if effects is not None:
+                effects.heard.clear()
             return self.run(call)
-        if program.outcome is not None:
-            program.outcome.check()
+        except Exception as error:
+            if effects is not None and effects.catches:
+                effects.heard.clear()
+                raise CaughtError from error
+            if effects is not None:
+                effects.check()
+            raise
         assert outcome is not MISS, "the entry does not take the arguments of its own program"
         maker = _maker(call)
         if program.direct_result and not program.in_place:
@@ -124,6 +136,11 @@ class Ready:
         values: list[Any] = list(outcome) if program.signature.as_tuple else [outcome]
         if program.counted:
             values = counted(values, program.counted)
+        if effects is not None:
+            if effects.catches and effects.fails(values[_first_effect(program, values) :]):
+                effects.heard.clear()
+                raise CaughtError
+            effects.check()
         for number, k in enumerate(program.written, len(values) - len(program.written)):
             _write_back(call.leaves[k], values[number])
         del values[len(values) - len(program.written) :]
@@ -219,3 +236,9 @@ def describe(call: Call, shapes: Sequence[Shape]) -> str:
         else:
             parts.append(leaf.kind if leaf.kind != "opaque" else type(leaf.value).__name__)
     return ", ".join(parts)
+
+
+def _first_effect(program: Program, values: Sequence[Any]) -> int:
+    """The place of the error among the results."""
+    assert program.outcome is not None
+    return len(values) - len(program.written) - program.outcome.results

@@ -127,7 +127,7 @@ def _did_you_mean(function: str, x: Tracer, y: Tracer, names: Sequence[str | Non
 
 
 @public(np.dot)
-def dot(a: Operand, b: Operand) -> Tracer:
+def dot(a: Operand, b: Operand, out: Any = None) -> Tracer:
     """The sum over the last axis of a and the last but one of b."""
     x, y, dtype = _pair("dot", a, b)
     if not x.ndim or not y.ndim:
@@ -161,7 +161,7 @@ def inner(a: Operand, b: Operand) -> Tracer:
 
 
 @public(np.outer)
-def outer(a: Operand, b: Operand) -> Tracer:
+def outer(a: Operand, b: Operand, out: Any = None) -> Tracer:
     """out[i, j] = a[i] * b[j]."""
     x, y, dtype = _pair("outer", ravel(a), ravel(b))
     return _contract(x, y, "i,j->ij", dtype)
@@ -223,6 +223,7 @@ def einsum(
     dtype: Any = None,
     casting: str = "safe",
     optimize: Any = False,
+    out: Any = None,
 ) -> Tracer:
     """Einstein summation with letters, e.g. "bik,bkj->bij"; operands combine from left to right."""
     if not isinstance(subscripts, str):

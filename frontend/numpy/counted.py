@@ -11,9 +11,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from mlc.dialects.dims import Dim, product, tensor_type
-from mlc.dialects.dtypes import BOOL, I64
+from mlc.dialects.dtypes import BOOL, I64, dtype_of
+from mlc.dialects.tensor.comparison import ConvertOp
 from mlc.dialects.tensor.letters import spell
-from mlc.dialects.tensor.op import TensorOp
+from mlc.dialects.tensor.op import TensorOp, tensor_of
 from mlc.dialects.tensor.positions import PositionsOp
 from mlc.dialects.tensor.reduce import ReduceOp
 from mlc.frontend.errors import OutOfBoundsError, located
@@ -44,7 +45,7 @@ def true_positions(mask: Tracer) -> Tracer:
         return result(constant(np.flatnonzero(known).astype(np.int64), I64))
     flat = ravel(mask).value
     for found in trace.counted:
-        if trace.visible(found.positions) and _same(found.mask, flat, {}):
+        if trace.visible(found.positions) and same_value(found.mask, flat, {}):
             return result(found.positions)
     size = product(mask.dims)
     ones = convert(flat, I64)
@@ -55,7 +56,22 @@ def true_positions(mask: Tracer) -> Tracer:
     return result(positions)
 
 
-def _same(x: SSAValue, y: SSAValue, seen: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
+def as_counted(value: Any) -> Any:
+    """`m.sum()` of a mask as a size: that of what the mask picks; anything else as it is."""
+    op = value.value.owner if isinstance(value, Tracer) and not value.dims else None
+    if not isinstance(op, ReduceOp) or op.monoid.data != "sum" or here().bound.inside:
+        return value
+    ones = op.operands[0].owner
+    if (
+        not isinstance(ones, ConvertOp)
+        or dtype_of(tensor_of(ones.operands[0]).element_type) is not BOOL
+    ):
+        return value
+    mask = Tracer(here(), ones.operands[0])
+    return as_size(true_positions(mask).dims[0])
+
+
+def same_value(x: SSAValue, y: SSAValue, seen: dict[tuple[SSAValue, SSAValue], bool]) -> bool:
     """Whether two values are computed in the same way."""
     if x is y:
         return True
@@ -70,7 +86,7 @@ def _same(x: SSAValue, y: SSAValue, seen: dict[tuple[SSAValue, SSAValue], bool])
             and not a.regions
             and x.type == y.type
             and a.properties == b.properties
-            and all(_same(p, q, seen) for p, q in zip(a.operands, b.operands, strict=True))
+            and all(same_value(p, q, seen) for p, q in zip(a.operands, b.operands, strict=True))
         )
     return seen[pair]
 

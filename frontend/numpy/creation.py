@@ -48,7 +48,9 @@ def shape_argument(shape: object, function: str) -> Shape:
 
 
 def _size_argument(size: object, function: str) -> Dim:
-    dim = known_dim(size)
+    from mlc.frontend.numpy.counted import as_counted
+
+    dim = known_dim(as_counted(size))
     if dim is None:
         raise located(DTypeError, f"{function}: the size {size!r} is not an integer.")
     if dim.constant is not None and dim.constant < 0:
@@ -151,6 +153,9 @@ def _numpy_arange(*bounds: Any) -> NDArray[Any]:
 
 
 def _range_bound(value: Any) -> Any:
+    from mlc.frontend.numpy.counted import as_counted
+
+    value = as_counted(value)
     if isinstance(value, Tracer):
         return value.__index__() if is_integer(value.row) else value.__float__()
     return value

@@ -279,6 +279,7 @@ def clip(
     a: Operand,
     a_min: Operand = None,
     a_max: Operand = None,
+    out: Any = None,
     *,
     min: Operand = None,  # noqa: A002
     max: Operand = None,  # noqa: A002

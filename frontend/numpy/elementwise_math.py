@@ -182,7 +182,7 @@ fix = public(np.fix)(trunc)
 
 
 @public(np.round, np.around)
-def round(a: Operand, decimals: int = 0) -> Tracer:  # noqa: A001 - NumPy's name
+def round(a: Operand, decimals: int = 0, out: Any = None) -> Tracer:  # noqa: A001 - NumPy's name
     """The nearest number with that many decimals, the even one of two, as NumPy computes it."""
     source = lift(a, "round")
     if decimals:

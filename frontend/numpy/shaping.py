@@ -316,7 +316,12 @@ def _parts(function: str, arrays: Any, wanted: Any, casting: str) -> list[Tracer
 
 @public(np.concatenate, getattr(np, "concat", None))
 def concatenate(
-    arrays: Any, axis: Any = 0, *, dtype: Any = None, casting: str = "same_kind"
+    arrays: Any,
+    axis: Any = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
 ) -> Tracer:
     """The arrays one after another along an axis."""
     parts = _parts("concatenate", arrays, dtype, casting)
@@ -352,7 +357,14 @@ def _check_joinable(first: Tracer, other: Tracer, position: int, axis: int) -> N
 
 
 @public(np.stack)
-def stack(arrays: Any, axis: Any = 0, *, dtype: Any = None, casting: str = "same_kind") -> Tracer:
+def stack(
+    arrays: Any,
+    axis: Any = 0,
+    out: Any = None,
+    *,
+    dtype: Any = None,
+    casting: str = "same_kind",
+) -> Tracer:
     """The arrays along a new axis."""
     parts = _parts("stack", arrays, dtype, casting)
     for k, x in enumerate(parts):

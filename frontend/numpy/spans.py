@@ -13,7 +13,9 @@ from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.create import SizeOp
 from mlc.dialects.tensor.elementwise import AddOp, SubOp
 from mlc.frontend.errors import located
+from mlc.frontend.numpy.counted import same_value
 from mlc.frontend.numpy.values import convert, is_integer, number
+from mlc.frontend.trace.program_sizes import bound_symbol
 from mlc.frontend.trace.symbolic import as_dim
 from mlc.frontend.trace.trace import here, lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -44,12 +46,12 @@ class Span:
 
 
 def is_traced(part: slice[Any, Any, Any], size: Dim) -> bool:
-    """Whether a slice is one of numbers of the program, in a loop that may stay one."""
+    """Whether a slice is one of numbers of the program."""
     trace = here()
-    if not trace.bound.inside or trace.derivatives or trace.examples:
+    if trace.examples or (trace.bound.inside and trace.derivatives):
         return False
     dims = (size, as_dim(part.start), as_dim(part.stop))
-    if any(trace.bound.is_bound(dim) for dim in dims if dim is not None):
+    if trace.bound.inside and any(trace.bound.is_bound(dim) for dim in dims if dim is not None):
         return True
     ends = (x for x in (part.start, part.stop) if isinstance(x, Tracer) and not x.dims)
     return any(is_integer(x.row) and x.from_constants() is None and not x.origins for x in ends)
@@ -69,12 +71,25 @@ def span_of(part: slice[Any, Any, Any], size: Dim) -> Span:
     room = size - ranges.of(first)
     most = size if any(name[0] == "%" for name in room.symbols()) else room
     dim = here().bound.size(count, most)
+    if dim is None and not here().bound.inside:
+        dim = _span_size(count, size)
     if dim is None:
         for end in (part.start, part.stop):
             if isinstance(end, Tracer):
                 end.__index__()
         raise located(DTypeError, "a slice whose size nobody knows.")
     return Span(first, dim, step.constant)
+
+
+def _span_size(count: SSAValue, size: Dim) -> Dim:
+    """The size of a slice outside of loops: numbers that are computed alike are one size."""
+    trace = here()
+    for value, limit, dim in trace.bound.spans:
+        if limit == size and trace.visible(value) and same_value(value, count, {}):
+            return dim
+    dim = bound_symbol(count, size)
+    trace.bound.spans.append((count, size, dim))
+    return dim
 
 
 def _clipped(value: Any, size: Dim, default: Dim) -> SSAValue:

@@ -6,13 +6,23 @@ region for each way.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mlc.frontend.errors import NotSupportedError, located
+from mlc.dialects.errors import CompilerBug, MlcError
+from mlc.frontend.errors import (
+    ConcretizationError,
+    LeakError,
+    NotSupportedError,
+    SpecialiseSignal,
+    located,
+)
 from mlc.frontend.numpy.values import lift
 from mlc.frontend.staging.branches import choice, staged_branch
+from mlc.frontend.staging.counted import as_array, counted_of, is_counted
 from mlc.frontend.staging.exits import BREAK, CONTINUE, RAISES, Exit, after, left, returns
+from mlc.frontend.staging.lazy import Lazy
 from mlc.frontend.staging.loops import For, While
 from mlc.frontend.staging.truth import negated, truth
 from mlc.frontend.staging.variables import Local, locals_of
@@ -113,6 +123,11 @@ class Flow:
     # expressions
 
     @staticmethod
+    def lazy(*parts: Any) -> Lazy:
+        """A generator expression that a call gets first (comprehensions.py)."""
+        return Lazy(*parts)
+
+    @staticmethod
     def choose(test: Any, then: Body, otherwise: Body) -> Any:
         """then() if test else otherwise()"""
         decided = truth(test)
@@ -143,8 +158,11 @@ class Flow:
         if not others:
             return decided
         first, *rest = others
-        found = Flow.choose(decided, lambda: Flow.all_true(first(), *rest), lambda: False)
-        return _meaning(found, decided, 0)
+        last: list[Any] = []
+        found = Flow.choose(
+            decided, lambda: _noted(Flow.all_true(first(), *rest), last), lambda: False
+        )
+        return _meaning(found, (decided, *last[-1:]), 0)
 
     @staticmethod
     def any_true(value: Any, *others: Body) -> bool | Tracer:
@@ -153,8 +171,11 @@ class Flow:
         if not others:
             return decided
         first, *rest = others
-        found = Flow.choose(decided, lambda: True, lambda: Flow.any_true(first(), *rest))
-        return _meaning(found, decided, 1)
+        last: list[Any] = []
+        found = Flow.choose(
+            decided, lambda: True, lambda: _noted(Flow.any_true(first(), *rest), last)
+        )
+        return _meaning(found, (decided, *last[-1:]), 1)
 
     @staticmethod
     def opposite(value: Any) -> Any:
@@ -191,6 +212,8 @@ class Flow:
     @staticmethod
     def inside(value: Any, container: Any) -> Any:
         """value in container"""
+        if is_counted(container):
+            container = as_array(counted_of(container))
         if isinstance(container, Tracer):
             return (container == value).any()
         if is_array(container) and isinstance(value, Tracer):
@@ -207,6 +230,28 @@ class Flow:
         return Flow.opposite(Flow.inside(value, container))
 
     # errors
+
+    @staticmethod
+    def catches() -> None:
+        """Errors are caught from here on: if one comes up at a call, Python runs that call."""
+        trace = current()
+        if trace is not None:
+            effects().outcome.catches = True
+
+    @staticmethod
+    def caught() -> None:
+        """
+        The function has caught an error. One that says what the compiler has not, or that other
+        sizes would not raise, is none of the function's own.
+        """
+        error, trace = sys.exc_info()[1], current()
+        if trace is None or error is None:
+            return
+        if not isinstance(error, Exception) or isinstance(error, _COMPILERS):
+            raise error
+        if isinstance(error, MlcError) and trace.symbols:
+            because = f"{type(error).__name__} is caught by the function"
+            raise SpecialiseSignal(frozenset(), frozenset(trace.symbols), because) from None
 
     @staticmethod
     def raising() -> None:
@@ -238,17 +283,31 @@ class Flow:
         return AssertionError(*message)
 
 
+_COMPILERS = (NotSupportedError, ConcretizationError, LeakError, CompilerBug)
+
+
 def _equal(value: Any, part: Any) -> Callable[[], Any]:
     return lambda: value is part or value == part
 
 
-def _meaning(found: Any, first: Any, side: int) -> Any:
+def _noted(value: Any, last: list[Any]) -> Any:
+    last.append(value)
+    return value
+
+
+def _meaning(found: Any, parts: Sequence[Any], side: int) -> Any:
     """What is known of kinds where `first and …` is true, `first or …` is false."""
-    if isinstance(found, Tracer) and isinstance(first, Tracer) and found is not first:
-        facts = list(here().meaning.get(found.value, ((), ())))
-        facts[side] = (*facts[side], *facts_of(first, side))
-        here().meaning[found.value] = tuple(facts)
+    for part in parts:
+        if isinstance(found, Tracer) and isinstance(part, Tracer) and found is not part:
+            facts = list(here().meaning.get(found.value, ((), ())))
+            facts[side] = (*facts[side], *_facts(part, side))
+            here().meaning[found.value] = tuple(facts)
     return found
+
+
+def _facts(part: Tracer, side: int) -> Any:
+    """Of a value that may stand in a branch: what it says is so wherever it has run."""
+    return here().meaning.get(part.known, ((), ()))[side]
 
 
 def _compared(word: str, x: Any, y: Any) -> Any:

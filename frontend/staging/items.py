@@ -9,6 +9,7 @@ from typing import Any
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import located
+from mlc.frontend.staging.counted import Counted, counted_of, element, is_counted
 from mlc.frontend.trace.source import name_of
 from mlc.frontend.trace.symbolic import SymbolicDim
 from mlc.frontend.trace.trace import current, here, lift_size
@@ -55,6 +56,9 @@ def items_of(value: Any) -> Items | None:
     if isinstance(value, range):
         start, step = value.start, value.step
         return Items(len(value), lambda k: start + k * step)
+    if is_counted(value):
+        held = counted_of(value)
+        return Items(held.count, lambda k: element(held, k), lambda: _counted_one_by_one(held))
     if isinstance(value, Tracer) and value.dims:
         size = value.shape[0]
         count = size if isinstance(size, int) else lift_size(size)
@@ -63,7 +67,14 @@ def items_of(value: Any) -> Items | None:
 
 
 def _traced(value: Any) -> bool:
-    return isinstance(value, Tracer | Items)
+    return isinstance(value, Tracer | Items) or is_counted(value)
+
+
+def _counted_one_by_one(held: Counted) -> Iterator[Any]:
+    """Of a length that Python knows."""
+    if not isinstance(held.count, int):
+        held.fail()
+    return (element(held, k) for k in range(held.count))
 
 
 def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -69,12 +69,26 @@ class Held:
         """Whether both are one object; what it holds has a variable of its own."""
         return self.value is other.value
 
+    def names(self, name: str) -> list[str]:
+        """How a user writes each leaf."""
+        return leaf_names(unflatten(self.structure, self.leaves), name)
+
+    def again(self) -> Any:
+        """The value as it was there, whatever has been undone since."""
+        pairs = zip(self.leaves, self.values, strict=True)
+        leaves = [x if v is None else Tracer(here(), v, weak=x.weak) for x, v in pairs]
+        return unflatten(self.structure, leaves)
+
     @staticmethod
     def of(value: Any) -> Held:
         """In the body, before its changes are undone."""
         leaves, structure = flatten(value)
         values = tuple(x.value if isinstance(x, Tracer) else None for x in leaves)
         return Held(value, structure, tuple(leaves), values)
+
+
+def _any_counted(held: dict[Any, Held]) -> bool:
+    return any(hasattr(x.value, "rows") and hasattr(x.value, "count") for x in held.values())
 
 
 def contents_held(contents: Any) -> dict[Any, Held]:
@@ -135,15 +149,22 @@ class Join:
     def _alike(self, name: str, x: Held, y: Held) -> Any:
         if x.structure != y.structure:
             raise Misfit(NotSupportedError, _differ(x.value, y.value), _SAME_KIND)
-        names = leaf_names(x.value, name)
+        names = x.names(name)
         leaves = [
             self._leaf(names[k], (x.leaves[k], x.values[k]), (y.leaves[k], y.values[k]))
             for k in range(len(x.leaves))
         ]
         return unflatten(x.structure, leaves)
 
-    def contents(self, name: str, x: dict[Any, Held], y: dict[Any, Held]) -> dict[Any, Any]:
-        """What an object holds in both bodies, place by place. Raises Misfit."""
+    def contents(
+        self, name: str, x: dict[Any, Held], y: dict[Any, Held], series: bool = False
+    ) -> dict[Any, Any]:
+        """
+        What an object holds in both bodies, place by place; of a series, rows of which there are so
+        many or so many. Raises Misfit.
+        """
+        if series and (list(x) != list(y) or _any_counted(x) or _any_counted(y)):
+            return self._counted(name, x, y)
         if list(x) != list(y):
             text = "does not hold the same places in both branches."
             raise Misfit(NotSupportedError, text, "Let both branches append or set the same.")
@@ -151,6 +172,33 @@ class Join:
             k: x[k].value if x[k].same(y[k]) else self.value(f"{name}[{k!r}]", x[k], y[k])
             for k in x
         }
+
+    def _counted(self, name: str, x: dict[Any, Held], y: dict[Any, Held]) -> dict[Any, Any]:
+        from mlc.frontend.staging import counted
+
+        if x.keys() == y.keys() and all(x[k].same(y[k]) for k in x):
+            return {k: held.value for k, held in x.items()}
+        sides = [[held.again() for held in side.values()] for side in (x, y)]
+        try:
+            layout = counted.layout_of([*sides[0], *sides[1]])
+        except counted.MixedError as error:
+            text = f"is a list whose length only the compiled function knows, with {error} in it."
+            remedy = "Append numbers, arrays of one shape, or tuples of such, all alike."
+            raise Misfit(NotSupportedError, text, remedy) from None
+        fixed = any(isinstance(part, counted.Fixed) for side in sides for part in side)
+        kind = counted.Fixed if fixed else counted.Counted
+        room = counted.room_for_both(*map(counted.room_of, sides), fixed=fixed)
+        made: list[Any] = []
+        for block, side in zip(self.blocks, sides, strict=True):
+            with here().inside(block):
+                made.append(counted.made(side, layout, room, kind))
+        known = all(isinstance(one.count, int) for one in made)
+        same = known and made[0].count == made[1].count
+        found: list[Held] = []
+        for block, one in zip(self.blocks, made, strict=True):
+            with here().inside(block):
+                found.append(Held.of(one if same else kind(lift(one.count), one.rows)))
+        return {0: self._alike(name, found[0], found[1])}
 
     def beside_zeros(self, x: Held, side: int) -> Any:
         """The value that one side gives; zeros, which nobody looks at, on the other."""

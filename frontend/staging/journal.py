@@ -8,11 +8,12 @@ as it was before, and what the body left is known, so that it can be joined with
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
-from types import CellType, FrameType, FunctionType, MethodType
-from typing import Any
+from types import CellType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, cast
 
 from xdsl.ir import Block, SSAValue
 
@@ -94,7 +95,7 @@ def touched(obj: Any) -> None:
 
 def contents_of(obj: Any) -> Any:
     """A copy of what a list, dict, set or object holds; None of anything else."""
-    if isinstance(obj, list | dict | set | bytearray):
+    if isinstance(obj, list | dict | set | bytearray | deque):
         return obj.copy()  # pyright: ignore[reportUnknownVariableType]
     held = getattr(obj, "__dict__", None)
     return dict(held) if is_dict(held) else None
@@ -115,13 +116,19 @@ def put_entries(obj: Any, entries: dict[Any, Any]) -> None:
     if isinstance(obj, set):
         put_contents(obj, entries["elements"])
     else:
-        put_contents(obj, entries.values() if isinstance(obj, list | bytearray) else entries)
+        series = isinstance(obj, list | bytearray | deque)
+        put_contents(obj, list(entries.values()) if series else entries)
 
 
 def put_contents(obj: Any, contents: Any) -> None:
     """Gives a list, dict, set or object what it shall hold."""
     if isinstance(obj, list | bytearray):
         obj[:] = contents
+        return
+    if isinstance(obj, deque):
+        queue = cast("deque[Any]", obj)
+        queue.clear()
+        queue.extend(contents)
         return
     held: Any = getattr(obj, "__dict__", obj) if not isinstance(obj, dict | set) else obj  # pyright: ignore[reportUnknownVariableType]
     held.clear()
@@ -171,10 +178,18 @@ def reachable(wanted: Any) -> bool:
             pending += [found.__self__, found.__func__]
         elif isinstance(found, partial):
             pending += [found.func, found.args, found.keywords]
-        elif isinstance(found, list | tuple | set):
+        elif isinstance(found, list | tuple | set | deque):
             pending += found
         elif is_dict(found):
             pending += found.values()
-        elif is_dict(held := getattr(found, "__dict__", None)) and not isinstance(found, type):
+        elif is_dict(held := getattr(found, "__dict__", None)) and not _is_large(found):
             pending += held.values()
     return False
+
+
+def _is_large(obj: Any) -> bool:
+    """
+    What leads to all of a library, and to nothing that a function makes: classes, modules, and what
+    looks after a traced function, which knows its globals.
+    """
+    return isinstance(obj, type | ModuleType) or type(obj).__module__ == "mlc.frontend.trace.access"

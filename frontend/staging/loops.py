@@ -21,9 +21,7 @@ from mlc.frontend.staging.exits import (
     BREAK,
     BREAKS,
     CONTINUE,
-    CONTINUES,
     ENDED,
-    ENDS,
     FALL,
     RETURNS,
     Exit,
@@ -33,6 +31,7 @@ from mlc.frontend.staging.exits import (
 )
 from mlc.frontend.staging.items import Items, items_of
 from mlc.frontend.staging.journal import journaled
+from mlc.frontend.staging.loop_exits import State, after_loop
 from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
@@ -68,38 +67,12 @@ class _Changes(Exception):  # noqa: N818 - it never reaches a user
     """A loop's test changes something: it must stand in the body."""
 
 
+def _unleft(_: Any) -> HeldExit:
+    return HeldExit.of(None)
+
+
 def _goes_on(code: Exit | None) -> bool:
     return code is None or code is CONTINUE
-
-
-@dataclass
-class _State:
-    """What a staged loop with exits carries beside the user's variables."""
-
-    code: Local
-    value: Local
-
-    @staticmethod
-    def fresh() -> _State:
-        """Not left yet."""
-        return _State(Local("", CellType(FALL)), Local("what is returned", CellType()))
-
-    def note(self, code: Exit | None) -> frozenset[int]:
-        """How a trip was left; `continue` is its end."""
-        if code is None:
-            self.code.put(FALL)
-            return frozenset({FALL})
-        number: Any = code.code
-        if CONTINUES in code.possible:
-            if isinstance(number, int):
-                number = FALL
-            else:
-                held = number
-                number = choice("", held == CONTINUES, lambda: FALL, lambda: held)
-        self.code.put(number)
-        if RETURNS in code.possible:
-            self.value.put(code.value)
-        return frozenset(FALL if x == CONTINUES else x for x in code.possible)
 
 
 def _staged(
@@ -108,9 +81,10 @@ def _staged(
     test: Callable[[], Any] | None,
     leaving: bool,
     runs: bool,
-) -> tuple[Rolled, _State | None, frozenset[int]]:
+    trips: Any = None,
+) -> tuple[Rolled, State | None, frozenset[int]]:
     """`mlc.while` over a body, in the program; what it left is in the variables."""
-    state = _State.fresh() if leaving else None
+    state = State.fresh() if leaving else None
     own = [state.code, state.value] if state else []
     possible: frozenset[int] = frozenset({FALL})
 
@@ -122,7 +96,7 @@ def _staged(
             possible = state.note(code)
 
     variables = [*local, *own]
-    rolled = roll(variables, (), trip, lambda _: HeldExit.of(None), runs or leaving)
+    rolled = roll(variables, (), trip, _unleft, runs or leaving, trips)
     block = Block(arg_types=[x.type for x in rolled.starts])
 
     def condition() -> Any:
@@ -164,34 +138,14 @@ def _staged(
     return rolled, state, possible
 
 
-def _after_loop(
-    state: _State | None, possible: frozenset[int], endless: bool
-) -> tuple[Exit | None, Any]:
-    """How the loop was left, and whether its `else` runs (True, False or a traced bool)."""
-    if state is None or possible == frozenset({FALL}):
-        return None, True
-    code: Any = state.code.get()
-    ended: Any = (code == ENDS if ENDS in possible else False) if endless else code == FALL
-    if RETURNS not in possible:
-        return None, ended
-    value: Any = state.value.get()
-    falls = possible - {RETURNS, FALL} if endless else {FALL}
-    if not falls:
-        return Exit(RETURNS, frozenset({RETURNS}), value), False
-    if not possible <= {FALL, RETURNS}:
-        left: Any = code
-        code = choice("", left == RETURNS, lambda: RETURNS, lambda: FALL)
-    return Exit(code, frozenset({FALL, RETURNS}), value), ended
-
-
 def _finished(
-    state: _State | None,
+    state: State | None,
     possible: frozenset[int],
     endless: bool,
     otherwise: Body | None,
     local: Sequence[Local],
 ) -> Exit | None:
-    code, ended = _after_loop(state, possible, endless)
+    code, ended = after_loop(state, possible, endless)
     if otherwise is None or ended is False:
         return code
     if ended is True:
@@ -328,7 +282,7 @@ def _rest_of_loop(
         return run()
     if isinstance(code.code, int):
         return None if code is BREAK else code
-    state = _State.fresh()
+    state = State.fresh()
     possible = state.note(code)
     number: Any = state.code.get()
     value = state.value.get()
@@ -459,7 +413,7 @@ class For:
 
             variables = [*local, place]
             runs = items.known and items.count > 0
-            _, state, possible = _staged(variables, trip, test, True, runs)
+            _, state, possible = _staged(variables, trip, test, True, runs, items.count)
             return _finished(state, possible, False, self.otherwise, self.local)
         count, runs = lift(items.count).value, items.known and items.count > 0
 
@@ -470,7 +424,7 @@ class For:
                 item = items.at(Tracer(here(), index, weak=True))
                 self.body(item) if runs else exit_of(partial(self.body, item))
 
-        rolled = roll(local, [INDEX], step, lambda _: HeldExit.of(None), runs)
+        rolled = roll(local, [INDEX], step, _unleft, runs, items.count, True)
         rolled.body.block.add_op(YieldOp.create(operands=rolled.yielded))
         if items.known and not items.parallel:
             rolled.check_integers(items.count)

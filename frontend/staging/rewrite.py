@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
+from mlc.frontend.staging.comprehensions import Comprehensions
+from mlc.frontend.staging.gathered import gathered
 from mlc.frontend.staging.scopes import (
     RUNTIME,
     WORDS,
@@ -34,21 +36,22 @@ from mlc.frontend.staging.scopes import (
     read_elsewhere,
     reads,
 )
+from mlc.frontend.staging.syntax import ITEM, RAW_CALLS, defined, runtime, thunk
 from mlc.frontend.trace.definitions import Definition, parameters
 from mlc.lazy_dataclass import dataclass
-
-RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})
-"""Calls that look at their caller's frame."""
 
 _FRAMES = RAW_CALLS - {"super", "globals", "__import__"}
 """Those that see another frame in a function of a body's own."""
 
 _EXIT = "__mlc_exit__"
-_ITEM = "__mlc_item__"
 _DECIDED = frozenset({"isinstance", "issubclass", "callable", "hasattr"})
 """Builtins that give one of Python's bools whatever they are asked about."""
 
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+
+
+GATHERS = 4
+"""Beside `care`: generators are functions that give lists (gathered.py)."""
 
 
 def staged(node: Definition, care: int = 0) -> Definition:
@@ -56,15 +59,9 @@ def staged(node: Definition, care: int = 0) -> Definition:
     The definition with its control flow as calls, changed in place.
 
     `care`: functions that it calls (1), or any expressions (2), may raise errors that the compiled
-    function decides about.
+    function decides about; GATHERS beside it: generators give lists.
     """
-    return _Stager(care).definition(node)
-
-
-def is_runtime(node: ast.expr) -> bool:
-    """Whether the expression is `__mlc__.name`."""
-    held = node.value if isinstance(node, ast.Attribute) else None
-    return isinstance(held, ast.Name) and held.id == RUNTIME
+    return _Stager(care % GATHERS, bool(care & GATHERS)).definition(node)
 
 
 @dataclass
@@ -79,8 +76,10 @@ class _Scope:
     suspends: bool = False  # a generator: its statements stay
 
 
-class _Stager(ast.NodeTransformer):
-    def __init__(self, care: int) -> None:
+class _Stager(Comprehensions, ast.NodeTransformer):
+    def __init__(self, care: int, gathers: bool) -> None:
+        super().__init__()
+        self.gathers = gathers
         self.care = care
         self.scope = _Scope()
         self.inside = False  # of a function made of a body
@@ -96,13 +95,17 @@ class _Stager(ast.NodeTransformer):
         names = parameters(node)
         self.scope.first = names[0] if names else None
         if isinstance(node, ast.Lambda):
+            outer, self.before = self.before, None
             node.body = self.visit(node.body)
+            self.before = outer
         else:
             node.body = self._body(node, names)
         self.scope, self.inside, self.loops, self.caught = before
         return node
 
     def _body(self, node: ast.FunctionDef, names: Sequence[str]) -> list[ast.stmt]:
+        if self.gathers:
+            gathered(node)
         scope, own = self.scope, list(own_nodes(node.body))
         scope.read = reads(node.body)
         scope.suspends = any(isinstance(x, _SUSPENDING) for x in own)
@@ -147,20 +150,32 @@ class _Stager(ast.NodeTransformer):
     def block(self, statements: Sequence[ast.stmt], *, tail: bool) -> list[ast.stmt]:
         """Statements one after another; `tail`: the function ends after them."""
         made: list[ast.stmt] = []
+        outer = self.before
         for k, plain in enumerate(statements):
-            statement = self._checked(plain) if isinstance(plain, ast.Assert) else plain
-            if isinstance(statement, ast.Global | ast.Nonlocal):
-                made.append(at(ast.Pass(), statement))
-            elif not self._stageable(statement):
-                made += self._plain(statement)
-                if tail and k + 1 < len(statements) and self._may_raise(statement):
-                    return made + self._going_on(statement, self._rest(statements[k + 1 :], plain))
-            elif tail and self._exits(statement):
-                rest = self._rest(statements[k + 1 :], statements[-1])
-                return made + self._control(statement, rest)
-            else:
-                made += self._control(statement, None)
+            self.before = []
+            found, ends = self._statement(plain, statements[k + 1 :], tail)
+            made += [*self.before, *found]
+            if ends:
+                break
+        self.before = outer
         return made
+
+    def _statement(
+        self, plain: ast.stmt, behind: Sequence[ast.stmt], tail: bool
+    ) -> tuple[list[ast.stmt], bool]:
+        """What a statement becomes, and whether those behind it are in that."""
+        statement = self._checked(plain) if isinstance(plain, ast.Assert) else plain
+        if isinstance(statement, ast.Global | ast.Nonlocal):
+            return [at(ast.Pass(), statement)], False
+        if not self._stageable(statement):
+            made = self._plain(statement)
+            if tail and behind and self._may_raise(statement):
+                return made + self._going_on(statement, self._rest(behind, plain)), True
+            return made, False
+        if tail and self._exits(statement):
+            last = behind[-1] if behind else plain
+            return self._control(statement, self._rest(behind, last)), True
+        return self._control(statement, None), False
 
     def _rest(self, statements: Sequence[ast.stmt], last: ast.stmt) -> list[ast.stmt]:
         """The statements after one, as a body that ends as the function does."""
@@ -185,7 +200,7 @@ class _Stager(ast.NodeTransformer):
         """The statements after one that may have raised an error in what it calls."""
         made = self._function("__mlc_rest__", rest, item=False)
         name = ast.Name("__mlc_rest__", ast.Load())
-        call = self._runtime("going_on", node, name, self._names(rest))
+        call = runtime("going_on", node, name, self._names(rest))
         return [made, *self._called(call, node, leaves=True, tail=True)]
 
     def _stageable(self, node: ast.stmt) -> bool:
@@ -204,16 +219,16 @@ class _Stager(ast.NodeTransformer):
         match node:
             case ast.Return() if self.inside:
                 value = ast.Constant(None) if node.value is None else self.visit(node.value)
-                return [at(ast.Return(self._runtime("returns", node, value)), node)]
+                return [at(ast.Return(runtime("returns", node, value)), node)]
             case ast.Break() | ast.Continue() if self.inside and not self.loops:
                 name = type(node).__name__.upper()
                 code = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
                 return [at(ast.Return(code), node)]
             case ast.Raise(exc=ast.expr()) if self.caught or self.scope.suspends:
-                return [at(ast.Expr(self._runtime("raising", node)), node), self.visit(node)]
+                return [at(ast.Expr(runtime("raising", node)), node), self.visit(node)]
             case ast.Raise(exc=ast.expr() as error):
                 parts = [self.visit(x) for x in (error, node.cause) if x is not None]
-                code = self._runtime("raises", node, *parts)
+                code = runtime("raises", node, *parts)
                 return [at(ast.Return(self._leaving(code, node)), node)]
             case ast.AnnAssign(target=ast.Name()) if self.inside:
                 if node.value is None:
@@ -235,7 +250,10 @@ class _Stager(ast.NodeTransformer):
                 inner = (loop and name == "body", catching and name == "body")
                 self.loops += inner[0]
                 self.caught += inner[1]
-                setattr(node, name, self._parts(value))  # pyright: ignore[reportUnknownArgumentType]
+                parts = self._parts(value)  # pyright: ignore[reportUnknownArgumentType]
+                if inner[1]:
+                    parts.insert(0, at(ast.Expr(runtime("catches", node)), node))
+                setattr(node, name, parts)
                 self.loops -= inner[0]
                 self.caught -= inner[1]
         return node
@@ -246,6 +264,8 @@ class _Stager(ast.NodeTransformer):
         for k, part in enumerate(parts):
             if isinstance(part, ast.ExceptHandler | ast.match_case):
                 part.body = self.block(part.body, tail=False)
+                if isinstance(part, ast.ExceptHandler):
+                    part.body.insert(0, at(ast.Expr(runtime("caught", part.body[0])), part.body[0]))
                 if isinstance(part, ast.match_case) and part.guard is not None:
                     part.guard = self.visit(part.guard)
             elif isinstance(part, ast.AST):
@@ -275,24 +295,24 @@ class _Stager(ast.NodeTransformer):
                 later = any(map(self._exits, node.orelse)) and not any(map(self._exits, node.body))
                 parts = [self._truth(node.test), function("then", node.body)]
                 parts += [function("else", node.orelse), after(), names, ast.Constant(later)]
-                call = self._runtime("branch", node.test, *parts)
+                call = runtime("branch", node.test, *parts)
             case ast.While():
                 test = at(ast.Return(node.test), node.test)
                 names = self._names([ast.Expr(node.test), *node.body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self._test(made, test), function("body", node.body)]
                 parts += [function("else", node.orelse), after(), names, leaving]
-                call = self._runtime("loop", test, *parts)
+                call = runtime("loop", test, *parts)
             case ast.For():
                 sliced = read_elsewhere(node.body, self.scope.read)
-                target = ast.Assign([node.target], ast.Name(_ITEM, ast.Load()))
+                target = ast.Assign([node.target], ast.Name(ITEM, ast.Load()))
                 body = [at(target, node.target), *node.body]
                 names = self._names([*body, *node.orelse, *(rest or [])])
                 leaving = self._may_end(node)
                 parts = [self.visit(node.iter), function("body", body, item=True)]
                 parts += [function("else", node.orelse), after(), names, leaving]
                 parts.append(sliced)
-                call = self._runtime("each", node.iter, *parts)
+                call = runtime("each", node.iter, *parts)
             case _:
                 raise AssertionError(type(node))
         return [*made, *self._called(call, node, leaves, tail=rest is not None)]
@@ -308,9 +328,7 @@ class _Stager(ast.NodeTransformer):
         assert test.value is not None
         names = bound_in([ast.Expr(test.value)]) - self.scope.elsewhere
         self.scope.shared |= names
-        made.append(
-            _definition("__mlc_test__", names, [at(ast.Return(self._truth(test.value)), test)])
-        )
+        made.append(defined("__mlc_test__", names, [at(ast.Return(self._truth(test.value)), test)]))
         return ast.Name("__mlc_test__", ast.Load())
 
     def _called(
@@ -335,12 +353,12 @@ class _Stager(ast.NodeTransformer):
 
     def _leaving(self, code: ast.expr, like: ast.AST) -> ast.expr:
         """What is returned where a statement was left so."""
-        return code if self.inside else self._runtime("leave", like, code)
+        return code if self.inside else runtime("leave", like, code)
 
     def _checked(self, node: ast.Assert) -> ast.stmt:
         """`assert` as an `if`."""
         message = [] if node.msg is None else [node.msg]
-        error = ast.Raise(self._runtime("assertion", node, *message), None)
+        error = ast.Raise(runtime("assertion", node, *message), None)
         made = ast.If(at(ast.UnaryOp(ast.Not(), node.test), node.test), [at(error, node)], [])
         return at(made, node)
 
@@ -355,7 +373,7 @@ class _Stager(ast.NodeTransformer):
         self.scope.shared |= names
         if outer:
             body.insert(0, at(ast.Global(sorted(outer)), statements[0]))
-        return _definition(name, names, body, item)
+        return defined(name, names, body, item)
 
     # expressions
 
@@ -369,7 +387,7 @@ class _Stager(ast.NodeTransformer):
             node.values = values
             return node
         name = "all_true" if isinstance(node.op, ast.And) else "any_true"
-        return self._runtime(name, node, values[0], *map(_thunk, values[1:]))
+        return runtime(name, node, values[0], *map(thunk, values[1:]))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         """`a and b`, of which b is looked at where a does not decide."""
@@ -378,7 +396,7 @@ class _Stager(ast.NodeTransformer):
         if plain:
             return node
         name = "both" if isinstance(node.op, ast.And) else "either"
-        return self._runtime(name, node, node.values[0], *map(_thunk, node.values[1:]))
+        return runtime(name, node, node.values[0], *map(thunk, node.values[1:]))
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         """`a if t else b`"""
@@ -387,14 +405,14 @@ class _Stager(ast.NodeTransformer):
         node.body, node.orelse = self.visit(node.body), self.visit(node.orelse)
         if not movable:
             return node
-        return self._runtime("choose", node, node.test, _thunk(node.body), _thunk(node.orelse))
+        return runtime("choose", node, node.test, thunk(node.body), thunk(node.orelse))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         """`not a`"""
         plain = not isinstance(node.op, ast.Not) or _decided(node.operand)
         negates = isinstance(node.op, ast.Not)
         node.operand = self._truth(node.operand) if negates else self.visit(node.operand)
-        return node if plain else self._runtime("opposite", node, node.operand)
+        return node if plain else runtime("opposite", node, node.operand)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         """`a < b < c`, `a in b`"""
@@ -404,25 +422,22 @@ class _Stager(ast.NodeTransformer):
             name = _SINGLE.get(type(node.ops[0]))
             if name is None:
                 return node
-            return self._runtime(name, node, node.left, node.comparators[0])
+            return runtime(name, node, node.left, node.comparators[0])
         if not movable:
             return node
         words = ast.Tuple([ast.Constant(WORDS[type(op)]) for op in node.ops], ast.Load())
         first, *later = node.comparators
-        return self._runtime("compared", node, words, node.left, first, *map(_thunk, later))
+        return runtime("compared", node, words, node.left, first, *map(thunk, later))
 
     def visit_Call(self, node: ast.Call) -> Any:
         """`super()` in a function of a body says whose it is."""
-        self.generic_visit(node)
+        if not self.lazily(node):
+            self.generic_visit(node)
         named = isinstance(node.func, ast.Name) and node.func.id == "super"
         if named and not node.args and self.inside and self.scope.first is not None:
             names = ("__class__", self.scope.first)
             node.args = [at(ast.Name(name, ast.Load()), node) for name in names]
         return node
-
-    def _runtime(self, method: str, like: ast.AST, *arguments: ast.expr) -> ast.expr:
-        function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
-        return at(ast.Call(function, list(arguments), []), like)
 
 
 _SINGLE: dict[type[ast.cmpop], str] = {
@@ -462,27 +477,3 @@ def _decided(test: ast.expr) -> bool:
             return name in _DECIDED
         case _:
             return False
-
-
-def _thunk(value: ast.expr) -> ast.expr:
-    template = ast.parse("lambda: 0", mode="eval").body
-    assert isinstance(template, ast.Lambda)
-    template.body = value
-    return _moved(template, value)
-
-
-def _definition(
-    name: str, names: set[str], body: list[ast.stmt], item: bool = False
-) -> ast.FunctionDef:
-    made = ast.parse(f"def {name}({_ITEM if item else ''}): pass").body[0]
-    assert isinstance(made, ast.FunctionDef)
-    first: list[ast.stmt] = [ast.Nonlocal(sorted(names))] if names else []
-    made.body = [*(at(x, body[0]) for x in first), *body]
-    return _moved(made, body[0])
-
-
-def _moved(node: Any, like: ast.AST) -> Any:
-    """A parsed node whose own position, and its arguments', are those of another."""
-    for part in (node, *ast.walk(node.args)):
-        ast.copy_location(part, like)
-    return node

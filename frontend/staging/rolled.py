@@ -9,8 +9,8 @@ converted where that changes nothing in the first trip; else the first trip stan
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import CellType
 from typing import Any
@@ -26,6 +26,7 @@ from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.numpy.values import common_dtype, convert, lift
 from mlc.frontend.staging.alike import alike
+from mlc.frontend.staging.carried import Carried, lifted
 from mlc.frontend.staging.joins import (
     UNBOUND,
     Held,
@@ -37,10 +38,11 @@ from mlc.frontend.staging.joins import (
 )
 from mlc.frontend.staging.journal import contents_of, reachable
 from mlc.frontend.staging.magnitudes import stays_within
-from mlc.frontend.staging.options import is_number_or_array, widened, zero_of
-from mlc.frontend.staging.sized import cut, more_room, padded
+from mlc.frontend.staging.options import is_number_or_array, widened
+from mlc.frontend.staging.sized import more_room, padded
 from mlc.frontend.staging.variables import Elements, Item, Local, Traced, Variable, traced
-from mlc.frontend.trace.containers import leaf_names, unflatten
+from mlc.frontend.staging.widening import Widening, widenings
+from mlc.frontend.trace.containers import unflatten
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import Value, here, lift_size
 from mlc.frontend.trace.tracer import Tracer
@@ -61,71 +63,6 @@ class Peel(Exception):  # noqa: N818 - it never reaches a user
 
 
 @dataclass
-class Carried:
-    """A variable that trips pass on: what it starts as, and which of its leaves are carried."""
-
-    variable: Variable
-    start: Held
-    seen: bool = True  # by the first trip
-    leaves: list[Tracer | None] = field(default_factory=list[Tracer | None])
-    alone: bool = False  # nothing but the variable leads to its array
-    # by leaf whose size trips change: for each axis how many elements of it are used, if not all
-    sizes: dict[int, list[Tracer | None]] = field(default_factory=dict[int, list[Tracer | None]])
-
-    @staticmethod
-    def of(variable: Variable, alone: bool = False) -> Carried:
-        """With numbers lifted, where the loop will stand."""
-        start = Held.of(variable.get())
-        return Carried(variable, start, True, [_lifted(x) for x in start.leaves], alone)
-
-    @staticmethod
-    def unseen(variable: Variable, end: Held) -> Carried:
-        """Of a variable that has no value before its first trip, which leaves this one."""
-        zeros = [zero_of(x) if is_number_or_array(x) else None for x in end.leaves]
-        return Carried(variable, end, False, zeros)
-
-    @property
-    def arrays(self) -> list[Tracer]:
-        """What is carried."""
-        found: list[Tracer] = []
-        for k, leaf in enumerate(self.leaves):
-            if leaf is not None:
-                found += [leaf, *(x for x in self.sizes.get(k, ()) if x is not None)]
-        return found
-
-    def taken(self, k: int, rest: Iterator[SSAValue]) -> SSAValue:
-        """A leaf, of the values that stand for what is carried."""
-        value, sizes = next(rest), self.sizes.get(k)
-        return (
-            value
-            if sizes is None
-            else cut(value, [None if x is None else next(rest) for x in sizes])
-        )
-
-    def enter(self, arguments: Sequence[SSAValue]) -> None:
-        """In the body: the variable holds the block's arguments."""
-        if not self.seen:
-            return
-        rest = iter(arguments)
-        made: list[Any] = []
-        for k, (leaf, kept) in enumerate(zip(self.leaves, self.start.leaves, strict=True)):
-            held = kept if leaf is None else Tracer(here(), self.taken(k, rest), weak=leaf.weak)
-            made.append(held)
-        if not self.alone and isinstance(self.variable, Local):
-            for new, old in zip(made, self.start.leaves, strict=True):
-                if isinstance(new, Tracer) and isinstance(old, Tracer):
-                    new.share(old)
-        self.variable.put(unflatten(self.start.structure, made))
-
-
-def _lifted(leaf: Any) -> Tracer | None:
-    if not is_number_or_array(leaf):
-        return None
-    found = lift(leaf)
-    return Tracer(here(), found.value, weak=found.weak)
-
-
-@dataclass
 class Rolled:
     """A body that gives the types that it gets."""
 
@@ -134,6 +71,7 @@ class Rolled:
     yielded: list[SSAValue]
     ends: list[Held]
     arguments: list[SSAValue]
+    lists: Sequence[Widening] = ()
 
     @property
     def starts(self) -> list[SSAValue]:
@@ -164,13 +102,17 @@ def roll(
     body: Callable[[Sequence[SSAValue]], Any],
     given: Callable[[Any], Any],
     runs: bool,
+    trips: Any = None,
+    whole: bool = False,
 ) -> Rolled:
     """
     A body traced until it gives the types that it gets.
 
     `first`: types of the block's first arguments, which `body` gets. `given`: of its outcome.
-    `runs`: whether there is at least one trip. Raises Peel, MlcError.
+    `runs`: whether there is at least one trip; `trips`: how many at most, if that is known;
+    `whole`: all of them are run. Raises Peel, MlcError.
     """
+    lists: dict[int, Widening] = {}
     alone = {v.name for v in local if v.get() is not UNBOUND and references(v) <= ALONE}
     carried = [Carried.of(v) for v in local if _is_number(v.get())]
     original: tuple[list[Carried], Traced, list[Any]] | None = None
@@ -183,6 +125,13 @@ def roll(
         if _lose_sizes(block, trip, local):
             original = None
             discard(block)
+            continue
+        if wide := widenings(trip, trips, whole=whole):
+            carried, original = [c for c in carried if not _is_of(c.variable, wide)], None
+            discard(block)
+            for widening in wide:
+                widening.make()
+                lists.setdefault(id(widening.obj), widening)
             continue
         found = _found(carried, trip, local, runs, alone)
         if found:
@@ -205,12 +154,16 @@ def roll(
                     pairs = zip(before, carried, strict=True)
                     old, new = next((b, c) for b, c in pairs if _types(b) != _types(c))
                     raise Peel(old.variable.name, _types(old), _types(new))
-            return Rolled(carried, trip, yielded, ends, arguments)
+            return Rolled(carried, trip, yielded, ends, arguments, list(lists.values()))
         if original is None:
             original = carried, trip, _plain_values(carried, ends)
         carried = wider
     message = "a loop changes what it carries, or its types, at every trip."
     raise located(NotSupportedError, message)
+
+
+def _is_of(variable: Variable, wide: Sequence[Widening]) -> bool:
+    return isinstance(variable, Item) and any(variable.obj is x.obj for x in wide)
 
 
 def _enter_and_run(
@@ -287,7 +240,7 @@ def _found(
             found.append(_checked(Carried.of(variable, variable.name in alone), end))
         elif (wide := widened(Held.of(start), end, variable.name)) is not None:
             held = Held.of(wide)
-            found.append(Carried(variable, held, True, [_lifted(x) for x in held.leaves]))
+            found.append(Carried(variable, held, True, [lifted(x) for x in held.leaves]))
         elif runs:
             found.append(Carried.unseen(variable, end))
     arrays = (x for x in trip.journal.arrays if id(x) not in known and _is_visible(x))
@@ -327,12 +280,12 @@ def _checked(carried: Carried, end: Held) -> Carried:
     wide = widened(carried.start, end, carried.variable.name)
     if wide is not None and carried.start.structure != end.structure:
         start = Held.of(wide)
-        return replace(carried, start=start, leaves=[_lifted(x) for x in start.leaves])
+        return replace(carried, start=start, leaves=[lifted(x) for x in start.leaves])
     if carried.start.structure != end.structure:
         name = carried.variable.name
         raise Peel(name, described(carried.start.value), described(end.value))
     for name, x, y in zip(
-        leaf_names(carried.start.value, carried.variable.name),
+        carried.start.names(carried.variable.name),
         carried.start.leaves,
         end.leaves,
         strict=True,
@@ -380,7 +333,7 @@ def _wider(carried: list[Carried], ends: list[Held]) -> tuple[list[Carried], boo
     made: list[Carried] = []
     changed = False
     for c, end in zip(carried, ends, strict=True):
-        names = leaf_names(c.start.value if c.seen else end.value, c.variable.name)
+        names = (c.start if c.seen else end).names(c.variable.name)
         leaves: list[Tracer | None] = []
         for k, (name, leaf, last) in enumerate(zip(names, c.leaves, end.leaves, strict=True)):
             if leaf is None:
@@ -491,6 +444,8 @@ def put_results(rolled: Rolled, results: Sequence[SSAValue]) -> None:
             made.append(Tracer(here(), value, weak=leaf.weak))
         if changed:
             c.variable.put(unflatten(base.structure, made))
+    for widening in rolled.lists:
+        widening.settle()
 
 
 def _is_kept(start: Any, end: Any) -> bool:

@@ -8,6 +8,7 @@ from mlc.dialects.dtypes import BOOL
 from mlc.dialects.errors import ShapeError
 from mlc.dialects.tensor.letters import spell
 from mlc.frontend.errors import located
+from mlc.frontend.staging.counted import counted_of, is_counted
 from mlc.frontend.staging.variants import Variants
 from mlc.frontend.trace.source import user_site
 from mlc.frontend.trace.trace import here
@@ -22,6 +23,8 @@ def truth(value: Any, *, staying: bool = True) -> bool | Tracer:
     """
     if isinstance(value, Variants):
         value = value.apply(truth)
+    if is_counted(value):
+        value = counted_of(value).count > 0
     if not isinstance(value, Tracer):
         return bool(value)
     if staying and value.origins and value.origins <= here().integers.keys():

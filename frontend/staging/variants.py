@@ -9,7 +9,7 @@ import builtins
 import operator
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from xdsl.ir import SSAValue
 
@@ -138,6 +138,15 @@ def narrowed(value: Any) -> Any:
     if isinstance(value, Variants) and len(possible := value.possible) == 1:
         return value.options[possible[0]]
     return value
+
+
+def narrowed_in(value: Any) -> Any:
+    """Likewise of what is in a tuple."""
+    if type(value) is not tuple:
+        return narrowed(value)
+    items = cast("tuple[Any, ...]", value)
+    made = tuple(map(narrowed_in, items))
+    return items if all(x is y for x, y in zip(made, items, strict=True)) else made
 
 
 @contextmanager

@@ -17,10 +17,13 @@ import numpy as np
 
 from mlc.frontend.errors import NotSupportedError, located, misfit
 from mlc.frontend.numpy.registry import RANDOM_REMEDY, implementation_of, subscript_of
+from mlc.frontend.staging.counted import as_arrays, is_counted
 from mlc.frontend.staging.flow import Flow
+from mlc.frontend.staging.lazy import Lazy, is_long
+from mlc.frontend.staging.list_methods import read
 from mlc.frontend.staging.variants import narrowed, of_options
 from mlc.frontend.trace import stores, unobserved
-from mlc.frontend.trace.asked import check_depth, check_key
+from mlc.frontend.trace.asked import check_depth, check_key, may_be_rows
 from mlc.frontend.trace.builtin_calls import BUILTINS, vectorized
 from mlc.frontend.trace.captures import (
     captured,
@@ -33,6 +36,7 @@ from mlc.frontend.trace.captures import (
     of_librarys_class,
     paths,
 )
+from mlc.frontend.trace.counted_calls import MISS, call_counted
 from mlc.frontend.trace.deferred import Raising, is_deferred, joined, text_of, users_text
 from mlc.frontend.trace.effects import effects, effects_of, is_told
 from mlc.frontend.trace.foreign import called_at_each_call, foreign_owner
@@ -99,8 +103,12 @@ class Access(Flow):
             from mlc.frontend.numpy.values import lift
 
             return lift(obj)[key]
+        if is_counted(obj):
+            return read(obj, key)
         if isinstance(key, Tracer):
             check_key(obj, key)
+            if may_be_rows(obj, key):
+                return read(list(obj), key)
         if obj is self._globals and isinstance(key, str):
             return self.name(key, obj[key])
         if (made := subscript_of(obj)) is not None:
@@ -117,6 +125,12 @@ class Access(Flow):
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """function(*args, **kwargs)"""
         return call(function, args, kwargs)
+
+    def listed(self, loop: Any, items: Any, python: Any, tests: bool) -> Any:
+        """[… for … in items]: a loop of the program's, or Python's (comprehensions.py)."""
+        if tests or is_long(items):
+            return call(loop, (items,), {})
+        return call(python, (items,), {})
 
     def attribute(self, obj: Any, name: str) -> stores.Place:
         """obj.name, where it is written."""
@@ -178,6 +192,13 @@ def _of_the_class(obj: Any, name: str, value: Any) -> Any:
 
 def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call in a traced function."""
+    if args and isinstance(args[0], Lazy):
+        return args[0].given(call, function, args[1:], kwargs)
+    found = call_counted(function, args, kwargs)
+    return _called(function, args, kwargs) if found is MISS else found
+
+
+def _called(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         special = BUILTINS.get(function)
         implemented = special is not None or implementation_of(function) is not None
@@ -191,7 +212,7 @@ def call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if implemented:
         from mlc.frontend.numpy.registry import call_function
 
-        return call_function(function, args, kwargs)
+        return call_function(function, as_arrays(args), kwargs)
     if isinstance(function, FunctionType):
         return _call_function(function, args, kwargs)
     if (owner := foreign_owner(function, args, kwargs)) is not None:

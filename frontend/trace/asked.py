@@ -14,7 +14,9 @@ from typing import Any
 from mlc.frontend.errors import ConcretizationError, NotSupportedError, located
 from mlc.frontend.trace.kinds import class_of, is_dict, is_series
 from mlc.frontend.trace.source import definition_of, name_of, user_frame
+from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import gather
 
 MAX_DEPTH = 20
 """Calls of one function inside each other, each in a branch on a traced value."""
@@ -24,7 +26,7 @@ def check_key(obj: Any, key: Tracer) -> None:
     """Refuses an item of a list or dict that only the compiled function could pick."""
     if not (is_series(obj) or is_dict(obj)):
         return
-    if key.origins or key.from_constants() is not None:
+    if key.origins or key.from_constants() is not None or may_be_rows(obj, key):
         return
     held, picks = name_of(obj) or "xs", name_of(key) or "index"
     kind = class_of(obj).__name__
@@ -39,6 +41,23 @@ def check_key(obj: Any, key: Tracer) -> None:
         f" runs; expected one known when compiling, since the items of a {kind} are Python's.",
         remedy=remedy,
     )
+
+
+def may_be_rows(obj: Any, key: Tracer) -> bool:
+    """
+    Whether an item of a list that the data pick is a row of its items. What a trip's number picks
+    is an item of its own where the trips stand one after another.
+    """
+    from mlc.frontend.staging.counted import MixedError, layout_of
+
+    bound, known = here().bound, here().bound.ranges.of(key.value)
+    if not is_series(obj) or (known.symbols() and all(map(bound.is_symbol, known.symbols()))):
+        return False
+    try:
+        layout_of(obj)
+    except MixedError:
+        return False
+    return True
 
 
 def check_depth(functions: Sequence[FunctionType], branches: int) -> None:
@@ -58,6 +77,8 @@ def check_depth(functions: Sequence[FunctionType], branches: int) -> None:
 def truth_remedy(value: object) -> str:
     """What to write where a truth value is asked that only the compiled function knows."""
     frame = user_frame()
+    if frame is not None and isinstance(value, Tracer) and not value.origins:
+        gather(frame.f_code)
     if frame is not None and not linecache.getline(frame.f_code.co_filename, frame.f_lineno):
         return _without_source(frame)
     name = name_of(value) or "condition"

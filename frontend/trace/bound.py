@@ -26,6 +26,7 @@ class BoundSizes:
         self, scopes: Sequence[Block], symbols: Sequence[str], limits: dict[str, Dim]
     ) -> None:
         self.ranges = Ranges()
+        self.spans: list[tuple[SSAValue, Dim, Dim]] = []  # sizes of slices: number, limit, dim
         self._scopes = scopes  # blocks that are being built, innermost last
         self._symbols = symbols  # of arguments
         self._bounds = limits  # of symbols that are bound

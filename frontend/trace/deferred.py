@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlc.frontend.trace.containers import children_of, rebuilt
+from mlc.frontend.trace.containers import children_of, flatten, rebuilt, unflatten
 from mlc.frontend.trace.kinds import class_of, is_array
 from mlc.frontend.trace.objects import (
     Frame,
@@ -146,6 +146,13 @@ def recipe_of(value: Any, *, keeps: bool = True) -> Recipe:
     return Recipe(make, tuple(leaves), (key, kinds), tuple(leaves.kept or ()))
 
 
+def is_counted(value: Any) -> bool:
+    """Whether a list has a length that only the compiled function knows."""
+    from mlc.frontend.staging import counted
+
+    return counted.is_counted(value)
+
+
 def is_deferred(value: Any) -> bool:
     """Whether something traced is in a value: a number, an array, a text."""
     if isinstance(value, Tracer | SymbolicDim | Text | Raising):
@@ -163,6 +170,8 @@ def _recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
         return (lambda found: found[k].item() if weak else found[k]), k
     if hasattr(value, "__mlc_parts__"):
         return _choice_recipe(value, leaves)
+    if is_counted(value):
+        return _counted_recipe(value, leaves)
     if isinstance(value, Text | Raising):
         return _call_recipe(value.call, leaves)
     if (parts := children_of(value)) is not None:
@@ -234,9 +243,38 @@ def _choice_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
     return make, tuple(key for _, key in parts)
 
 
+def _counted_recipe(value: Any, leaves: _Leaves) -> tuple[Maker, Any]:
+    """A list of which the program says how many of its rows there are."""
+    from mlc.frontend.staging.counted import counted_of
+
+    held, kind = counted_of(value), class_of(value)
+    count, key = _recipe(held.count, leaves)
+    columns, structure = flatten(held.rows)
+    parts = [(*_recipe(x, leaves), _kind_of(x)) for x in columns]
+
+    def make(found: Found) -> Any:
+        number = int(count(found))
+        rows = [_elements(maker(found), number, what) for maker, _, what in parts]
+        return kind(unflatten(structure, x) for x in zip(*rows, strict=True))
+
+    return make, (kind, structure, key, tuple((k, what) for _, k, what in parts))
+
+
+def _kind_of(column: Any) -> str:
+    if not isinstance(column, Tracer):
+        return "constant"
+    return "Python's" if column.weak and column.ndim == 1 else "NumPy's"
+
+
+def _elements(column: Any, number: int, what: str) -> list[Any]:
+    if what == "constant":
+        return [column] * number
+    return column[:number].tolist() if what == "Python's" else [x.copy() for x in column[:number]]
+
+
 def with_choices(value: Any) -> Any:
     """A result in which such values are leaves."""
-    if hasattr(value, "__mlc_parts__"):
+    if hasattr(value, "__mlc_parts__") or is_counted(value):
         return Chosen(value)
     parts = children_of(value)
     if parts is None or not is_deferred(value):

@@ -29,7 +29,6 @@ from mlc.dialects.dtypes import I64
 from mlc.dialects.tensor.comparison import SelectOp
 from mlc.dialects.tensor.library import LibraryOp
 from mlc.dialects.tensor.telling import FIRST, LISTENERS
-from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.trace.deferred import Found, Layout, Maker, Raising, Recipe, packed, recipe_of
 from mlc.frontend.trace.paths import HiddenInput, object_path
 from mlc.frontend.trace.source import Site, user_site
@@ -49,6 +48,9 @@ class Outcome:
     failed: list[BaseException] = field(default_factory=list[BaseException])
     word: float = field(default_factory=lambda: FIRST + next(_WORDS))
     raises: bool = False  # whether the program has an error among its results
+    catches: bool = False  # whether the function catches errors that a call may end with
+    waits: bool = False  # a call may begin again: others are made when it has ended
+    heard: list[tuple[Maker, Found]] = field(default_factory=list[Any])
     results: int = 0  # how many of its results are errors, what they say, and what was told
 
     def listen(self) -> NDArray[Any]:
@@ -59,23 +61,34 @@ class Outcome:
     def hear(self, number: int, words: NDArray[Any]) -> None:
         """Makes a call; what that raises is raised after the program."""
         make, layout = self.calls[number]
+        found = Found(layout.values(words))
+        if self.waits:
+            self.heard.append((make, found))
+            return
         try:
-            make(Found(layout.values(words)))
+            make(found)
         except BaseException as error:  # noqa: BLE001 - whatever it is, native code cannot raise it
             self.failed.append(error)
 
     def check(self) -> None:
-        """Raises what a call has raised."""
+        """Makes the calls that have waited; raises what a call has raised."""
+        heard, self.heard = self.heard, []
+        for make, found in heard:
+            make(found)
         if self.failed:
             error = self.failed[0]
             self.failed.clear()
             raise error
 
+    def fails(self, values: Sequence[Any]) -> bool:
+        """Whether a call of the program ends with an error, by its last results."""
+        return self.raises and bool(int(values[0]))
+
     def raise_for(self, values: Sequence[Any]) -> None:
         """Raises the error that a call of the program ends with, from its last results."""
-        number = int(values[0]) if self.raises else 0
-        if not number:
+        if not self.fails(values):
             return
+        number = int(values[0])
         recipe, site, slots = self.faults[number - 1]
         found = recipe.make(Found(np.asarray(values[1 + slot])[()] for slot in slots))
         error, cause = _error(found[0]), found[1]
@@ -280,13 +293,7 @@ def concluded(trace: Trace, results: list[SSAValue]) -> Outcome | None:
     found = effects_of(trace)
     if found is None:
         return None
-    if trace.room is not None and found.outcome.calls:
-        message = (
-            "np.repeat by counts and np.bincount begin a call again where there is no room; what is"
-            " printed beside them would be seen twice."
-        )
-        remedy = "Give total_repeat_length= or minlength=, or print what the function returns."
-        raise located(NotSupportedError, message, remedy=remedy)
+    found.outcome.waits = trace.room is not None or found.outcome.catches
     results += found.results()
     return found.outcome
 

@@ -48,6 +48,12 @@ class Room:
 
 def roomy_symbol(function: str, count: SSAValue) -> Dim:
     """A new symbol for a number that nothing bounds, which `function` counts."""
+    size = room_size()
+    return bound_symbol(here().emit(RoomOp, count, function=function, size=(size,)), size)
+
+
+def room_size() -> Dim:
+    """How many elements there is room for where nothing bounds a number of them."""
     trace = here()
     if trace.room is None:
         trace.room = room = Room()
@@ -58,8 +64,7 @@ def roomy_symbol(function: str, count: SSAValue) -> Dim:
         trace.keep.append(room)
         value = trace.argument(path.text, BOOL, (Dim.symbol(name),))
         trace.arrays[id(room.array)] = Tracer(trace, value)
-    size = trace.arrays[id(trace.room.array)].dims[0]
-    return bound_symbol(trace.emit(RoomOp, count, function=function, size=(size,)), size)
+    return trace.arrays[id(trace.room.array)].dims[0]
 
 
 def natural(dim: Dim) -> Dim:

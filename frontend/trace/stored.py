@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.errors import MlcError
 from mlc.frontend.errors import NotSupportedError, located
-from mlc.frontend.trace.deferred import Found, Recipe, is_deferred, recipe_of
+from mlc.frontend.trace.deferred import Found, Recipe, is_counted, is_deferred, recipe_of
 from mlc.frontend.trace.kinds import is_class
 from mlc.frontend.trace.paths import HiddenInput, Path
 from mlc.frontend.trace.trace import Trace, here
@@ -31,13 +31,22 @@ class Store:
 
     path: Path
     places: tuple[tuple[Any, Source], ...]
+    whole: Source | None = None  # all that a list gets whose length the program computes
 
     def make(self, values: Sequence[Any], results: Sequence[Any]) -> None:
         """Changes it."""
-        from mlc.frontend.staging.journal import contents_of, entries_of, put_entries
+        from mlc.frontend.staging.journal import (
+            contents_of,
+            entries_of,
+            put_contents,
+            put_entries,
+        )
 
         target = self.path.read(values)
         before = entries_of(contents_of(target))
+        if self.whole is not None:
+            put_contents(target, self.whole(values, before, results))
+            return
         put_entries(target, {key: place(values, before, results) for key, place in self.places})
 
 
@@ -110,6 +119,9 @@ def stored(trace: Trace, results: list[SSAValue]) -> Stored | None:
         same = list(before) == list(after)
         if same and all(x is y for x, y in zip(before.values(), after.values(), strict=True)):
             continue
+        if is_counted(obj):
+            stores.append(Store(path, (), _made(obj, results, first)))
+            continue
         names = {id(value): key for key, value in before.items()}
         places = tuple(
             (key, _source(key, value, before, names, results, first))
@@ -143,6 +155,11 @@ def _source(
     if isinstance(value, frozenset) and any(map(is_deferred, elements)):
         message = "a set of an argument gets an element that only the compiled function knows."
         raise located(NotSupportedError, message, remedy="Use a list.")
+    return _made(value, results, first)
+
+
+def _made(value: Any, results: list[SSAValue], first: int) -> Source:
+    """What is made anew of results, which are put behind the others."""
     recipe: Recipe = recipe_of(value)
     at = len(results) - first
     results += [x.value for x in recipe.leaves]

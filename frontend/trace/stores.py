@@ -18,10 +18,13 @@ from types import (
     ModuleType,
     WrapperDescriptorType,
 )
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.staging.counted import is_counted
 from mlc.frontend.staging.journal import touched
+from mlc.frontend.staging.list_methods import method_of, written
+from mlc.frontend.trace.asked import may_be_rows
 from mlc.frontend.trace.captures import paths
 from mlc.frontend.trace.kinds import is_class, is_dict
 from mlc.frontend.trace.stored import may_be_stored
@@ -151,10 +154,24 @@ class ElementPlace(Place):
         return self._access.item(self._obj, self._key)
 
     def _write(self, new: Any) -> None:
-        self._obj[self._key] = new
+        if is_counted(self._obj) or self._is_picked():
+            written(self._obj, self._key, new)
+        else:
+            self._obj[self._key] = new
+
+    def _is_picked(self) -> bool:
+        """Whether only the compiled function knows which item of a list it is."""
+        key, obj = self._key, self._obj
+        if not isinstance(key, Tracer) or type(obj) is not list:
+            return False
+        held = cast("list[Any]", obj)
+        return key.from_constants() is None and not key.origins and may_be_rows(held, key)
 
     def _delete(self) -> None:
-        del self._obj[self._key]
+        if is_counted(self._obj):
+            method_of(self._obj, "pop")(self._key)
+        else:
+            del self._obj[self._key]
 
 
 # Calls that change an object

@@ -27,8 +27,9 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from mlc.frontend.staging.rewrite import RAW_CALLS, is_runtime, staged
+from mlc.frontend.staging.rewrite import GATHERS, staged
 from mlc.frontend.staging.scopes import RUNTIME, at, bound_names, stored_names
+from mlc.frontend.staging.syntax import RAW_CALLS, is_runtime
 from mlc.frontend.trace.definitions import FUTURE_FLAGS, Definition, definition_of
 
 Function = Callable[..., Any]
@@ -41,6 +42,9 @@ _transformed: WeakKeyDictionary[FunctionType, tuple[tuple[CodeType, int], Functi
 _care: WeakKeyDictionary[CodeType, int] = WeakKeyDictionary()
 """Code in which errors are raised that the compiled function decides about: by functions that it
 calls (1), or in any expression (2)."""
+
+_outermost: dict[int, CodeType] = {}
+"""The user's code that such code was made of, by its identity."""
 
 _inner: WeakValueDictionary[int, CodeType] = WeakValueDictionary()
 """Code that the transform has made, by its identity: equal code may be a user's."""
@@ -70,8 +74,25 @@ def take_care(running: Sequence[FunctionType], care: int = 1) -> None:
     from now on. Raises Again where they do not so yet.
     """
     function = next((x for x in reversed(running) if not is_inner(x)), None)
-    if function is not None and _care.get(function.__code__, 0) < care:
-        _care[function.__code__] = care
+    if function is None:
+        return
+    before = _care.get(function.__code__, 0)
+    if before % GATHERS < care:
+        _care[function.__code__] = before & GATHERS | care
+        raise Again
+
+
+def gather(code: CodeType) -> None:
+    """
+    A generator of this code, which asks a value for what only the compiled function knows, gives a
+    list from now on. Raises Again where it does not so yet.
+    """
+    outermost = _outermost.get(id(code)) if code.co_flags & inspect.CO_GENERATOR else None
+    if outermost is None or _inner.get(id(code)) is not code:
+        return
+    before = _care.get(outermost, 0)
+    if not before & GATHERS:
+        _care[outermost] = before | GATHERS
         raise Again
 
 
@@ -121,7 +142,7 @@ def _rewritten_code(
     ast.fix_missing_locations(module)
     future = code.co_flags & FUTURE_FLAGS
     compiled = compile(module, code.co_filename, "exec", flags=future, dont_inherit=True)
-    _remember_inner(compiled)
+    _remember_inner(compiled, code)
     return next(
         inner
         for factory in _codes(compiled)
@@ -130,11 +151,13 @@ def _rewritten_code(
     )
 
 
-def _remember_inner(code: CodeType) -> None:
+def _remember_inner(code: CodeType, outermost: CodeType) -> None:
     for inner in _codes(code):
         if inner.co_flags & inspect.CO_OPTIMIZED:  # a class body's functions are as they were
             _inner[id(inner)] = inner
-            _remember_inner(inner)
+            if inner.co_flags & inspect.CO_GENERATOR:
+                _outermost[id(inner)] = outermost
+            _remember_inner(inner, outermost)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -150,7 +150,7 @@ def recursion_that_a_value_ends(x):
 def a_list_that_grows_in_a_loop(x, n):
     found = []
     for k in range(n[0]):
-        found.append(x[k])  # noqa: PERF401
+        found.append(x[:k])  # noqa: PERF401
     return found
 
 

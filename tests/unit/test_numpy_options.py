@@ -67,6 +67,13 @@ OUT: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "cumsum": (_out(lambda xp, x, **o: xp.cumsum(x, 1, **o), (5, 4)), (X,)),
     "var": (_out(lambda xp, x, **o: xp.var(x, 1, **o), (5,)), (X,)),
     "any": (_out(lambda xp, x, **o: xp.any(x, 1, **o), (5,), bool), (B,)),
+    "clip": (_out(lambda xp, x, **o: xp.clip(x, -1, 1, **o), (5, 4)), (X,)),
+    "round": (_out(lambda xp, x, **o: xp.round(x, 1, **o), (5, 4)), (X,)),
+    "dot": (_out(lambda xp, x, y, **o: xp.dot(x, y, **o), (5,)), (X, X[0])),
+    "outer": (_out(lambda xp, x, **o: xp.outer(x[0], x[1], **o), (4, 4)), (X,)),
+    "stack": (_out(lambda xp, x, **o: xp.stack([x[0], x[1]], **o), (2, 4)), (X,)),
+    "concatenate": (_out(lambda xp, x, **o: xp.concatenate([x, x], **o), (10, 4)), (X,)),
+    "einsum": (_out(lambda xp, x, **o: xp.einsum("ij,ij->i", x, x, **o), (5,)), (X,)),
 }
 
 

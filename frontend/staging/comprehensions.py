@@ -1,0 +1,165 @@
+"""
+Comprehensions as loops: what Python cannot decide in them is decided as in any `for` and `if`.
+
+    [f(v) for v in xs if v > 0]        def listed(items):
+                                           made = []
+                                           for v in items:
+                                ->             if v > 0:
+                                                   made.append(f(v))
+                                           return made
+                                       __mlc__.listed(listed, xs, plain, True)
+
+The function stands before the statement. `plain` is the comprehension of its argument, as it was:
+where it goes over few values, or over Python's, and has no `if`, that is what runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import Any
+
+from mlc.frontend.staging.scopes import at, own_nodes
+from mlc.frontend.staging.syntax import RAW_CALLS, runtime
+
+ITEMS = "__mlc_items__"
+_MADE = "__mlc_made__"
+_KEPT = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+
+Comprehension = ast.ListComp | ast.GeneratorExp
+
+
+def is_loop(node: Comprehension) -> bool:
+    """Whether a comprehension can be a function of its first iterable."""
+    for x in own_nodes([node]):
+        if isinstance(x, _KEPT) or (isinstance(x, ast.comprehension) and x.is_async):
+            return False
+        if isinstance(x, ast.Call) and isinstance(x.func, ast.Name) and x.func.id in RAW_CALLS:
+            return False
+    return True
+
+
+def has_tests(node: Comprehension) -> bool:
+    """Whether some elements are left out."""
+    return any(x.ifs for x in node.generators)
+
+
+def listing(node: Comprehension, name: str) -> ast.FunctionDef:
+    """The function that makes a list of what it gives."""
+    append = ast.Attribute(ast.Name(_MADE, ast.Load()), "append", ast.Load())
+    inner: ast.stmt = ast.Expr(ast.Call(append, [node.elt], []))
+    first = ast.Assign([ast.Name(_MADE, ast.Store())], ast.List([], ast.Load()))
+    last = ast.Return(ast.Name(_MADE, ast.Load()))
+    return _function(node, name, [first, _nested(node, inner), last])
+
+
+def asking(node: Comprehension, name: str, wanted: bool) -> ast.FunctionDef:
+    """The function that says whether any of them is true, or all are: `wanted` is True for any."""
+    test = node.elt if wanted else ast.UnaryOp(ast.Not(), node.elt)
+    inner = ast.If(test, [ast.Return(ast.Constant(wanted))], [])
+    return _function(node, name, [_nested(node, inner), ast.Return(ast.Constant(not wanted))])
+
+
+def plain(node: Comprehension) -> ast.Lambda:
+    """The comprehension as it is, of its first iterable."""
+    template = ast.parse(f"lambda {ITEMS}: 0", mode="eval").body
+    assert isinstance(template, ast.Lambda)
+    template.body = copy.deepcopy(node)
+    assert isinstance(template.body, ast.ListComp | ast.GeneratorExp)
+    template.body.generators[0].iter = ast.Name(ITEMS, ast.Load())
+    return _placed(template, node)
+
+
+def _nested(node: Comprehension, inner: ast.stmt) -> ast.stmt:
+    for k, part in reversed(list(enumerate(node.generators))):
+        for test in reversed(part.ifs):
+            inner = ast.If(copy.deepcopy(test), [inner], [])
+        items = copy.deepcopy(part.iter) if k else ast.Name(ITEMS, ast.Load())
+        inner = ast.For(copy.deepcopy(part.target), items, [inner], [])
+    return inner
+
+
+def _function(node: Comprehension, name: str, body: list[ast.stmt]) -> ast.FunctionDef:
+    made = ast.parse(f"def {name}({ITEMS}): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.body = copy.deepcopy(body)
+    return _placed(made, node)
+
+
+def _placed(made: Any, like: ast.expr) -> Any:
+    """At the place of the comprehension, but for its parts that have their own."""
+    ast.copy_location(made, like)
+    for x in ast.walk(made.args):
+        ast.copy_location(x, like)
+    return at(made, like)
+
+
+class Comprehensions(ast.NodeTransformer):
+    """Makes loops of comprehensions."""
+
+    def __init__(self) -> None:
+        self.before: list[ast.stmt] | None = []  # functions that stand before the statement
+        self.made: int = 0  # such functions
+
+    def definition(self, node: Any) -> Any:
+        """A function, rewritten."""
+        raise NotImplementedError
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """[… for … in …]"""
+        parts = self._as_loop(node)
+        return node if parts is None else runtime("listed", node, *parts)
+
+    def _comprehension(self, node: Any) -> Any:
+        """One that stays: what is in it has names of its own."""
+        outer, self.before = self.before, None
+        self.generic_visit(node)
+        self.before = outer
+        return node
+
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815 - ast's names
+
+    def _as_loop(self, node: Comprehension) -> list[ast.expr] | None:
+        """
+        The function that is a comprehension's loop, its first iterable, the same as Python's, and
+        whether it has tests; None where it stays, with what is in it rewritten.
+        """
+        if self.before is None or not is_loop(node):
+            self._comprehension(node)
+            return None
+        function = self._before(listing(node, self._fresh()))
+        first = self.visit(node.generators[0].iter)
+        outer, self.before = self.before, None
+        python: Any = plain(node)
+        python.body = self.generic_visit(python.body)
+        self.before = outer
+        return [function, first, python, ast.Constant(has_tests(node))]
+
+    def _fresh(self) -> str:
+        self.made += 1
+        return f"__mlc_listed_{self.made}__"
+
+    def _before(self, function: ast.FunctionDef) -> ast.expr:
+        """The name of a function that stands before the statement."""
+        assert self.before is not None
+        before, self.before = self.before, []
+        made = self.definition(function)
+        self.before = before
+        self.before.append(made)
+        return at(ast.Name(function.name, ast.Load()), function)
+
+    def lazily(self, node: ast.Call) -> bool:
+        """Whether the call, now rewritten, gets a generator expression first that may be a loop."""
+        first = node.args[0] if node.args else None
+        if not isinstance(first, ast.GeneratorExp) or self.before is None or not is_loop(first):
+            return False
+        quantifier = node.func.id if isinstance(node.func, ast.Name) else ""
+        node.func = self.visit(node.func)
+        asked: ast.expr = ast.Constant(None)
+        if quantifier in ("any", "all"):
+            asked = self._before(asking(first, self._fresh(), quantifier == "any"))
+        parts = self._as_loop(first)
+        assert parts is not None
+        node.args = [runtime("lazy", first, *parts, asked), *map(self.visit, node.args[1:])]
+        node.keywords = [self.visit(x) for x in node.keywords]
+        return True

@@ -1,0 +1,301 @@
+"""Methods and items of lists whose length only the compiled function knows (counted.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mlc.dialects.dims import Dim
+from mlc.frontend.errors import NotSupportedError, located
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging.counted import (
+    Counted,
+    Layout,
+    appended,
+    as_array,
+    as_number,
+    counted_of,
+    element,
+    fitting,
+    is_counted,
+    made,
+    next_place,
+    place_in,
+    places,
+    put,
+    refused,
+    size_of,
+    used_rows,
+    wide,
+    with_rows,
+)
+from mlc.frontend.staging.joins import RAISED
+from mlc.frontend.staging.journal import put_contents, touched
+from mlc.frontend.staging.sized import padded
+from mlc.frontend.trace.containers import flatten, unflatten
+from mlc.frontend.trace.effects import effects
+from mlc.frontend.trace.trace import here, lift_size
+from mlc.frontend.trace.tracer import Tracer
+from mlc.frontend.trace.transform import take_care
+
+
+class _Methods:
+    """Methods of lists and deques, by name."""
+
+    @staticmethod
+    def append(obj: list[Any], value: Any) -> None:
+        put(obj, appended(counted_of(obj), value))
+
+    @staticmethod
+    def extend(obj: list[Any], values: Any) -> None:
+        found: list[Any] = [counted_of(values)] if is_counted(values) else list(values)
+        held = counted_of(obj)
+        put(obj, made([held, *found], kind=type(held)))
+
+    @staticmethod
+    def pop(obj: list[Any], key: Any = -1) -> Any:
+        held = counted_of(obj)
+        found = element(held, place_in(held, key))
+        put(obj, _without(held, key))
+        return found
+
+    @staticmethod
+    def popleft(obj: list[Any]) -> Any:
+        return _Methods.pop(obj, 0)
+
+    @staticmethod
+    def appendleft(obj: list[Any], value: Any) -> None:
+        _Methods.insert(obj, 0, value)
+
+    @staticmethod
+    def clear(obj: list[Any]) -> None:
+        touched(obj)
+        put_contents(obj, [])
+
+    @staticmethod
+    def copy(obj: list[Any]) -> list[Any]:
+        return obj.copy()
+
+    @staticmethod
+    def reverse(obj: list[Any]) -> None:
+        put(obj, turned(counted_of(obj)))
+
+    @staticmethod
+    def sort(obj: list[Any], *, key: Any = None, reverse: Any = False) -> None:
+        held = counted_of(obj)
+        put(obj, ordered(held, keys_of(held, key), reverse))
+
+    @staticmethod
+    def insert(obj: list[Any], place: Any, value: Any) -> None:
+        from mlc.frontend import numpy as names
+
+        held = fitting(counted_of(obj), Layout.of(value), Dim.const(1))
+        index: Any = lift(place)
+        index = names.where(index < 0, names.maximum(index + held.count, 0), index)
+        index = names.minimum(index, held.count)
+        _, count = next_place(held)
+        at: Any = places(held)
+        source = names.maximum(names.where(at > index, at - 1, at), 0)
+        held = picked(held, source, count)
+
+        def write(x: Tracer, new: Any) -> Any:
+            return names.where(wide(at == index, x), names.astype(lift(new), x.row.numpy), x)
+
+        put(obj, with_rows(held, count, write, value))
+
+    @staticmethod
+    def index(obj: list[Any], value: Any) -> Any:
+        from mlc.frontend import numpy as names
+        from mlc.frontend.staging.branches import choice
+
+        same: Any = as_array(counted_of(obj)) == value
+
+        def missing() -> Any:
+            take_care(here().functions, 2)
+            effects().fail(ValueError("list.index(x): x not in list"))
+            return RAISED
+
+        some = names.any(same)
+        return choice("the place", some, lambda: _python(names.argmax(same)), missing)
+
+    @staticmethod
+    def remove(obj: list[Any], value: Any) -> None:
+        _Methods.pop(obj, _Methods.index(obj, value))
+
+    @staticmethod
+    def count(obj: list[Any], value: Any) -> Any:
+        from mlc.frontend import numpy as names
+
+        return _python(names.sum(as_array(counted_of(obj)) == value))
+
+
+def _python(x: Any) -> Any:
+    return Tracer(here(), x.value, weak=True)
+
+
+def picked(held: Counted, source: Any, count: Any) -> Counted:
+    """With the rows at other places."""
+    from mlc.frontend import numpy as names
+
+    return with_rows(held, count, lambda x, _: names.take(x, source, axis=0), held.rows)
+
+
+def _without(held: Counted, key: Any) -> Counted:
+    """Without the element at a place."""
+    from mlc.frontend import numpy as names
+
+    if isinstance(held.count, int):
+        count: Any = held.count - 1
+    else:
+        count = as_number(names.maximum(held.count - 1, 0))
+    if isinstance(key, int) and key == -1:
+        return type(held)(count, held.rows)
+    at: Any = places(held)
+    place = place_in(held, key)
+    last = size_of(held.capacity) - 1
+    source = names.minimum(names.where(at >= place, at + 1, at), last)
+    return picked(held, source, count)
+
+
+def turned(held: Counted) -> Counted:
+    """From the last to the first."""
+    from mlc.frontend import numpy as names
+
+    at: Any = places(held)
+    return picked(held, names.maximum(lift(held.count) - 1 - at, 0), held.count)
+
+
+def keys_of(held: Counted, key: Any) -> Any:
+    """What a function gives for each element."""
+    if key is None:
+        return None
+    from mlc.frontend import numpy as names
+    from mlc.frontend.trace.access import call
+
+    if not isinstance(held.count, int):
+        raise refused("an order by key=; sort an array by np.argsort instead")
+    given = [call(key, (element(held, k),), {}) for k in range(held.count)]
+    return names.stack([lift(x) for x in given])
+
+
+def ordered(held: Counted, keys: Any = None, reverse: Any = False) -> Counted:
+    """
+    Sorted, as Python sorts: equal elements stay in their order. `keys`: one for each row, or what
+    the elements are.
+    """
+    from mlc.frontend import numpy as names
+
+    if keys is None and isinstance(held.rows, Tracer) and held.rows.ndim == 1 and not reverse:
+        found: Any = names.sort(as_array(held))
+        value = padded(found.value, (held.capacity,))
+        return type(held)(held.count, Tracer(here(), value, weak=held.rows.weak))
+    order: Any = order_of(used_rows(held).rows if keys is None else keys, reverse=reverse)
+    return picked(held, padded_places(order, held.capacity), held.count)
+
+
+def order_of(rows: Any, *, reverse: Any = False) -> Any:
+    """Which row is the first, the second, … of them: numbers, or tuples of such."""
+    from mlc.frontend import numpy as names
+
+    columns = _columns(rows)
+    size = columns[0].shape[0]
+    if reverse:
+        columns = [x[::-1] for x in columns]
+    found: Any = names.lexsort(tuple(reversed(columns)))
+    return (size - 1 - found)[::-1] if reverse else found
+
+
+def _columns(rows: Any) -> list[Any]:
+    leaves, _ = flatten(rows)
+    if not all(isinstance(x, Tracer) and x.ndim == 1 for x in leaves):
+        raise refused("what has no order among them")
+    return leaves
+
+
+def padded_places(order: Any, room: Dim) -> Any:
+    """Places for all rows that there is room for."""
+    return Tracer(here(), padded(order.value, (room,)))
+
+
+def less(held: Counted, item: Any) -> Any:
+    """Which rows stand before an item in an order; those behind the last do not."""
+    from mlc.frontend import numpy as names
+
+    columns, values = _columns(held.rows), flatten(item)[0]
+    found: Any = None
+    for column, value in reversed(list(zip(columns, values, strict=True))):
+        before = column < value
+        if found is not None:
+            before = names.logical_or(before, names.logical_and(column == value, found))
+        found = before
+    return names.logical_and(found, places(held) < held.count)
+
+
+def heappush(obj: list[Any], item: Any) -> None:
+    """A heap is kept in order, so that its first element is the least, as in any heap."""
+    from mlc.frontend import numpy as names
+
+    if obj:
+        held = counted_of(obj)
+        _Methods.insert(obj, names.sum(less(held, item)), item)
+    else:
+        put(obj, made([item]))
+
+
+def heappop(obj: list[Any]) -> Any:
+    """The least element of a heap, which is taken out."""
+    return _Methods.pop(obj, 0)
+
+
+def heapify(obj: list[Any]) -> None:
+    """A list in order is a heap."""
+    put(obj, ordered(counted_of(obj)))
+
+
+def method_of(obj: list[Any], name: str) -> Callable[..., Any]:
+    """A method of such a list."""
+    found = getattr(_Methods, name, None)
+    if found is None:
+        message = f"{type(obj).__name__}.{name} of a list whose length only the compiled function"
+        remedy = "Make an array of it first: np.array(xs)."
+        raise located(NotSupportedError, f"{message} knows.", remedy=remedy)
+    return lambda *args, **kwargs: found(obj, *args, **kwargs)
+
+
+def written(obj: list[Any], key: Any, value: Any) -> None:
+    """obj[key] = value"""
+    held = fitting(counted_of(obj), Layout.of(value), Dim.const(0))
+    place = place_in(held, key)
+
+    def write(x: Tracer, new: Any) -> Tracer:
+        rows = Tracer(here(), x.value)
+        rows[place] = lift(new)
+        return rows
+
+    put(obj, with_rows(held, held.count, write, value))
+
+
+def read(obj: list[Any], key: Any) -> Any:
+    """obj[key]"""
+    held = counted_of(obj)
+    if not isinstance(key, slice):
+        return element(held, place_in(held, key))
+    if key == slice(None):
+        return [held]
+    if key == slice(None, None, -1):
+        return [turned(held)]
+    used = used_rows(held)
+    rows = [x[key] if isinstance(x, Tracer) else x for x in flatten(used.rows)[0]]
+    first = next(x for x in rows if isinstance(x, Tracer))
+    size = first.dims[0]
+    count: Any = as_number(lift_size(size)) if size.constant is None else size.constant
+    wide = [
+        Tracer(here(), padded(x.value, (held.capacity, *x.dims[1:])))
+        if isinstance(x, Tracer)
+        else x
+        for x in rows
+    ]
+    for x, y in zip(wide, flatten(held.rows)[0], strict=True):
+        if isinstance(x, Tracer):
+            x.weak = y.weak
+    return [Counted(count, unflatten(flatten(held.rows)[1], wide))]

@@ -1,0 +1,50 @@
+"""Pieces of syntax that rewritten functions are made of."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from mlc.frontend.staging.scopes import RUNTIME, at
+
+RAW_CALLS = frozenset({"super", "locals", "globals", "vars", "dir", "eval", "exec", "__import__"})
+"""Calls that look at their caller's frame."""
+
+ITEM = "__mlc_item__"
+"""The parameter of a loop's body."""
+
+
+def thunk(value: ast.expr) -> ast.expr:
+    template = ast.parse("lambda: 0", mode="eval").body
+    assert isinstance(template, ast.Lambda)
+    template.body = value
+    return moved(template, value)
+
+
+def defined(
+    name: str, names: set[str], body: list[ast.stmt], item: bool = False
+) -> ast.FunctionDef:
+    made = ast.parse(f"def {name}({ITEM if item else ''}): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    first: list[ast.stmt] = [ast.Nonlocal(sorted(names))] if names else []
+    made.body = [*(at(x, body[0]) for x in first), *body]
+    return moved(made, body[0])
+
+
+def moved(node: Any, like: ast.AST) -> Any:
+    """A parsed node whose own position, and its arguments', are those of another."""
+    for part in (node, *ast.walk(node.args)):
+        ast.copy_location(part, like)
+    return node
+
+
+def is_runtime(node: ast.expr) -> bool:
+    """Whether the expression is `__mlc__.name`."""
+    held = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(held, ast.Name) and held.id == RUNTIME
+
+
+def runtime(method: str, like: ast.AST, *arguments: ast.expr) -> ast.expr:
+    """`__mlc__.method(…)`"""
+    function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load())
+    return at(ast.Call(function, list(arguments), []), like)

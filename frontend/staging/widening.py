@@ -1,0 +1,93 @@
+"""Room for what the trips of a loop that stays one append to a list (counted.py)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from mlc.dialects.dims import Dim
+from mlc.frontend.numpy.values import lift
+from mlc.frontend.staging import counted
+from mlc.frontend.staging.counted import Counted, Fixed, Layout, MixedError
+from mlc.frontend.staging.journal import contents_of, reachable
+from mlc.frontend.staging.variables import Traced
+from mlc.frontend.trace.program_sizes import room_size
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+from mlc.lazy_dataclass import dataclass
+
+
+@dataclass
+class Widening:
+    """A list that gets room before a loop; `total`: how many it holds after it, if all is known."""
+
+    obj: Any
+    layout: Layout
+    room: Dim
+    total: int | None
+
+    def make(self) -> None:
+        """It has the room, and what it holds."""
+        found = counted.made(list(self.obj), self.layout, self.room, Fixed)
+        count = found.count
+        if isinstance(count, int):
+            count = Tracer(here(), counted.i64(count), weak=True)
+        counted.put(self.obj, Fixed(count, found.rows))
+
+    def settle(self) -> None:
+        """Behind the loop."""
+        counted.settled(self.obj, self.total)
+
+
+def widenings(trip: Traced, trips: Any, *, whole: bool) -> list[Widening]:
+    """The lists that need room for what trips do to them."""
+    found: list[Widening] = []
+    for obj, _ in trip.journal.objects.values():
+        if type(obj) not in (list, deque) or not reachable(obj):
+            continue
+        start: list[Any] = list(contents_of(obj))
+        end = [held.again() for held in trip.objects[id(obj)].values()]
+        any_counted = any(isinstance(x, Counted) for x in (*start, *end))
+        if (len(start) == len(end) and not any_counted) or _fits(start, end):
+            continue
+        found.append(_widening(obj, start, end, trips, whole))
+    return found
+
+
+def _fits(start: Sequence[Any], end: Sequence[Any]) -> bool:
+    """Whether there is all the room that there need be."""
+    if len(start) != 1 or len(end) != 1:
+        return False
+    (x,), (y,) = start, end
+    fixed = isinstance(x, Fixed) and isinstance(y, Fixed)
+    return fixed and x.capacity == y.capacity and Layout.of(x) == Layout.of(y)
+
+
+def _widening(
+    obj: Any, start: Sequence[Any], end: Sequence[Any], trips: Any, whole: bool
+) -> Widening:
+    try:
+        layout = counted.layout_of([*start, *end])
+    except MixedError as error:
+        raise counted.refused(str(error)) from None
+    plain = not any(isinstance(x, Counted) for x in (*start, *end))
+    before, after = counted.room_of(start), counted.room_of(end)
+    more = (after - before).constant
+    most = _most(trips)
+    if more is None or most is None:
+        room = before if more is not None and more <= 0 else room_size()
+        return Widening(obj, layout, room, None)
+    total = len(start) + trips * more if whole and plain and isinstance(trips, int) else None
+    room = before + most * max(more, 0)
+    return Widening(obj, layout, room, total if total is None or total >= 0 else None)
+
+
+def _most(trips: Any) -> Dim | None:
+    """The most that there may be."""
+    if trips is None:
+        return None
+    if isinstance(trips, int):
+        return Dim.const(trips)
+    ranges = here().bound.ranges
+    return ranges.greatest(ranges.of(lift(trips).value))

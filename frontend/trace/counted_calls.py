@@ -1,0 +1,139 @@
+"""Calls that get a list, or are methods of one, whose length only the compiled function knows."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+
+from mlc.frontend.staging import counted
+from mlc.frontend.staging.counted import Counted, as_array, counted_of, is_counted
+from mlc.frontend.staging.flow import Flow
+from mlc.frontend.staging.list_methods import keys_of, method_of, ordered
+from mlc.frontend.staging.variants import narrowed_in
+from mlc.frontend.trace.kinds import class_of
+from mlc.frontend.trace.ordered_calls import MISS, call_ordering
+from mlc.frontend.trace.stores import check_method
+from mlc.frontend.trace.trace import here
+from mlc.frontend.trace.tracer import Tracer
+
+
+def call_counted(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """function(*args, **kwargs), or MISS."""
+    owner = function.__self__ if isinstance(function, BuiltinFunctionType) else None
+    if class_of(owner) in (list, deque):
+        args = [narrowed_in(x) for x in args]  # what is kept there is read where less is known
+        if is_counted(owner):
+            return method_of(owner, function.__name__)(*args, **kwargs)
+        if any(isinstance(x, tuple) for x in args) and function.__name__ in _ADDING:
+            check_method(owner, function.__name__)
+            return function(*args, **kwargs)
+    if (found := call_ordering(function, args, kwargs)) is not MISS:
+        return found
+    if not any(map(is_counted, args)):
+        return MISS
+    try:
+        special = _CALLS.get(function)
+    except TypeError:  # not hashable
+        return MISS
+    if special is not None:
+        return special(counted_of(args[0]), *args[1:], **kwargs)
+    if function is np.concatenate or function is np.hstack:
+        rows: Any = as_array(counted_of(args[0]))
+        return rows.reshape((-1, *rows.shape[2:])) if rows.ndim > 1 else function(rows)
+    if (function is np.stack or function is np.vstack) and is_counted(args[0]):
+        rows: Any = as_array(counted_of(args[0]))
+        axis = kwargs.get("axis", args[1] if len(args) > 1 else 0)
+        return rows if function is np.vstack or axis == 0 else np.moveaxis(rows, 0, axis)
+    return MISS
+
+
+_ADDING = ("append", "appendleft", "insert")
+
+
+def _copied(held: Counted) -> list[Any]:
+    return [held]
+
+
+def _tuple(held: Counted) -> tuple[Any, ...]:
+    if not isinstance(held.count, int):
+        held.fail()
+    return tuple(counted.element(held, k) for k in range(held.count))
+
+
+def _deque(held: Counted, *rest: Any) -> Any:
+    return deque([held], *rest)
+
+
+def _sorted(held: Counted, *, key: Any = None, reverse: Any = False) -> list[Any]:
+    return [ordered(held, keys_of(held, key), reverse)]
+
+
+def _folded(function: Callable[..., Any], held: Counted) -> Any:
+    """Of numbers, as Python's functions give them."""
+    rows = held.rows
+    if not isinstance(rows, Tracer) or rows.ndim > 1:
+        held.fail()
+    found: Any = function(_chosen(held, rows))
+    return Tracer(here(), found.value, weak=rows.weak)
+
+
+def _chosen(held: Counted, rows: Tracer) -> Any:
+    """The elements, as a mask picks them: what reduces them asks each row whether it counts."""
+    if isinstance(held.count, int):
+        return rows[: held.count]
+    return rows[counted.places(held) < held.count]
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    def of(held: Counted, *others: Any, key: Any = None, default: Any = MISS) -> Any:
+        if others or key is not None:
+            held.fail()
+        if default is not MISS:
+            some: Any = held.count > 0
+            return Flow.choose(some, lambda: _folded(getattr(np, name), held), lambda: default)
+        return _folded(getattr(np, name), held)
+
+    return of
+
+
+def _sum(held: Counted, start: Any = 0) -> Any:
+    rows = held.rows
+    if not isinstance(rows, Tracer):
+        held.fail()
+    kind = np.int64 if rows.row.kind == "bool" else rows.row.numpy
+    found: Any = np.sum(_chosen(held, rows), axis=0, dtype=kind)
+    weak = (rows.weak or rows.row.kind == "bool") and rows.ndim == 1
+    found = Tracer(here(), found.value, weak=weak)
+    return found if isinstance(start, int) and start == 0 else found + start
+
+
+def _quantified(name: str) -> Callable[..., Any]:
+    def of(held: Counted) -> Any:
+        return getattr(np, name)(_chosen(held, held.rows))
+
+    return of
+
+
+def _length(held: Counted) -> Any:
+    return held.count
+
+
+_CALLS: dict[Any, Callable[..., Any]] = {
+    len: _length,
+    list: _copied,
+    copy.copy: _copied,
+    copy.deepcopy: _copied,
+    tuple: _tuple,
+    deque: _deque,
+    sorted: _sorted,
+    max: _extreme("max"),
+    min: _extreme("min"),
+    sum: _sum,
+    any: _quantified("any"),
+    all: _quantified("all"),
+}
