@@ -339,3 +339,64 @@ def test_a_step_that_may_be_zero_is_refused() -> None:
 
     with pytest.raises(mlc.MlcError, match="may be 0 or have either sign"):
         mlc.compile(stepped)(np.zeros(5), np.array([2]))
+
+
+def clipped(x: Any) -> Any:
+    out = np.empty_like(x)
+    for i in range(len(x)):
+        if x[i] < 0.25:
+            out[i] = 0.25
+        else:
+            out[i] = x[i]
+    return out
+
+
+def test_trips_that_workers_share_are_asked_between_blocks_whether_to_stop() -> None:
+    x = RANDOM.random(200_000)
+    step: Any = mlc.compile(threads=2)(clipped)
+    np.testing.assert_array_equal(step(x), clipped(x))
+    text = step.lower(x).text("loops")
+    loop = max(re.findall(r"\n( +)scf\.for %i\w* .*?\n\1}", text, re.S), key=len)
+    body = re.search(rf"\n{loop}scf\.for .*?memref\.store.*?\n{loop}}}", text, re.S)
+    assert body is not None
+    assert "mlc_par.stopped" not in body.group()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, np.uint64])
+@pytest.mark.parametrize("divisor", [1, 2, 64])
+def test_divisors_that_are_powers_of_two_round_down(dtype: Any, divisor: int) -> None:
+    def halves(x: Any) -> Any:
+        out = np.empty((len(x), 2), x.dtype)
+        for i in range(len(x)):
+            out[i, 0] = x[i] // divisor
+            out[i, 1] = x[i] % divisor
+        return out
+
+    x = np.array([-128, -65, -64, -2, -1, 0, 1, 2, 3, 63, 64, 127] * 3).astype(dtype)
+    step: Any = mlc.compile(halves)
+    np.testing.assert_array_equal(step(x), halves(x))
+    assert "divsi" not in step.lower(x).text("loops").partition("func.func @halves")[0]
+
+
+def test_min_and_max_of_numbers_are_pythons() -> None:
+    def ends(x: Any) -> Any:
+        return np.stack([min(x[0], x[1]), max(x[0], x[1]), min(x[2], x[1], x[0]), max(0.0, x[0])])
+
+    step: Any = mlc.compile(ends)
+    nan = float("nan")
+    for x in ([nan, 1.0, 2.0], [1.0, nan, 0.0], [0.0, -0.0, 1.0], [-0.0, 0.0, nan]):
+        np.testing.assert_array_equal(step(np.array(x)), ends(np.array(x)))
+        np.testing.assert_array_equal(np.signbit(step(np.array(x))), np.signbit(ends(np.array(x))))
+
+
+def test_the_largest_of_trips_that_run_at_once_is_pythons() -> None:
+    def ends(x: Any) -> Any:
+        low, high = x[0], -np.inf
+        for i in mlc.prange(len(x)):
+            low = min(low, x[i])
+            high = max(high, 2 * x[i])
+        return low, high
+
+    x = RANDOM.standard_normal(5000)
+    x[77] = np.nan
+    assert mlc.compile(ends)(x) == ends(x)
