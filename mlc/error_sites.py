@@ -19,6 +19,7 @@ from xdsl.ir import Attribute
 from mlc.dialects.errors import MlcError, RoomError
 from mlc.dialects.tensor.comparison import ShareOp
 from mlc.dialects.tensor.library import FAULTS
+from mlc.dialects.tensor.some import FAULTS as FAULTS_OF_NONE
 from mlc.lazy_dataclass import dataclass
 
 
@@ -51,10 +52,7 @@ class Site:
         monoid = self.kind.removeprefix("empty ")
         if monoid.startswith("arg"):
             raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")
-        full = {"max": "maximum", "min": "minimum"}.get(monoid, monoid)
-        raise ValueError(
-            f"zero-size array to reduction operation {full} which has no identity{where}"
-        )
+        raise ValueError(f"{FAULTS_OF_NONE[monoid]}{where}")
 
 
 def sites_of(loops: ModuleOp) -> list[Site]:

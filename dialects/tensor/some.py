@@ -1,4 +1,4 @@
-"""How many there are, which must not be none."""
+"""A number that must not be 0: of elements, or of the places that a range steps on."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from mlc.dialects.tensor.checked import CheckedInteger
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.op import Array, Tensor, text_property
 
-REDUCTIONS = ("max", "min")
+_EMPTY = "zero-size array to reduction operation {} which has no identity"
+FAULTS = {
+    "max": _EMPTY.format("maximum"),
+    "min": _EMPTY.format("minimum"),
+    "range": "range() arg 3 must not be zero",
+}
+"""What is said of none, by what it is a number of."""
 
 
 @irdl_op_definition
 class SomeOp(CheckedInteger):
     """
-    A number of elements of which a reduction without an identity is taken: none are a run-time
-    ValueError that names the reduction.
+    A number of elements of which a reduction without an identity is taken, or of places that a
+    range steps on: none are a run-time ValueError that names it.
 
     ```mlir
     %0 = mlc.some %count of "max" : tensor<i64>
@@ -45,8 +51,8 @@ class SomeOp(CheckedInteger):
         declared: Tensor | None = None,
     ) -> Tensor:
         found = super().infer(operands, properties, declared)
-        if (name := text_property(properties, "reduction")) not in REDUCTIONS:
-            expected = ", ".join(REDUCTIONS)
+        if (name := text_property(properties, "reduction")) not in FAULTS:
+            expected = ", ".join(FAULTS)
             raise ShapeError(f"mlc.some: reduction {name!r}; expected one of {expected}")
         return found
 
@@ -56,10 +62,7 @@ class SomeOp(CheckedInteger):
 
     def reference(self, *operands: Array) -> Array:
         if (operands[0] <= 0).any():
-            full_name = {"max": "maximum", "min": "minimum"}[self.reduction.data]
-            raise ValueError(
-                f"zero-size array to reduction operation {full_name} which has no identity"
-            )
+            raise ValueError(FAULTS[self.reduction.data])
         return operands[0]
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:

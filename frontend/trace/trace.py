@@ -67,7 +67,7 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
-        self.long_loops: set[CodeType] = set()  # bodies of `while` that were better as one loop
+        self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
         # objects that are changed: what they held, what the function sees of it, the way there
@@ -91,6 +91,7 @@ class Trace:
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.unrolled: dict[str, str] = {}  # why loops, by file:line, were traced trip by trip
+        self.loops_unrolled = 0  # how often that was done
         self.staging: object = None
         self.functions: list[FunctionType] = []  # of the user, that run, innermost last
         self.effects: object = None  # what a call does beside its results
