@@ -12,17 +12,10 @@ from xdsl.irdl import prop_def
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import ShapeError
+from mlc.dialects.faults import NONE_FAULTS
 from mlc.dialects.tensor.checked import CheckedInteger
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.op import Array, Tensor, text_property
-
-_EMPTY = "zero-size array to reduction operation {} which has no identity"
-FAULTS = {
-    "max": _EMPTY.format("maximum"),
-    "min": _EMPTY.format("minimum"),
-    "range": "range() arg 3 must not be zero",
-}
-"""What is said of none, by what it is a number of."""
 
 
 @irdl_op_definition
@@ -51,8 +44,8 @@ class SomeOp(CheckedInteger):
         declared: Tensor | None = None,
     ) -> Tensor:
         found = super().infer(operands, properties, declared)
-        if (name := text_property(properties, "reduction")) not in FAULTS:
-            expected = ", ".join(FAULTS)
+        if (name := text_property(properties, "reduction")) not in NONE_FAULTS:
+            expected = ", ".join(NONE_FAULTS)
             raise ShapeError(f"mlc.some: reduction {name!r}; expected one of {expected}")
         return found
 
@@ -62,7 +55,7 @@ class SomeOp(CheckedInteger):
 
     def reference(self, *operands: Array) -> Array:
         if (operands[0] <= 0).any():
-            raise ValueError(FAULTS[self.reduction.data])
+            raise ValueError(NONE_FAULTS[self.reduction.data])
         return operands[0]
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:
