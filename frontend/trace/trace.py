@@ -91,13 +91,12 @@ class Trace:
         self.integers: dict[str, tuple[Path, int]] = {}  # arguments that are Python ints, by name
         self.made: list[weakref.ref[Value]] = []
         self.unrolled: dict[str, str] = {}  # why loops, by file:line, were traced trip by trip
-        self.loops_unrolled = 0  # how often that was done
         self.staging: object = None
         self.functions: list[FunctionType] = []  # of the user, that run, innermost last
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.examples = 0  # how many times what is traced is to be run for many examples
-        self.rules = 0  # how many rules of the user's are being traced
+        self.rules = self.loops_unrolled = 0  # of the user's, being traced; traced trip by trip
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
         self.b = OpBuilder(self.insert)
