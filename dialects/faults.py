@@ -15,3 +15,11 @@ LIBRARY_FAULTS = (
 SHARE = "share"
 """The kind of the site of a quantile."""
 SHARE_FAULT = "quantiles must be in the range [0, 1], percentiles in [0, 100]"
+
+_EMPTY = "zero-size array to reduction operation {} which has no identity"
+NONE_FAULTS = {
+    "max": _EMPTY.format("maximum"),
+    "min": _EMPTY.format("minimum"),
+    "range": "range() arg 3 must not be zero",
+}
+"""What is said of none, by what it is a number of: elements, or places that a range steps on."""

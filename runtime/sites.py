@@ -9,7 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from mlc.dialects.errors import MlcError, RoomError
-from mlc.dialects.faults import LIBRARY_FAULTS, SHARE, SHARE_FAULT
+from mlc.dialects.faults import LIBRARY_FAULTS, NONE_FAULTS, SHARE, SHARE_FAULT
 from mlc.lazy_dataclass import dataclass
 
 
@@ -42,10 +42,7 @@ class Site:
         monoid = self.kind.removeprefix("empty ")
         if monoid.startswith("arg"):
             raise ValueError(f"attempt to get {monoid} of an empty sequence{where}")
-        full = {"max": "maximum", "min": "minimum"}.get(monoid, monoid)
-        raise ValueError(
-            f"zero-size array to reduction operation {full} which has no identity{where}"
-        )
+        raise ValueError(f"{NONE_FAULTS[monoid]}{where}")
 
 
 def raiser(sites: Sequence[Site]) -> Callable[[int, int, int], NoReturn]:

@@ -468,3 +468,17 @@ def test_a_trip_is_tried_no_further_than_where_it_is_long(monkeypatch: pytest.Mo
     np.testing.assert_allclose(mlc.compile(turned_often)(x.copy()), turned_often(x.copy()))
     assert tried
     assert max(tried) <= 1 + trials.MOST_SHORT // 40
+
+
+def test_few_trips_around_others_are_one_loop() -> None:
+    def windows(x: Array, w: Array) -> Array:
+        out = np.empty((x.shape[0] - 2, x.shape[1] - 2))
+        for i in range(out.shape[0]):
+            for j in range(out.shape[1]):
+                out[i, j] = np.sum(x[i : i + 3, j : j + 3] * w)
+        return out
+
+    x, w = R.standard_normal((22, 18)), R.standard_normal((3, 3))
+    step: Any = mlc.compile(windows)
+    np.testing.assert_allclose(step(x, w), windows(x, w), rtol=1e-12)
+    assert "mlc.for" in step.lower(x, w).text("trace")

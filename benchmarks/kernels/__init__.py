@@ -7,7 +7,7 @@ Kernels as NumPy users write them, one function each, from their published defin
 
 from __future__ import annotations
 
-from benchmarks.kernels import algebra, elements, loops, stencils
+from benchmarks.kernels import algebra, elements, loops, sequences, stencils
 from benchmarks.kernels.model import KERNELS, Kernel
 
-__all__ = ["KERNELS", "Kernel", "algebra", "elements", "loops", "stencils"]
+__all__ = ["KERNELS", "Kernel", "algebra", "elements", "loops", "sequences", "stencils"]

@@ -172,3 +172,18 @@ def trmm(A: Any, B: Any) -> None:
         for j in range(B.shape[1]):
             B[i, j] += np.dot(A[i + 1 :, i], B[i + 1 :, j])
     B *= 1.5
+
+
+@kernel(matrices("nn", "nm", "nm"), 13, 200)
+def syr2k(C: Any, A: Any, B: Any) -> None:
+    for i in range(A.shape[0]):
+        C[i, : i + 1] *= 1.2
+        for k in range(A.shape[1]):
+            C[i, : i + 1] += A[: i + 1, k] * 1.5 * B[i, k] + B[: i + 1, k] * 1.5 * A[i, k]
+
+
+@kernel(matrices("nnn", "nn"), 7, 60)
+def doitgen(A: Any, C4: Any) -> None:
+    for r in range(A.shape[0]):
+        for q in range(A.shape[1]):
+            A[r, q, :] = A[r, q, :] @ C4

@@ -302,3 +302,17 @@ def conv2d(images: Any, weights: Any, bias: Any) -> Any:
                 axis=(1, 2, 3),
             )
     return out + bias
+
+
+def _maps(rng: np.random.Generator, n: int) -> Arrays:
+    return (rng.random((4, n, n, 8)),)
+
+
+@kernel(_maps, 8, 32)
+def max_pool(x: Any) -> Any:
+    n, height, width, channels = x.shape
+    out = np.empty((n, height // 2, width // 2, channels), x.dtype)
+    for i in range(height // 2):
+        for j in range(width // 2):
+            out[:, i, j, :] = np.max(x[:, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2, :], axis=(1, 2))
+    return out

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.ranges import Ranges, linear_in
 from mlc.dialects.dims import Dim, Shape, shape_of
-from mlc.dialects.tensor.comparison import MaxOp, MinOp, SelectOp
+from mlc.dialects.tensor.comparison import CompareOp, MaxOp, MinOp, SelectOp
 from mlc.dialects.tensor.control import ControlOp, ForOp, IfOp, YieldOp, is_inside, yield_of
 from mlc.dialects.tensor.elementwise import AddOp, MulOp, SubOp
 from mlc.dialects.tensor.op import TensorOp
@@ -322,6 +322,11 @@ class _Fold:
             return True
         self.values.append(value)
         match value.owner:
+            case SelectOp() as op if (kind := _extreme(op)) is not None:
+                self.kinds.add(kind)
+                n = 1 if op.operands[1] in self.made else 2
+                self.uses.update((op.condition.owner, k) for k in range(2))  # pyright: ignore[reportArgumentType]
+                return self._adds(start, op.operands[n], op, n)
             case SelectOp() as op:
                 return all(self._adds(start, op.operands[n], op, n) for n in (1, 2))
             case SubOp() as op:
@@ -341,6 +346,14 @@ class _Fold:
                 return inner and self._adds(start, op.inits[n], op, n + 1)
             case _:
                 return False
+
+
+def _extreme(op: SelectOp) -> type[TensorOp] | None:
+    """MinOp or MaxOp where one of two numbers is chosen by comparing them, as Python does it."""
+    test = op.condition.owner
+    if not isinstance(test, CompareOp) or (test.lhs, test.rhs) != (op.if_true, op.if_false):
+        return None
+    return {"lt": MinOp, "gt": MaxOp}.get(test.predicate.data)
 
 
 def _made_of(start: SSAValue, block: Block) -> set[SSAValue]:

@@ -99,6 +99,8 @@ def places_of(block: Block) -> dict[SSAValue, Place]:
             break
         if not isinstance(op, TensorOp) or isinstance(op, OpaqueOp | Reduction | RuleOp):
             raise NotANestError(f"holds {op.name} before the loop")
+        if isinstance(op, ConstantOp):
+            walk.input(op.results[0])
     try:
         walk.run()
     except _Held as error:

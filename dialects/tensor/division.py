@@ -12,11 +12,11 @@ from mlc.dialects import functions
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import F32, I64, REALS, DType
 from mlc.dialects.tensor.comparison import CompareOp, SelectOp
-from mlc.dialects.tensor.create import full
+from mlc.dialects.tensor.create import ConstantOp, full
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.elementwise import Binary, Elementwise, LogOp, MulOp
 from mlc.dialects.tensor.functions import Tensors, through
-from mlc.dialects.tensor.op import Array, OpBuilder, same_array
+from mlc.dialects.tensor.op import Array, OpBuilder, TensorOp, same_array
 from mlc.dialects.tensor.rounding import TruncOp
 
 
@@ -48,6 +48,15 @@ class WholeDivision(Binary):
     def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """On integers."""
         raise NotImplementedError(self.name)
+
+    def bits(self) -> int | None:
+        """k where every element of an integer rhs is 2^k."""
+        owner = self.rhs.owner
+        while isinstance(owner, TensorOp) and owner.MOVES and len(owner.operands) == 1:
+            owner = owner.operands[0].owner
+        data = owner.repeated_element() if isinstance(owner, ConstantOp) else None
+        divisor = 0 if data is None else int.from_bytes(data, "little", signed=True)
+        return divisor.bit_length() - 1 if divisor > 0 and divisor.bit_count() == 1 else None
 
     def of_floats(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue, dtype: DType) -> SSAValue:
         """On f32 and f64."""
@@ -88,6 +97,9 @@ class FloorDivOp(WholeDivision):
     NUMPY: ClassVar[np.ufunc] = np.floor_divide
 
     def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        if (bits := self.bits()) is not None:  # a shift rounds down, of negative numbers too
+            moves = arith.ShRSIOp if self.dtype.kind == "int" else arith.ShRUIOp
+            return b.apply(moves, lhs, b.constant(bits, self.dtype))
         quotient, rest = self.truncated(b, lhs, rhs)
         if self.dtype.kind == "uint":
             return quotient
@@ -117,6 +129,8 @@ class ModOp(WholeDivision):
     NUMPY: ClassVar[np.ufunc] = np.remainder
 
     def of_integers(self, b: ElementBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        if (bits := self.bits()) is not None:
+            return b.apply(arith.AndIOp, lhs, b.constant((1 << bits) - 1, self.dtype))
         _, rest = self.truncated(b, lhs, rhs)
         if self.dtype.kind == "uint":
             return rest

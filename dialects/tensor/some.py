@@ -1,4 +1,4 @@
-"""How many there are, which must not be none."""
+"""A number that must not be 0: of elements, or of the places that a range steps on."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from xdsl.irdl import prop_def
 from mlc.dialects.definition import irdl_op_definition
 from mlc.dialects.dtypes import I64
 from mlc.dialects.errors import ShapeError
+from mlc.dialects.faults import NONE_FAULTS
 from mlc.dialects.tensor.checked import CheckedInteger
 from mlc.dialects.tensor.element import ElementBuilder
 from mlc.dialects.tensor.op import Array, Tensor, text_property
-
-REDUCTIONS = ("max", "min")
 
 
 @irdl_op_definition
 class SomeOp(CheckedInteger):
     """
-    A number of elements of which a reduction without an identity is taken: none are a run-time
-    ValueError that names the reduction.
+    A number of elements of which a reduction without an identity is taken, or of places that a
+    range steps on: none are a run-time ValueError that names it.
 
     ```mlir
     %0 = mlc.some %count of "max" : tensor<i64>
@@ -45,8 +44,8 @@ class SomeOp(CheckedInteger):
         declared: Tensor | None = None,
     ) -> Tensor:
         found = super().infer(operands, properties, declared)
-        if (name := text_property(properties, "reduction")) not in REDUCTIONS:
-            expected = ", ".join(REDUCTIONS)
+        if (name := text_property(properties, "reduction")) not in NONE_FAULTS:
+            expected = ", ".join(NONE_FAULTS)
             raise ShapeError(f"mlc.some: reduction {name!r}; expected one of {expected}")
         return found
 
@@ -56,10 +55,7 @@ class SomeOp(CheckedInteger):
 
     def reference(self, *operands: Array) -> Array:
         if (operands[0] <= 0).any():
-            full_name = {"max": "maximum", "min": "minimum"}[self.reduction.data]
-            raise ValueError(
-                f"zero-size array to reduction operation {full_name} which has no identity"
-            )
+            raise ValueError(NONE_FAULTS[self.reduction.data])
         return operands[0]
 
     def scalar(self, b: ElementBuilder, *operands: SSAValue) -> SSAValue:

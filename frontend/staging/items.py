@@ -8,6 +8,7 @@ from typing import Any
 
 from mlc.dialects.errors import DTypeError, ShapeError
 from mlc.dialects.tensor.letters import spell
+from mlc.dialects.tensor.some import SomeOp
 from mlc.frontend.errors import located
 from mlc.frontend.staging.counted import Counted, counted_of, element, is_counted
 from mlc.frontend.trace.source import name_of
@@ -100,16 +101,15 @@ def ranged(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     sign = _sign(step)
     if sign == 0:
         raise ValueError("range() arg 3 must not be zero")
-    distance: Any = stop - start if sign > 0 else start - stop
-    width: Any = step if sign > 0 else -step
+    distance, width = _length(start, stop, step, sign)
     one = isinstance(width, int) and width == 1
     count: Any = distance if one else (distance + width - 1) // width
     made = as_integer(count)
     return Items(made, lambda k: start + k * step, lambda: range(*args))
 
 
-def _sign(step: Any) -> int:
-    """Which way a range goes; a step that is computed must be known to go one way."""
+def _sign(step: Any) -> int | None:
+    """Which way a range goes; None where that is known only when the program runs."""
     if not isinstance(step, Tracer):
         return (step > 0) - (step < 0)
     from mlc.frontend import numpy as names
@@ -117,12 +117,18 @@ def _sign(step: Any) -> int:
     ranges = here().bound.ranges
     whole: Any = names.astype(step, "int64")
     known = ranges.of(whole.value)
-    for sign in (1, -1):
-        if ranges.is_natural(known * sign - 1):
-            return sign
-    message = "range: the step is a traced number that may be 0 or have either sign."
-    remedy = "Go over range(count) and multiply by the step, or use max(step, 1)."
-    raise located(DTypeError, message, remedy=remedy)
+    return next((sign for sign in (1, -1) if ranges.is_natural(known * sign - 1)), None)
+
+
+def _length(start: Any, stop: Any, step: Any, sign: int | None) -> tuple[Any, Any]:
+    """How far a range goes, and how wide its steps are: at least 1, or the call ends."""
+    if sign is not None:
+        return (stop - start, step) if sign > 0 else (start - stop, -step)
+    from mlc.frontend import numpy as names
+
+    whole: Any = names.astype(names.abs(step), "int64")
+    width = Tracer(here(), here().emit(SomeOp, whole.value, reduction="range"), weak=True)
+    return names.where(step > 0, stop - start, start - stop), width
 
 
 def prange(*bounds: Any) -> Any:

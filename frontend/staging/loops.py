@@ -36,7 +36,6 @@ from mlc.frontend.staging.rolled import Peel, Rolled, enter, put_results, roll
 from mlc.frontend.staging.trials import (
     FEW,
     MANY,
-    MOST_OF_FEW,
     MOST_OPS,
     MOST_PEELED,
     MOST_SHORT,
@@ -59,8 +58,7 @@ from mlc.frontend.trace.trace import here
 from mlc.frontend.trace.tracer import Tracer
 from mlc.lazy_dataclass import dataclass
 
-MOST_NESTED = 50
-"""Trips of a list, each in a branch of the one before."""
+MOST_NESTED = 50  # trips of a list, each in a branch of the one before
 
 
 class _Changes(Exception):  # noqa: N818 - it never reaches a user
@@ -326,23 +324,25 @@ class For:
         if items is not None and not items.known:
             return self._traced(items, local)
         iterator = iter(value)
-        tried = items is not None and self._is_long(items)
-        few = items is not None and self.sliced is None and FEW <= items.count < MANY
-        added, k = Added(), -1
-        why = PYTHONS if items is None else SHORT
+        dear = items is not None and code_of(self.body) in here().long_loops and items.count > 1
+        tried = dear or (items is not None and self._is_long(items))
+        few = items is not None and 1 < items.count < MANY
+        added, k, why = Added(), -1, PYTHONS if items is None else SHORT
         for k, item in enumerate(iterator):
             if k == 1 and few and items is not None:
-                tried = added.ops() * items.count > MOST_OF_FEW
+                many, dear = added.are_many(items.count)
+                tried = tried or many
             if items is not None and tried and k <= MOST_PEELED:
                 roll_rest = partial(self._rolled, items.after(k), local)
                 try:
                     outer = self.sliced or ()
-                    before = 0 if few or items.count >= MANY else None
+                    before = MOST_SHORT if dear else 0 if k or items.count >= MANY else None
                     kept, code, why = kept_loop(roll_rest, before, local, outer)
                 except Peel as peel:  # the next trip may have the types of those behind it
                     why = f"types change: {peel}"
                 else:
                     if kept:
+                        here().long_loops.update((code_of(self.body),) * dear)
                         return code
                     tried = False  # what needs its number stands there once for each
             if self.leaving:

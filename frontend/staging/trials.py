@@ -5,19 +5,20 @@ not kept leaves everything as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.analysis.nests import NotANestError, held_in
-from mlc.dialects.dims import product, shape_of
+from mlc.dialects.dims import Dim, product, shape_of
 from mlc.dialects.errors import MlcError
 from mlc.dialects.tensor.bind import BindOp, bound_in, symbols_in
 from mlc.dialects.tensor.control import ForOp, WhileOp, YieldOp, discard
 from mlc.dialects.tensor.create import ConstantOp, dense_array
 from mlc.dialects.tensor.elementwise import Elementwise
+from mlc.dialects.tensor.op import TensorOp
 from mlc.dialects.tensor.shape import BroadcastOp
 from mlc.frontend.errors import NotSupportedError, located
 from mlc.frontend.staging.exits import Exit, exit_of
@@ -26,6 +27,8 @@ from mlc.frontend.staging.journal import Journal, journaled
 from mlc.frontend.staging.unrolled import reason_of, unrolled
 from mlc.frontend.staging.variables import Local
 from mlc.frontend.trace.trace import here
+
+ONE = Dim.const(1)
 
 MANY = 32
 """Trips from which a loop whose trips Python could run one after another may stay one."""
@@ -40,6 +43,11 @@ from trip to trip: one kernel then holds them all. A program of 18,000 ops takes
 
 MOST_OF_FEW = 2_000
 """Ops of the trips of a loop of few, by the first of them, from which it may be one of numbers."""
+
+MOST_STORED, MOST_OF_LEAST = 64, 300
+"""Of the trips of a loop of few around or in other loops: ops on arrays that are no elements, each
+about a kernel of its own, for which compiling takes some 30 ms; and ops, where the trips are fewer
+than `FEW`."""
 
 MOST_TRIPS = 2**30
 """For which Python's integers must stay within 64 bits in a loop of which Python knows the end."""
@@ -144,6 +152,7 @@ class Added:
     def __init__(self) -> None:
         self._block = here().scopes[-1]
         self._last = self._block.last_op
+        self._unrolled = here().loops_unrolled
 
     def some(self) -> bool:
         """Whether they add anything."""
@@ -151,19 +160,41 @@ class Added:
 
     def ops(self) -> int:
         """How many ops; 0 where that cannot be said."""
+        return sum(1 for op in self._ops() for _ in op.walk())
+
+    def _ops(self) -> Iterator[Operation]:
         if here().scopes[-1] is not self._block:
-            return 0
+            return
         op = self._block.first_op if self._last is None else self._last.next_op
-        total = 0
         while op is not None:
-            total += sum(1 for _ in op.walk())
+            yield op
             op = op.next_op
-        return total
+
+    def are_many(self, trips: int) -> tuple[bool, bool]:
+        """
+        Whether so many trips of these ops may rather be a loop, and whether it is one although they
+        are short: each computes arrays, in loops one in the other.
+        """
+        ops = trips * self.ops()
+        if trips >= FEW and ops > MOST_OF_FEW:
+            return True, False
+        if len(here().scopes) == 1 and here().loops_unrolled == self._unrolled:
+            return False, False
+        stored = trips * sum(map(_computes_array, (x for op in self._ops() for x in op.walk())))
+        dear = stored > MOST_STORED and (trips >= FEW or ops > MOST_OF_LEAST)
+        return dear, dear
+
+
+def _computes_array(op: Operation) -> bool:
+    if not isinstance(op, TensorOp) or op.MOVES:
+        return False
+    return product(shape_of(op.results[0].type)) != ONE
 
 
 def said(added: Added, trips: int, why: str) -> None:
     """Says why trips stand one after another, if they added anything to the program."""
     if trips > 1 and added.some():
+        here().loops_unrolled += 1
         unrolled(trips, why)
 
 

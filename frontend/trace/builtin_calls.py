@@ -92,13 +92,23 @@ def _length(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _extreme(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from mlc.frontend import numpy as names
-    from mlc.frontend.numpy.values import operator_result
+    from mlc.frontend.numpy.values import common_dtype, operator_result
 
     values: list[Any] = list(args) if len(args) > 1 else list(*args)
     if kwargs or not any(isinstance(v, Tracer) for v in values):
         return builtin(*args, **kwargs)
-    function = names.maximum if builtin is max else names.minimum
-    return functools.reduce(lambda x, y: operator_result(function, x, y), values)
+    wins, function = (
+        (names.greater, names.maximum) if builtin is max else (names.less, names.minimum)
+    )
+
+    def better(x: Any, y: Any) -> Any:
+        """Of numbers as Python has it: the first, unless the second wins, of NaN and -0.0 too."""
+        numbers = not any(isinstance(v, Tracer) and v.dims for v in (x, y))
+        if numbers and common_dtype(builtin.__name__, (x, y)).kind == "float":
+            return names.where(wins(y, x), y, x)
+        return function(x, y)
+
+    return functools.reduce(lambda x, y: operator_result(better, x, y), values)
 
 
 def _quantifier(builtin: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -67,7 +67,7 @@ class Trace:
         self.scopes: list[Block] = [self.block]
         self.inputs: set[Value] = set()  # arrays that the caller sees
         self.journals: list[Journal] = []  # of the bodies being traced, innermost last
-        self.long_loops: set[CodeType] = set()  # bodies of `while` that were better as one loop
+        self.long_loops: set[CodeType] = set()  # bodies that were better as one loop
         self.facts: tuple[Any, ...] = ()  # what the branches being traced know of options
         self.meaning: dict[SSAValue, Any] = {}  # of a bool that is known by these: facts
         # objects that are changed: what they held, what the function sees of it, the way there
@@ -96,7 +96,7 @@ class Trace:
         self.effects: object = None  # what a call does beside its results
         self.derivatives = 0  # how many derivatives are being taken of what is traced
         self.examples = 0  # how many times what is traced is to be run for many examples
-        self.rules = 0  # how many rules of the user's are being traced
+        self.rules = self.loops_unrolled = 0  # of the user's, being traced; traced trip by trip
         self.numbers: dict[Hashable, SSAValue] = {}  # constants that are in the program already
         self._last: tuple[Site, SSAValue] | None = None
         self.b = OpBuilder(self.insert)

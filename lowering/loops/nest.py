@@ -203,8 +203,7 @@ class _Nest:
         count = self.b.max(self._count(op.count), 0)
 
         def some(thread: Index, threads: Index) -> None:
-            low, high = s.share(count, thread, threads)
-            self._looking(low, high, self._trip(op), inits)
+            self._trips(op, *s.share(count, thread, threads), inits)
 
         s.parallel(count, some)
         self._bind(op.outs, inits)
@@ -223,16 +222,28 @@ class _Nest:
         return trip
 
     def _for(self, op: ForOp) -> None:
-        trip, inits, count = self._trip(op), self._of(op.inits), self._count(op.count)
+        inits, count = self._of(op.inits), self._count(op.count)
         if (trips := _trips_in(op)) is not None and trips <= POLL_TRIPS:
             left = self.left
-            found = self.b.loop(0, count, 1, trip, inits)
+            found = self.b.loop(0, count, 1, self._trip(op), inits)
             self.left = self.b.sub(left, trips)
-        elif _holds_loops(op):
-            found = self._looking(0, count, trip, inits)
         else:
-            found = self._in_blocks(self.b.max(count, 0), trip, inits)
+            found = self._trips(op, 0, self.b.max(count, 0), inits)
         self._bind(op.outs, found)
+
+    def _trips(self, op: ForOp, low: Index, high: Index, inits: Values) -> Values:
+        """
+        Trips of a loop that are left out where the call must stop: it is asked between blocks of
+        as many as take a while, where it is known how many there are inside of each, so that
+        nothing stands in the way of LLVM's vectors.
+        """
+        inside = _trips_inside(op)
+        if inside is None or (block := POLL_TRIPS // (1 + inside)) < 2:
+            return self._looking(low, high, self._trip(op), inits)
+        left = self.left
+        found = self._in_blocks(low, high, block, self._trip(op), inits)
+        self.left = self.b.sub(left, self.b.mul(self.b.sub(high, low), 1 + inside))
+        return found
 
     def _looking(self, low: Index, high: Index, trip: Trip, inits: Values) -> Values:
         """Trips that are left out where the call must stop."""
@@ -265,12 +276,14 @@ class _Nest:
         )
         return stop, left
 
-    def _in_blocks(self, count: Index, trip: Trip, inits: Values) -> Values:
+    def _in_blocks(
+        self, first: Index, count: Index, block: int, trip: Trip, inits: Values
+    ) -> Values:
         """Trips in blocks, after each of which the nest may end."""
         b = self.b
 
         def body(low: SSAValue, *parts: SSAValue) -> tuple[SSAValue, Values]:
-            high = b.min(b.add(low, POLL_TRIPS), count)
+            high = b.min(b.add(low, block), count)
             found = b.loop(low, high, 1, trip, parts)
             more = b.compare("lt", high, count)
             assert not isinstance(more, bool)
@@ -278,8 +291,7 @@ class _Nest:
             goes_on = b.pick(more, lambda: b.negated(b.value(stop)), lambda: self.never)
             return goes_on, [b.index(high), *found]
 
-        _, *found = self._while_loop([b.index(0), *inits], body, lambda *parts: parts)
-        self.left = b.sub(self.left, count)
+        _, *found = self._while_loop([b.index(first), *inits], body, lambda *parts: parts)
         return found
 
     def _while(self, op: WhileOp) -> None:
@@ -382,16 +394,15 @@ def _holds_loops(op: ControlOp) -> bool:
 
 def _trips_in(op: ControlOp) -> int | None:
     """The most trips of an op and of the loops in it; None where data decide."""
-    inside = 0
-    for block in op.blocks:
-        for inner in block.ops:
-            if isinstance(inner, ControlOp):
-                found = _trips_in(inner)
-                if found is None:
-                    return None
-                inside += found
-    if isinstance(op, IfOp | BindOp):
+    inside = _trips_inside(op)
+    if inside is None or isinstance(op, IfOp):
         return inside
     count = trips_of(op)
     known = None if count is None else count.constant
     return None if known is None else known * (1 + inside)
+
+
+def _trips_inside(op: ControlOp) -> int | None:
+    """The most trips of the loops in an op, each time that its regions run; None as above."""
+    found = [_trips_in(x) for block in op.blocks for x in block.ops if isinstance(x, ControlOp)]
+    return None if None in found else sum(x for x in found if x is not None)

@@ -331,11 +331,94 @@ def test_a_step_may_be_a_number_of_trips() -> None:
     np.testing.assert_array_equal(step(x.copy()), marked(x.copy()))
 
 
-def test_a_step_that_may_be_zero_is_refused() -> None:
-    def stepped(x: Any, step: Any) -> Any:
-        for j in range(0, len(x), step[0]):
-            x[j] = 1.0
+def test_a_step_of_unknown_sign_must_not_be_zero() -> None:
+    def stepped(x: Any, bounds: Any) -> Any:
+        start, stop, step = bounds[0], bounds[1], bounds[2]
+        for j in range(start, stop, step):
+            x[j] += j
         return x
 
-    with pytest.raises(mlc.MlcError, match="may be 0 or have either sign"):
-        mlc.compile(stepped)(np.zeros(5), np.array([2]))
+    compiled: Any = mlc.compile(stepped)
+    for bounds in ([0, 9, 2], [8, -1, -3], [3, 4, 5], [4, 3, 1], [3, 4, -1], [0, 0, 7]):
+        x, found = np.zeros(9), np.array(bounds)
+        np.testing.assert_array_equal(compiled(x.copy(), found), stepped(x.copy(), found))
+    with pytest.raises(ValueError, match="arg 3 must not be zero"):
+        compiled(np.zeros(9), np.array([0, 9, 0]))
+
+
+def test_a_sieve_whose_outer_loop_python_could_run_is_one_loop() -> None:
+    def sieve(limit: int) -> Any:
+        prime = np.ones(limit + 1, np.bool_)
+        prime[:2] = False
+        i = 2
+        while i * i <= limit:
+            if prime[i]:
+                for j in range(i * i, limit + 1, i):
+                    prime[j] = False
+            i += 1
+        return prime
+
+    step: Any = mlc.compile(sieve)
+    np.testing.assert_array_equal(step(5000), sieve(5000))
+    assert step.lower(5000).text("trace").count("mlc.for") < 40  # of 69 trips
+
+
+def clipped(x: Any) -> Any:
+    out = np.empty_like(x)
+    for i in range(len(x)):
+        if x[i] < 0.25:
+            out[i] = 0.25
+        else:
+            out[i] = x[i]
+    return out
+
+
+def test_trips_that_workers_share_are_asked_between_blocks_whether_to_stop() -> None:
+    x = RANDOM.random(200_000)
+    step: Any = mlc.compile(threads=2)(clipped)
+    np.testing.assert_array_equal(step(x), clipped(x))
+    text = step.lower(x).text("loops")
+    loop = max(re.findall(r"\n( +)scf\.for %i\w* .*?\n\1}", text, re.S), key=len)
+    body = re.search(rf"\n{loop}scf\.for .*?memref\.store.*?\n{loop}}}", text, re.S)
+    assert body is not None
+    assert "mlc_par.stopped" not in body.group()
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, np.uint64])
+@pytest.mark.parametrize("divisor", [1, 2, 64])
+def test_divisors_that_are_powers_of_two_round_down(dtype: Any, divisor: int) -> None:
+    def halves(x: Any) -> Any:
+        out = np.empty((len(x), 2), x.dtype)
+        for i in range(len(x)):
+            out[i, 0] = x[i] // divisor
+            out[i, 1] = x[i] % divisor
+        return out
+
+    x = np.array([-128, -65, -64, -2, -1, 0, 1, 2, 3, 63, 64, 127] * 3).astype(dtype)
+    step: Any = mlc.compile(halves)
+    np.testing.assert_array_equal(step(x), halves(x))
+    assert "divsi" not in step.lower(x).text("loops").partition("func.func @halves")[0]
+
+
+def test_min_and_max_of_numbers_are_pythons() -> None:
+    def ends(x: Any) -> Any:
+        return np.stack([min(x[0], x[1]), max(x[0], x[1]), min(x[2], x[1], x[0]), max(0.0, x[0])])
+
+    step: Any = mlc.compile(ends)
+    nan = float("nan")
+    for x in ([nan, 1.0, 2.0], [1.0, nan, 0.0], [0.0, -0.0, 1.0], [-0.0, 0.0, nan]):
+        np.testing.assert_array_equal(step(np.array(x)), ends(np.array(x)))
+        np.testing.assert_array_equal(np.signbit(step(np.array(x))), np.signbit(ends(np.array(x))))
+
+
+def test_the_largest_of_trips_that_run_at_once_is_pythons() -> None:
+    def ends(x: Any) -> Any:
+        low, high = x[0], -np.inf
+        for i in mlc.prange(len(x)):
+            low = min(low, x[i])
+            high = max(high, 2 * x[i])
+        return low, high
+
+    x = RANDOM.standard_normal(5000)
+    x[77] = np.nan
+    assert mlc.compile(ends)(x) == ends(x)

@@ -171,7 +171,7 @@ func.func @some(%x: tensor<i32>) {
 
 // -----
 
-// CHECK: mlc.some: reduction 'sum'; expected one of max, min
+// CHECK: mlc.some: reduction 'sum'; expected one of max, min, range
 func.func @some_sum(%x: tensor<i64>) {
   %0 = mlc.some %x of "sum" : tensor<i64>
   func.return
