@@ -18,8 +18,9 @@ def covering(*axes: Sequence[Any], strength: int = 2) -> list[Any]:
     chosen = _chosen([len(axis) for axis in axes], strength)
     return [
         pytest.param(
-            *(axis[k] for axis, k in zip(axes, point, strict=True)),
+            *(values := [axis[k] for axis, k in zip(axes, point, strict=True)]),
             marks=() if point in chosen else pytest.mark.slow,
+            id="-".join(str(getattr(x, "name", None) or getattr(x, "__name__", x)) for x in values),
         )
         for point in product(*(range(len(axis)) for axis in axes))
     ]

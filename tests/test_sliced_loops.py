@@ -330,7 +330,9 @@ def check(seeds: range, monkeypatch: pytest.MonkeyPatch, least: float) -> None:
     assert loops >= least * total
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (10, 20))]
+)
 def test_random_programs(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     check(range(first, first + 10), monkeypatch, 0.5)
 

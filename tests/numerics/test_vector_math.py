@@ -24,7 +24,7 @@ from tests.numerics.approximations import problems, tables
 from tests.numerics.judges import BY_TABLE, EXACT, FORMATS, FUNCTIONS, Array, apply, errors_ulp
 from tests.numerics.points import Points, lgamma_zeros, pairs, samples
 
-POINTS = 1 << 20
+POINTS = 1 << 18
 CHUNK = 1 << 18  # long doubles of a chunk stay in the cache
 
 
