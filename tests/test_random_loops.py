@@ -60,7 +60,9 @@ def _compare(found: list[Any], expected: list[Any], text: str) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-12, err_msg=text)
 
 
-@pytest.mark.parametrize("first", range(0, 24, 8))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (8, 16))]
+)
 def test_values_and_bits(first: int) -> None:
     for seed in range(first, first + 8):
         check(seed, (1, 3))
