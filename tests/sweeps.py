@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -23,6 +23,14 @@ def covering(*axes: Sequence[Any], strength: int = 2) -> list[Any]:
             id="-".join(str(getattr(x, "name", None) or getattr(x, "__name__", x)) for x in values),
         )
         for point in product(*(range(len(axis)) for axis in axes))
+    ]
+
+
+def leading(count: int, values: Iterable[Any]) -> list[Any]:
+    """The first values are tried in every run, the others are slow."""
+    return [
+        pytest.param(value, marks=() if k < count else pytest.mark.slow)
+        for k, value in enumerate(values)
     ]
 
 

@@ -31,7 +31,7 @@ REFUSED: dict[tuple[str, str], tuple[type[Exception], str]] = {
 """What does not go through, by way and construct: a clear error."""
 
 every = pytest.mark.parametrize("f", CONSTRUCTS.values(), ids=lambda f: f.__name__)
-IN_TURN = ("batch", "open", "gpu")
+IN_TURN = ("gradient", "batch", "open", "gpu")
 
 
 def in_turn(way: str) -> pytest.MarkDecorator:
@@ -72,7 +72,7 @@ def test_values(f: Function) -> None:
         assert len(compiled.stats().artifacts) == 1
 
 
-@every
+@in_turn("gradient")
 def test_gradient(f: Function) -> None:
     with allowed("gradient", f):
         gradient, h = mlc.compile(mlc.grad(f)), 1e-6

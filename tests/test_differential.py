@@ -2,7 +2,7 @@
 Random programs over the whole tensor dialect: the reference of the program, of the program after
 every pass of the pipeline, and compiled code give the same results at several sizes.
 
-600 programs, and 1,000 in slow tests (`--programs=N`: as many as you like; from 5,000 on every op
+400 programs, and 1,000 in slow tests (`--programs=N`: as many as you like; from 5,000 on every op
 must occur often), `PER_BATCH` of which share a function and so a compilation. Hypothesis makes
 every decision, from a fixed seed. Of a program that fails, the first value that comes out wrong on
 its own is printed as text that `mlc opt` reads; after a crash of the process, its last batch stands
@@ -43,7 +43,7 @@ T = TypeVar("T")
 PER_BATCH = 20
 SHARDS = 10  # tests; two processes take turns
 ROW_SHARDS = 5  # of programs of rows
-ROW_SHARE = 4  # of programs there is one of rows
+ROW_SHARE = 2  # of programs there is one of rows
 LEAST_USES = 2  # of each op in each shard that is not elementwise: 20 in all
 LEAST_LAST = 10  # of each elementwise op in each shard whose programs end with it: 20 in all
 
@@ -79,7 +79,7 @@ def last_ops(shard: int) -> list[type[TensorOp]]:
     return [ELEMENTWISE[(shard * PER_BATCH + k) % len(ELEMENTWISE)] for k in range(PER_BATCH)]
 
 
-@pytest.fixture(params=[600, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.fixture(params=[400, pytest.param(1000, marks=pytest.mark.slow)])
 def programs(request: pytest.FixtureRequest) -> int:
     """How many there are in all shards."""
     return request.config.getoption("--programs") or request.param

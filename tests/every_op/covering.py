@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlc.dialects.dtypes import DTYPES, I64, DType
 from tests.every_op.cases import Case
@@ -29,14 +29,19 @@ def covering(cases: Mapping[str, Sequence[Case]]) -> Mapping[str, list[Case]]:
     return {name: _of_class(of_class, name, home) for name, of_class in cases.items()}
 
 
+def forms(cases: Iterable[Case]) -> list[Case]:
+    """The first case with each op and label, each op and kind of dtype, and each dtype."""
+    return _of_class(list(cases), "", {})
+
+
 def _of_class(cases: Sequence[Case], name: str, home: Mapping[str, str]) -> list[Case]:
     seen: set[object] = set()
     found: list[Case] = []
     # those that are at home here are taken anyway, so they come first
-    for case in sorted(cases, key=lambda case: home[str(case)] != name):
+    for case in sorted(cases, key=lambda case: home.get(str(case)) != name):
         dtype = dtype_of(case)
         shown = {(case.op, case.label), (case.op, dtype.kind), dtype}
-        if home[str(case)] == name or not shown <= seen:
+        if home.get(str(case)) == name or not shown <= seen:
             found.append(case)
         seen |= shown
     return found

@@ -176,8 +176,9 @@ ANY_SIZE: dict[str, tuple[Callable[[Any, Any], Any], tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("numerics", ["standard", "strict"])
-@pytest.mark.parametrize("name", ANY_SIZE)
+@pytest.mark.parametrize(
+    ("name", "numerics"), covering([*ANY_SIZE], ["standard", "strict"], strength=1)
+)
 def test_products_of_any_size(name: str, numerics: Any) -> None:
     """No size is known: of nothing, of less than a vector, of several blocks of each axis."""
     function, letters = ANY_SIZE[name]
