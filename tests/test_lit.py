@@ -31,7 +31,9 @@ def run_lit() -> Iterator[Lit]:
 
         def run(file: str) -> tuple[int, str]:
             print(file, file=stdin, flush=True)
-            status, said = json.loads(stdout.readline())
+            answer = stdout.readline()
+            assert answer, "tests.forking_lit has ended"
+            status, said = json.loads(answer)
             return status, said
 
         yield run
