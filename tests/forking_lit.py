@@ -53,7 +53,7 @@ def become(run: Callable[[], object], argv: Sequence[str], environment: Mapping[
         os.environ.update(environment)
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - they live as long as the process
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.argv = list(argv)
         run()
         status = 0
