@@ -21,9 +21,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-golden` accepts the messages as they are now; `--programs=N` runs more of them."""
+    """`--update-golden` accepts the messages as they are now; `--programs=N` runs so many."""
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
-    parser.addoption("--programs", default=1000, type=int, help="random programs to compare")
+    parser.addoption("--programs", type=int, help="random programs to compare")
 
 
 @pytest.fixture(params=TARGETS)

@@ -28,6 +28,23 @@ REFUSED: dict[tuple[str, str], tuple[type[Exception], str]] = {
 """What does not go through, by way and construct: a clear error."""
 
 every = pytest.mark.parametrize("f", CONSTRUCTS.values(), ids=lambda f: f.__name__)
+IN_TURN = ("gradient", "batch", "open", "gpu")
+
+
+def in_turn(way: str) -> pytest.MarkDecorator:
+    """Each construct goes one of these ways, and those that refuse it; slow ones go all."""
+    turn = IN_TURN.index(way)
+    constructs = [
+        pytest.param(
+            f,
+            id=name,
+            marks=() if k % len(IN_TURN) == turn or (way, name) in REFUSED else pytest.mark.slow,
+        )
+        for k, (name, f) in enumerate(CONSTRUCTS.items())
+    ]
+    return pytest.mark.parametrize("f", constructs)
+
+
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 Function = Callable[[Any], Any]
 
@@ -52,7 +69,7 @@ def test_values(f: Function) -> None:
         assert len(compiled.stats().artifacts) == 1
 
 
-@every
+@in_turn("gradient")
 def test_gradient(f: Function) -> None:
     with allowed("gradient", f):
         gradient, h = mlc.compile(mlc.grad(f)), 1e-6
@@ -62,7 +79,7 @@ def test_gradient(f: Function) -> None:
             np.testing.assert_allclose(gradient(x), expected, rtol=1e-6, atol=1e-7)
 
 
-@every
+@in_turn("batch")
 def test_batch(f: Function) -> None:
     with allowed("batch", f):
         expected = [f(x) for x in POINTS]
@@ -70,7 +87,7 @@ def test_batch(f: Function) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
-@every
+@in_turn("open")
 def test_open_sizes(f: Function) -> None:
     with allowed("open", f):
         compiled = mlc.compile(f, dynamic={"x": {0: "n"}})
@@ -80,7 +97,7 @@ def test_open_sizes(f: Function) -> None:
 
 
 @needs_ptxas
-@every
+@in_turn("gpu")
 def test_instructions_of_a_gpu(f: Function, tmp_path: Path) -> None:
     with allowed("gpu", f):
         target = named_target("h200")

@@ -17,6 +17,7 @@ from mlc.dialects.tile.words import Strip
 from mlc.passes.tile.windows import in_strips
 from mlc.runtime.interpret import interpret
 from tests.plans import HOSTED, TARGETS, planned, spec
+from tests.sweeps import covering
 
 Array = np.ndarray[Any, Any]
 
@@ -98,9 +99,9 @@ def _of(case: Case) -> Callable[..., Any]:
     return f
 
 
-@pytest.mark.parametrize("target", HOSTED)
-@pytest.mark.parametrize("channels_last", [False, True])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "channels_last", "target"), covering([*CASES], [False, True], HOSTED)
+)
 def test_shapes(name: str, channels_last: bool, target: str) -> None:
     """With what follows in the same kernel: a bias, another tensor of the result's shape, a max."""
     case = CASES[name]

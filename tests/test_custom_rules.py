@@ -15,6 +15,7 @@ import mlc
 from mlc.dialects.errors import DTypeError
 from mlc.dialects.tensor.markers import BarrierOp
 from mlc.dialects.tensor.rule import RuleOp
+from tests.sweeps import covering
 from tests.test_derivatives import close, ops
 
 X = np.array([2.0, 5.0])
@@ -416,9 +417,7 @@ SECOND = {
 }
 
 
-@pytest.mark.parametrize("modes", SECOND)
-@pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize("sine", SINES)
+@pytest.mark.parametrize(("sine", "around", "modes"), covering([*SINES], [*AROUND], [*SECOND]))
 def test_second_derivatives_through_regions(sine: str, around: str, modes: str) -> None:
     close(SECOND[modes](AROUND[around](SINES[sine]))(X), hessian_of_plain(around), rtol=1e-11)
 

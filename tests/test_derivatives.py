@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import mlc
+from tests.sweeps import covering
 
 X = np.array([2.0, 5.0])
 A = np.arange(6.0).reshape(2, 3)
@@ -481,9 +482,10 @@ def test_first_derivatives_of_each_form(form: str, way: str) -> None:
     close(mlc.compile(DERIVATIVES[way](FORMS[form]))(X), first(X))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("inner", ["grad", "jvp", "vjp", "linearize"])
-@pytest.mark.parametrize("outer", ["grad", "jvp", "jacrev"])
+@pytest.mark.parametrize(
+    ("form", "inner", "outer"),
+    covering([*FORMS], ["grad", "jvp", "vjp", "linearize"], ["grad", "jvp", "jacrev"]),
+)
 def test_second_derivatives_in_any_order(form: str, inner: str, outer: str) -> None:
     twice = DERIVATIVES[outer](DERIVATIVES[inner](FORMS[form]))
     close(mlc.compile(twice)(X), second(X), rtol=1e-11)

@@ -16,6 +16,7 @@ from mlc.dialects.tensor.library import ROUTINES
 from mlc.dialects.tensor.registry import OPS
 from tests.derivative_table import DOCUMENT, document, routine_row, row_of
 from tests.every_op.cases import Case
+from tests.every_op.covering import forms
 from tests.every_op.derivatives import (
     central,
     derived,
@@ -72,11 +73,16 @@ def _phase_is_free(case: Case) -> bool:
     return case.label in TURNED and op_of(case).dtype.kind == "complex"
 
 
+EVERY_DTYPE = [False, pytest.param(True, marks=pytest.mark.slow)]
+"""Every run has each form of an op, each kind of dtype with each op, and each dtype."""
+
+
+@pytest.mark.parametrize("all_cases", EVERY_DTYPE, ids=["forms", "all"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_forward_and_reverse_mode_are_adjoint(family: str) -> None:
+def test_forward_and_reverse_mode_are_adjoint(family: str, all_cases: bool) -> None:
     """Re sum(u * J v) = Re sum(J^T u * v), in every dtype, and in each operand alone."""
     faults: list[str] = []
-    for case in _cases(family):
+    for case in _cases(family) if all_cases else forms(_cases(family)):
         rng, floats = _rng(case), differentiable(case)
         module, at = single(case), point(rng, case)
         for wrt in [floats, *([k] for k in floats if len(floats) > 1)]:
@@ -109,13 +115,15 @@ def test_forward_mode_is_the_central_difference(family: str) -> None:
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.parametrize("all_cases", EVERY_DTYPE, ids=["forms", "all"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_second_derivatives_do_not_depend_on_the_order_of_modes(family: str) -> None:
+def test_second_derivatives_do_not_depend_on_the_order_of_modes(
+    family: str, all_cases: bool
+) -> None:
     """The gradient of sum(u * J v) is the derivative of J^T u along v."""
     faults: list[str] = []
-    for case in _cases(family):
-        if not is_wide(case) or _phase_is_free(case):
-            continue
+    wide = [case for case in _cases(family) if is_wide(case) and not _phase_is_free(case)]
+    for case in wide if all_cases else forms(wide):
         rng, wrt = _rng(case), differentiable(case)
         module, at = single(case), point(rng, case)
         v = [direction(rng, case, at[k]) for k in wrt]

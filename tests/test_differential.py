@@ -2,11 +2,11 @@
 Random programs over the whole tensor dialect: the reference of the program, of the program after
 every pass of the pipeline, and compiled code give the same results at several sizes.
 
-1,000 programs (`--programs=N`: as many as you like; from 5,000 on every op must occur often),
-`PER_BATCH` of which share a function and so a compilation. Hypothesis makes every decision, from a
-fixed seed. Of a program that fails, the first value that comes out wrong on its own is printed as
-text that `mlc opt` reads; after a crash of the process, its last batch stands in `batch.mlir` below
-pytest's temporary folder.
+400 programs, and 1,000 in slow tests (`--programs=N`: as many as you like; from 5,000 on every op
+must occur often), `PER_BATCH` of which share a function and so a compilation. Hypothesis makes
+every decision, from a fixed seed. Of a program that fails, the first value that comes out wrong on
+its own is printed as text that `mlc opt` reads; after a crash of the process, its last batch stands
+in `batch.mlir` below pytest's temporary folder.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ T = TypeVar("T")
 
 PER_BATCH = 20
 SHARDS = 10  # tests; two processes take turns
-ROW_SHARDS = 4  # of programs of rows
-ROW_SHARE = 12  # of programs there is one of rows
+ROW_SHARDS = 5  # of programs of rows
+ROW_SHARE = 2  # of programs there is one of rows
 LEAST_USES = 2  # of each op in each shard that is not elementwise: 20 in all
 LEAST_LAST = 10  # of each elementwise op in each shard whose programs end with it: 20 in all
 
@@ -79,12 +79,14 @@ def last_ops(shard: int) -> list[type[TensorOp]]:
     return [ELEMENTWISE[(shard * PER_BATCH + k) % len(ELEMENTWISE)] for k in range(PER_BATCH)]
 
 
+@pytest.fixture(params=[400, pytest.param(1000, marks=pytest.mark.slow)])
+def programs(request: pytest.FixtureRequest) -> int:
+    """How many there are in all shards."""
+    return request.config.getoption("--programs") or request.param
+
+
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_every_level_means_the_same(
-    shard: int, pytestconfig: pytest.Config, tmp_path: Path
-) -> None:
-    programs = pytestconfig.getoption("--programs")
-    assert isinstance(programs, int)
+def test_every_level_means_the_same(shard: int, programs: int, tmp_path: Path) -> None:
     last = last_ops(shard)
     wanted = -(-programs // (PER_BATCH * SHARDS))
     found = compared(batches(last), WAYS, wanted, shard, tmp_path)
@@ -98,9 +100,7 @@ def test_every_level_means_the_same(
 
 
 @pytest.mark.parametrize("shard", range(ROW_SHARDS))
-def test_tile_loops_mean_the_same(shard: int, pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    programs = pytestconfig.getoption("--programs")
-    assert isinstance(programs, int)
+def test_tile_loops_mean_the_same(shard: int, programs: int, tmp_path: Path) -> None:
     wanted = -(-programs // (ROW_SHARE * PER_BATCH * ROW_SHARDS))
     found = compared(rows(), TILED, wanted, shard, tmp_path)
     least = {"all": 15, "columns": 5, "rescaled": 1}
@@ -111,13 +111,17 @@ def test_tile_loops_mean_the_same(shard: int, pytestconfig: pytest.Config, tmp_p
 def compared(
     programs: st.SearchStrategy[Batch], ways: Sequence[Way], count: int, number: int, folder: Path
 ) -> Counter[str]:
-    """Checks so many batches, each in the next way; how often each op and tile loop occurs."""
+    """
+    Checks so many batches of shard `number`, each in the next way after those of the shard before
+    (the first of a shard does not count: hypothesis begins with the simplest batch that there is);
+    how often each op and tile loop occurs.
+    """
     found: Counter[str] = Counter()
     checked = 0
 
     def check(batch: Batch) -> None:
         nonlocal checked
-        way = ways[checked % len(ways)]
+        way = ways[(number * (count - 1) + checked - 1) % len(ways)]
         checked += 1
         (folder / "batch.mlir").write_text(f"// {way}, {batch.runs}\n{batch.module}\n")
         if guarded(batch, way):

@@ -1,11 +1,14 @@
 """
 Every op of `OPS` on every dtype and shape class: its text reads back, `infer` says what `reference`
-gives, and compiled code gives it too, within a stated tolerance.
+gives, and compiled code gives it too, within a stated tolerance. Every run has every case in one
+class of shapes, and every op, every form of it and every dtype in each (`covering`); slow tests
+have all cases in each class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -19,6 +22,7 @@ from mlc.dialects.tensor.registry import OPS
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text, verify_text
 from tests.every_op.cases import Case
+from tests.every_op.covering import covering, dtype_of
 from tests.every_op.elementwise import creation, elementwise, ranks, special_pairs, takes
 from tests.every_op.facts import raw_references
 from tests.every_op.moving import moving
@@ -59,10 +63,16 @@ CASES_PER_FUNCTION = 60
 # One function per batch of cases
 
 
-def _batches(family: str, c: ShapeClass) -> list[tuple[list[Case], tuple[str, ...]]]:
-    """Cases that one function can hold, with the sizes at which all of them are defined."""
+Batch = tuple[list[Case], tuple[str, ...]]
+
+
+def _batches(family: str, c: ShapeClass, among: Sequence[ShapeClass] = ()) -> list[Batch]:
+    """
+    Cases that one function can hold, with the sizes at which all of them are defined: all that the
+    family has, or those that are c's among classes that share them.
+    """
     groups: dict[tuple[str, ...], list[Case]] = {}
-    for case in FAMILIES[family](c):
+    for case in _shared(family, tuple(among))[c.name] if among else _cases(family, c):
         runs = tuple(run for run in c.runs if case.defined(SIZES[run]))
         groups.setdefault(runs, []).append(case)
     return [
@@ -71,6 +81,15 @@ def _batches(family: str, c: ShapeClass) -> list[tuple[list[Case], tuple[str, ..
         for k in range(0, len(cases), CASES_PER_FUNCTION)
         if runs
     ]
+
+
+def _cases(family: str, c: ShapeClass) -> list[Case]:
+    return [x for x in FAMILIES[family](c) if any(x.defined(SIZES[run]) for run in c.runs)]
+
+
+@cache
+def _shared(family: str, among: tuple[ShapeClass, ...]) -> Mapping[str, list[Case]]:
+    return covering({c.name: _cases(family, c) for c in among})
 
 
 def _module(cases: Sequence[Case], c: ShapeClass) -> ModuleOp:
@@ -105,19 +124,24 @@ def _flat(arrays: Sequence[Sequence[Array]]) -> list[Array]:
 # Compiled code
 
 
-FAST = {"zero_inner", "one", "odd", "odd_strided", "symbolic"}
+FAST = ("zero_inner", "one", "odd", "odd_strided", "symbolic")
 """The shape classes of every run: 0, 1, odd, any and negative strides, symbolic."""
-MARKED = [
-    pytest.param(c, marks=() if c.name in FAST else pytest.mark.slow, id=c.name)
-    for c in SHAPE_CLASSES
+SHARING = tuple(c for c in SHAPE_CLASSES if c.name in FAST)
+
+
+SHARED = [
+    *(pytest.param(c, SHARING, id=c.name) for c in SHARING),
+    *(pytest.param(c, (), marks=pytest.mark.slow, id=f"{c.name}-all") for c in SHAPE_CLASSES),
 ]
 
 
-@pytest.mark.parametrize("c", MARKED)
+@pytest.mark.parametrize(("c", "among"), SHARED)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_compiled_gives_the_reference(family: str, c: ShapeClass) -> None:
+def test_compiled_gives_the_reference(
+    family: str, c: ShapeClass, among: Sequence[ShapeClass]
+) -> None:
     faults: list[str] = []
-    for cases, runs in _batches(family, c):
+    for cases, runs in _batches(family, c, among):
         faults += _compare(cases, c, runs)
     assert not faults, "\n".join(faults)
 
@@ -206,15 +230,22 @@ def test_packed_contractions(symbolic: bool, strided: bool) -> None:
 
 # Facts
 
+SHARED_FACTS = [
+    *(pytest.param(c, THOROUGH, id=c.name) for c in THOROUGH),
+    *(pytest.param(c, (), marks=pytest.mark.slow, id=f"{c.name}-all") for c in THOROUGH),
+]
 
-@pytest.mark.parametrize("c", THOROUGH, ids=lambda c: c.name)
+
+@pytest.mark.parametrize(("c", "among"), SHARED_FACTS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_text_reads_back_and_infer_says_what_reference_gives(family: str, c: ShapeClass) -> None:
-    for cases, runs in _batches(family, c):
+def test_text_reads_back_and_infer_says_what_reference_gives(
+    family: str, c: ShapeClass, among: Sequence[ShapeClass]
+) -> None:
+    for cases, runs in _batches(family, c, among):
         module = _module(cases, c)
         text = str(module)
         _reads_back(text)
-        for run in runs:
+        for run in runs[:: 3 if among else 1]:
             known: Mapping[str, int] = SIZES[run] if c.symbolic else {}
             flat = _flat(_arrays(cases, c, run, "contiguous"))
             for op, raw, value in raw_references(module, flat, known):
@@ -237,7 +268,7 @@ def test_every_op_and_dtype_has_a_case(capsys: pytest.CaptureFixture[str]) -> No
         cases = runs = 0
         for family in FAMILIES:
             for batch, sizes_ in _batches(family, c):
-                covered |= {(case.op, _dtype(case)) for case in batch}
+                covered |= {(case.op, dtype_of(case)) for case in batch}
                 cases += len(batch)
                 runs += len(batch) * len(sizes_) * (len(LAYOUTS) if c.strided else 1)
         missing = [f"{op.name} {d.name}" for op, d in _defined(c) if (op, d) not in covered]
@@ -249,12 +280,25 @@ def test_every_op_and_dtype_has_a_case(capsys: pytest.CaptureFixture[str]) -> No
         print(f"\n{'all':>18}: {total:5} cases, {runs_total:6} comparisons")
 
 
-def _dtype(case: Case) -> DType:
-    """The dtype that a case stands for: of its last operand that is no index, or of its result."""
-    kinds = [x.dtype for x in case.operands if x.indexes is None]
-    if kinds:
-        return kinds[-1]
-    return next((d for d in DTYPES if d.name in case.label.split()), I64)
+@pytest.mark.parametrize("among", [SHARING, THOROUGH], ids=["compiled", "text"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_classes_that_share_the_cases_have_each(family: str, among: tuple[ShapeClass, ...]) -> None:
+    every = {c.name: _cases(family, c) for c in among}
+    shared = _shared(family, among)
+    assert _texts(*shared.values()) == _texts(*every.values())
+    for name, cases in shared.items():
+        assert _texts(cases) <= _texts(every[name])
+        assert _forms(cases) == _forms(every[name])
+
+
+def _texts(*of_classes: Sequence[Case]) -> set[str]:
+    return {str(case) for cases in of_classes for case in cases}
+
+
+def _forms(cases: Sequence[Case]) -> set[object]:
+    """Each op with each label, and with each kind of dtype, and each dtype."""
+    forms: set[object] = {(case.op, case.label) for case in cases}
+    return forms | {(x.op, dtype_of(x).kind) for x in cases} | {dtype_of(x) for x in cases}
 
 
 def _defined(c: ShapeClass) -> Iterator[tuple[type[TensorOp], DType]]:

@@ -10,6 +10,7 @@ import pytest
 
 import mlc
 from tests.plans import HOSTED, planned, spec
+from tests.sweeps import covering
 
 Array = Any
 
@@ -41,8 +42,7 @@ def test_steps_need_two_slots(target: str) -> None:
     assert '"2" = ' not in rolled.partition("mlc.kernel")[0]
 
 
-@pytest.mark.parametrize("f", [steps, turned])
-@pytest.mark.parametrize("trips", [1, 2, 3, 40])
+@pytest.mark.parametrize(("f", "trips"), covering([steps, turned], [1, 2, 3, 40], strength=1))
 def test_values_and_bits(f: Callable[..., Any], trips: int) -> None:
     """Of arguments that differ, of one twice, of rows of whole vectors; on any threads."""
     r = np.random.default_rng(0)

@@ -10,7 +10,8 @@ import pytest
 
 import mlc
 from mlc.levels import Levels
-from tests.plans import RUNNABLE, planned, spec
+from tests.plans import RUNNABLE, TARGETS, planned, spec
+from tests.sweeps import covering
 
 nn: Any = mlc.nn
 Program = Callable[..., Any]
@@ -183,7 +184,7 @@ def gradient_of(name: str) -> Program:
     return mlc.grad(loss, argnums=numbers)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(("name", "cpu"), covering([*PAIRS], TARGETS, strength=1))
 def test_pairs_are_never_stored(name: str, cpu: str) -> None:
     f, shapes, forward, backward = PAIRS[name]
     sizes = shapes(MANY, MANY)
@@ -272,7 +273,7 @@ LAYERS: dict[str, tuple[Program, Shapes, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "cpu"), covering([*LAYERS], TARGETS, strength=1))
 def test_kernels_of_layers(name: str, cpu: str) -> None:
     f, shapes, kernels = LAYERS[name]
     levels = levels_of(f, shapes, cpu, threads=1)
@@ -352,7 +353,7 @@ BACKWARD = {
 }
 
 
-@pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.parametrize(("name", "cpu"), covering([*BACKWARD], TARGETS, strength=1))
 def test_kernels_of_gradients(name: str, cpu: str) -> None:
     f, shapes, _ = LAYERS[name]
     plan = levels_of(gradients(f, len(shapes)), shapes, cpu).report({})

@@ -15,7 +15,8 @@ from mlc.levels import Levels
 from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.runtime.interpret import interpret
 from mlc.text import parse_text
-from tests.plans import RUNNABLE, planned, spec
+from tests.plans import RUNNABLE, TARGETS, planned, spec
+from tests.sweeps import covering
 
 nn: Any = mlc.nn
 Program = Callable[..., Any]
@@ -153,7 +154,7 @@ def allocates(levels: Levels) -> int:
     return levels.memory({}).peak_bytes
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "cpu"), covering([*KINDS], TARGETS, strength=1))
 def test_gradients_store_no_large_value(name: str, cpu: str) -> None:
     f, arguments, numbers = KINDS[name]
     levels = planned(mlc.grad(f, argnums=numbers), *arguments, target=cpu, threads=1)
@@ -161,7 +162,7 @@ def test_gradients_store_no_large_value(name: str, cpu: str) -> None:
     assert max((x.bytes for x in levels.report({}).intermediates), default=0) < 16 * MIB
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "cpu"), covering([*KINDS], TARGETS, strength=1))
 def test_values_are_not_stored_either(name: str, cpu: str) -> None:
     f, arguments, _ = KINDS[name]
     assert allocates(planned(f, *arguments, target=cpu, threads=1)) < 16 * MIB

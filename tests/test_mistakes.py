@@ -1,6 +1,6 @@
 """
 What users read after a mistake, word for word: tests/golden/mistakes.txt. Mistakes in functions are
-made in one process, those with the `mlc` command and with the cache in one each.
+made in one process, those with the cache in one each, and those with the `mlc` command in this one.
 
 `pytest tests/test_mistakes.py --update-golden` writes the file anew.
 """
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from mlc.driver import main
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "mistakes.txt"
@@ -164,13 +166,25 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_mistakes_with_commands(name: str, folder: Path, expect: Expect) -> None:
-    done = process(["-m", "mlc", *COMMANDS[name]], folder)
-    assert "Traceback" not in done.errors
-    assert done.status in (1, 2)
-    assert not done.output
-    errors = done.errors.replace(f"{folder}{os.sep}", "")
-    expect(f"command_{name}", f"status {done.status}\n{errors}")
+def test_mistakes_with_commands(
+    name: str,
+    folder: Path,
+    expect: Expect,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    try:
+        status = main(COMMANDS[name])
+    except SystemExit as end:  # of argparse
+        status = end.code
+    output, errors = capfd.readouterr()
+    assert status in (1, 2)
+    assert not output
+    errors = errors.replace(f"{folder}{os.sep}", "")
+    expect(f"command_{name}", f"status {status}\n{errors}")
 
 
 # The cache

@@ -21,6 +21,7 @@ import pytest
 import mlc
 from mlc import TensorSpec
 from mlc.driver import main
+from tests.sweeps import covering
 
 MLIR_OPT = "mlir-opt-19"  # Debian's package mlir-19-tools
 Traced = tuple[Callable[..., Any], Sequence[TensorSpec]]
@@ -114,9 +115,9 @@ FUNCTIONS = re.findall(r"^def (\w+)", SHOWN, re.MULTILINE)
 LEVELS = ("trace", "tensor", "plan", "loops")
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("target", ["host", "avx2", "neon"])
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("function", "target", "level"), covering(FUNCTIONS, ["host", "avx2", "neon"], LEVELS)
+)
 def test_show_reads_back(
     function: str, target: str, level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

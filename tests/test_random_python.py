@@ -9,6 +9,7 @@ import pytest
 from tests.random_python.judge import Verdict, fails_alike, judged
 from tests.random_python.reduce import reduced
 from tests.random_python.writer import Writer
+from tests.sweeps import leading
 
 CHUNK = 6
 
@@ -28,7 +29,7 @@ def check(seeds: range, *, code: bool) -> None:
     assert refused <= max(2, len(seeds) // 4)
 
 
-@pytest.mark.parametrize("first", range(0, 4 * CHUNK, CHUNK))
+@pytest.mark.parametrize("first", leading(1, range(0, 4 * CHUNK, CHUNK)))
 def test_traced_programs(first: int) -> None:
     check(range(first, first + CHUNK), code=False)
 

@@ -17,6 +17,7 @@ from mlc.passes.plan.tiling.form_tiles import FormTilesPass
 from mlc.passes.plan.tiling.split_folds import SplitFoldsPass
 from mlc.runtime.interpret import interpret
 from tests.plans import planned
+from tests.sweeps import covering
 
 Array = Any
 
@@ -63,8 +64,10 @@ def results_of(found: Any) -> list[Array]:
     return [np.asarray(x) for x in several]
 
 
-@pytest.mark.parametrize("rows", [96, 200])
-@pytest.mark.parametrize("f", [attention, some_masked, moments, nearest, sums])
+@pytest.mark.parametrize(
+    ("f", "rows"),
+    covering([attention, some_masked, moments, nearest, sums], [96, 200], strength=1),
+)
 def test_few_rows_are_shared_by_columns(f: Callable[..., Any], rows: int) -> None:
     """One tile of rows, or fewer than cores: threads share what the walk carries, in parts."""
     x = operands(rows, 20011)
@@ -103,8 +106,7 @@ def test_the_first_of_equals_is_found_in_whatever_part() -> None:
     assert not mlc.compile(nearest, target="avx2", threads=2)(*x).any()
 
 
-@pytest.mark.parametrize("parts", [1, 3, 64])
-@pytest.mark.parametrize("columns", [24, 130])
+@pytest.mark.parametrize(("columns", "parts"), covering([24, 130], [1, 3, 64], strength=1))
 def test_any_number_of_parts(columns: int, parts: int) -> None:
     """More of them than trips too: what has no trip is the monoid's identity."""
     x = operands(5, columns, np.float64)

@@ -25,6 +25,7 @@ from mlc.levels import Levels
 from mlc.pipeline import run_pipeline
 from mlc.runtime.interpret import interpret
 from tests.plans import RUNNABLE, planned
+from tests.sweeps import covering
 
 Array = np.ndarray[Any, Any]
 rng = np.random.default_rng(7)
@@ -180,8 +181,7 @@ def with_words(name: str, way: str) -> ModuleOp:
     return module
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "way"), covering([*PROGRAMS], WAYS, strength=1))
 def test_tile_programs_mean_what_the_plan_means(name: str, way: str) -> None:
     """By the interpreter, with three workers in some order, and compiled, whatever the threads."""
     module, arguments = with_words(name, way), arguments_of(PROGRAMS[name])

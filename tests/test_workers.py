@@ -19,6 +19,7 @@ from mlc.dialects import par
 from mlc.dialects.analysis.shares import WAKING
 from mlc.memory import memory_plan_of
 from tests.plans import RUNNABLE, planned, spec
+from tests.sweeps import covering
 
 COUNTS = (1, 2, 3, 16)
 
@@ -126,8 +127,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("symbols", [False, True])
+@pytest.mark.parametrize(("name", "symbols"), covering([*PROGRAMS], [False, True], strength=1))
 def test_a_team_gives_the_bits_of_one_worker(name: str, symbols: bool) -> None:
     function, arguments = PROGRAMS[name]
     results = [mlc.compile(threads=n, dynamic=symbols)(function)(*arguments) for n in (1, 2, 3, 16)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -34,10 +34,10 @@ def nothing_is_written_beside_blocks() -> Iterator[None]:
         memory.check()
 
 
-@pytest.mark.parametrize("c", on_cpu.MARKED)
+@pytest.mark.parametrize(("c", "among"), on_cpu.SHARED)
 @pytest.mark.parametrize("family", on_cpu.FAMILIES)
-def test_gpu_gives_the_reference(family: str, c: ShapeClass) -> None:
-    on_cpu.test_compiled_gives_the_reference(family, c)
+def test_gpu_gives_the_reference(family: str, c: ShapeClass, among: Sequence[ShapeClass]) -> None:
+    on_cpu.test_compiled_gives_the_reference(family, c, among)
 
 
 def test_special_values_meet_special_values() -> None:

@@ -20,6 +20,7 @@ from mlc.lowering.emit import joined
 from mlc.passes.gpu.block import TILES
 from mlc.runtime.ptx import emit_ptx
 from tests.plans import planned
+from tests.sweeps import covering
 
 pytestmark = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 ARCHITECTURES = ("sm_80", "sm_90a")
@@ -67,16 +68,19 @@ def convolved(x: Any, w: Any) -> Any:
     return mlc.nn.conv(x, w, padding=1), mlc.nn.max_pool(x, 2)
 
 
-@pytest.mark.parametrize("sm", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64", "i8", "i32", "i64"])
+@pytest.mark.parametrize(
+    ("dtype", "sm"),
+    covering(["bf16", "f16", "f32", "f64", "i8", "i32", "i64"], ARCHITECTURES, strength=1),
+)
 def test_the_assembler_accepts_what_is_no_nest(dtype: str, sm: str, tmp_path: Path) -> None:
     spec = mlc.TensorSpec
     said(code(ordered, [spec("M", 3000, dtype=dtype)], sm), sm, tmp_path)
     said(code(placed, [spec(40, 9, dtype=dtype), spec(9, dtype="i64")], sm), sm, tmp_path)
 
 
-@pytest.mark.parametrize("sm", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64"])
+@pytest.mark.parametrize(
+    ("dtype", "sm"), covering(["bf16", "f16", "f32", "f64"], ARCHITECTURES, strength=1)
+)
 def test_the_assembler_accepts_convolutions(dtype: str, sm: str, tmp_path: Path) -> None:
     spec = mlc.TensorSpec
     specs = [spec(8, 16, 40, 40, dtype=dtype), spec(32, 16, 3, 3, dtype=dtype)]
@@ -113,9 +117,9 @@ def test_warps_multiply_on_tensor_cores(
     assert spilled(said(ptx, sm, tmp_path)) == 0
 
 
-@pytest.mark.parametrize("tile", TILES, ids=str)
-@pytest.mark.parametrize("f", [nn, tt])
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize(
+    ("dtype", "f", "tile"), covering(["bf16", "f16"], [nn, tt], TILES, strength=1)
+)
 def test_no_start_schedule_of_blocks_spills(
     f: Callable[..., Any], dtype: str, tile: tuple[int, int, float], tmp_path: Path
 ) -> None:
@@ -128,8 +132,10 @@ def test_no_start_schedule_of_blocks_spills(
     assert spilled(said(ptx, "sm_90a", tmp_path)) == 0
 
 
-@pytest.mark.parametrize("sm", ARCHITECTURES)
-@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "f64", "i8", "i32", "i64", "c64"])
+@pytest.mark.parametrize(
+    ("dtype", "sm"),
+    covering(["bf16", "f16", "f32", "f64", "i8", "i32", "i64", "c64"], ARCHITECTURES, strength=1),
+)
 def test_no_product_by_threads_spills(dtype: str, sm: str, tmp_path: Path) -> None:
     for f, shape in ((nn, (2048, 2048)), (tt, (192, 192)), (nn, ("N", "N"))):
         specs = [mlc.TensorSpec(*shape, dtype=dtype) for _ in "ab"]

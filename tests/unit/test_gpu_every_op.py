@@ -64,4 +64,4 @@ def test_the_model_gives_the_reference(family: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(elementwise, "BOUNDS", BY_UNIT)
     monkeypatch.setattr(on_cpu, "to_plan", to_plan)
     monkeypatch.setattr(on_cpu, "compile_plan", compile_plan)
-    on_cpu.test_compiled_gives_the_reference(family, on_cpu.ODD)
+    on_cpu.test_compiled_gives_the_reference(family, on_cpu.ODD, ())

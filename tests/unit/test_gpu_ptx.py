@@ -24,6 +24,7 @@ from mlc.lowering.emit import joined
 from mlc.runtime.ptx import emit_ptx
 from tests.every_op.native import Argument, Body, function_module, to_plan
 from tests.gpu.native import gpu_program
+from tests.sweeps import covering
 
 M, N, K = map(Dim.symbol, "mnk")
 NUMBERS = (I32, I64, F32, F64)
@@ -74,8 +75,9 @@ def _target(name: str) -> GpuTarget:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("dtype", [BOOL, *NUMBERS], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    ("dtype", "sm"), covering([BOOL, *NUMBERS], ["sm_80", "sm_90a"], strength=1)
+)
 def test_the_assembler_accepts_every_kernel(dtype: DType, sm: str, tmp_path: Path) -> None:
     target = _target(sm)
     program = _program(dtype, target)
@@ -127,8 +129,10 @@ def test_numbers_of_half_width_are_rounded_by_the_instruction() -> None:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("letters", ["mk,kn->mn", "mk,nk->mn", "km,kn->mn", "km,nk->mn"])
-@pytest.mark.parametrize("sm", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(
+    ("letters", "sm"),
+    covering(["mk,kn->mn", "mk,nk->mn", "km,kn->mn", "km,nk->mn"], ["sm_80", "sm_90a"], strength=1),
+)
 def test_two_blocks_of_a_large_product_fit_a_multiprocessor(
     letters: str, sm: str, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ from tests.stream_programs import (
     scores,
     softmax,
 )
+from tests.sweeps import covering
 
 needs_ptxas = pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
 
@@ -153,8 +154,7 @@ OVERLAPPING = [
 ]
 
 
-@pytest.mark.parametrize("workers", [1, 3, 20])
-@pytest.mark.parametrize("program", OVERLAPPING, ids=str)
+@pytest.mark.parametrize(("program", "workers"), covering(OVERLAPPING, [1, 3, 20], strength=1))
 def test_items_overlap(program: Attention, workers: int) -> None:
     """Blocks with many items, with one, and with none."""
     text = re.sub(r"(raster\([^)]*\))\]", r"\1, overlap(items)]", levels(program).text("plan"))
@@ -189,9 +189,10 @@ def test_a_plan_with_a_stream_is_read_again() -> None:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("depth", [64, 128, 256])
-@pytest.mark.parametrize("f", [full, causal])
-@pytest.mark.parametrize("shape", [(2, 4, 1024), (4, 50, 1024), (4, 50, 1536)], ids=str)
+@pytest.mark.parametrize(
+    ("f", "depth", "shape"),
+    covering([full, causal], [64, 128, 256], [(2, 4, 1024), (4, 50, 1024), (4, 50, 1536)]),
+)
 def test_the_assembler_keeps_tiles_in_registers(
     f: Any, depth: int, shape: tuple[int, ...], tmp_path: Path
 ) -> None:

@@ -12,7 +12,8 @@ import mlc
 from mlc import nn
 from mlc.dialects.target import CpuTarget
 from mlc.dialects.target.known import named_target
-from tests.plans import RUNNABLE, planned
+from tests.plans import RUNNABLE, TARGETS, planned
+from tests.sweeps import covering
 
 RNG = np.random.default_rng(8)
 ROWS, DEPTH, HEADS, WIDTH = 96, 48, 3, 16
@@ -80,8 +81,7 @@ def is_narrow(columns: int, cpu: str) -> bool:
     return columns <= 4 * target.lanes(32)
 
 
-@pytest.mark.parametrize("widths", WIDTHS)
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("widths", "turned", "cpu"), covering(WIDTHS, [False, True], TARGETS))
 def test_factors_that_are_packed_are_packed_as_one(
     widths: tuple[int, ...], turned: bool, cpu: str
 ) -> None:

@@ -26,6 +26,7 @@ from mlc.passes.tensor.dce import DcePass
 from mlc.runtime.interpret import entry_function
 from mlc.text import parse_text
 from tests.programs import random_program
+from tests.sweeps import leading
 
 STEPS = 10**6
 ELEMENTWISE = ("exp", "sqrt", "neg", "tanh")
@@ -87,7 +88,7 @@ def brute_force(table: Table, part: list[Entry]) -> int:
     )
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", leading(80, range(200)))
 def test_exact_is_never_worse_than_a_heuristic_and_equals_brute_force(seed: int) -> None:
     table = table_of(random_graph(seed))
     for part in parts_of(table):
@@ -157,7 +158,7 @@ def test_the_table_is_linear_in_the_program() -> None:
     assert size(200) < 2 * size(50)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", leading(40, range(100)))
 @pytest.mark.parametrize("fusion", ["exact", "greedy", "all", "fnr"])
 def test_kernels_are_those_that_were_costed(seed: int, fusion: str) -> None:
     """The plan that the search evaluates has the kernels that are formed."""

@@ -35,6 +35,7 @@ from mlc.executable import compile_module
 from mlc.passes.tile.predict import STREAMS
 from mlc.passes.tile.products import refusal
 from tests.plans import HOSTED, TARGETS, planned, spec
+from tests.sweeps import covering
 
 
 def product(a: Any, b: Any) -> Any:
@@ -175,8 +176,9 @@ ANY_SIZE: dict[str, tuple[Callable[[Any, Any], Any], tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("numerics", ["standard", "strict"])
-@pytest.mark.parametrize("name", ANY_SIZE)
+@pytest.mark.parametrize(
+    ("name", "numerics"), covering([*ANY_SIZE], ["standard", "strict"], strength=1)
+)
 def test_products_of_any_size(name: str, numerics: Any) -> None:
     """No size is known: of nothing, of less than a vector, of several blocks of each axis."""
     function, letters = ANY_SIZE[name]
@@ -394,8 +396,7 @@ def _innermost(assembly: str, instruction: str) -> list[str]:
     return max(loops, key=lambda loop: sum(instruction in x for x in loop))
 
 
-@pytest.mark.parametrize("name", LOOPS)
-@pytest.mark.parametrize("turned", ["", "a", "b"])
+@pytest.mark.parametrize(("name", "turned"), covering([*LOOPS], ["", "a", "b"], strength=1))
 def test_the_loop_of_a_product_spills_nothing(name: str, turned: str) -> None:
     """Sums stay in registers for the whole loop over the summed axis."""
     target, dtype = name.split()
