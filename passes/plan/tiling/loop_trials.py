@@ -39,6 +39,8 @@ TIE = 0.02
 """Of the seconds, a difference that the estimate by bytes decides instead: predictions are no more
 exact."""
 
+TRIED = "what they are part of takes"
+
 MOST_OPS = 192
 """In a trial; bounds what one takes."""
 
@@ -76,7 +78,8 @@ class LoopTrials:
         key, target = formed.clone(), cpu_of(self.module, "a trial")
         names = sorted({name for op in ops for name in symbols_in(op)})
         sizes = dict.fromkeys(names, ASSUMED)
-        price = Price(*(seconds_of(x, target, self.fusion, sizes) for x in (apart, formed)))
+        both = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
+        price = Price(*both, TRIED)
         self._seen.append((key, price))
         return price
 

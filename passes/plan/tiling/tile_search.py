@@ -87,7 +87,7 @@ def _say(group: Group, found: Price, *, pays: bool) -> None:
     names.append(f"{found.kernels * 1e6:.3f} us as kernels of their own")
     text = ", and ".join(names if pays else names[::-1])
     verb = "pay as a tile loop" if pays else "stay kernels of their own"
-    remark(op, f"{len(group.ops)} ops {verb}: what differs takes {text}")
+    remark(op, f"{len(group.ops)} ops {verb}: {found.of} {text}")
 
 
 def _next(
