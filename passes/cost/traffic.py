@@ -32,6 +32,7 @@ from mlc.dialects.tensor.reduce import Product
 from mlc.dialects.tensor.tiles import TileOp, TilesOp, enclosing_tiles
 from mlc.lazy_dataclass import dataclass
 from mlc.passes.cost.model import bytes_read, written_by
+from mlc.passes.cost.nests import nest_reads
 from mlc.passes.cost.streams import Stream, Traffic
 
 LINE_BYTES = 64
@@ -98,16 +99,22 @@ class _Touching:
     def of(self, op: KernelOp) -> list[_Touch]:
         """The buffers that a kernel reads and writes."""
         sizes, found = sizes_at(op, self.sizes), list[_Touch]()
-        strided = _strided(op)
+        strided, all_read = _strided(op), nest_reads(op) if op.is_nest else {}
         tiled = op.schedule is not None and op.schedule.data.tile[0] > 0
         for k, (argument, x) in enumerate(zip(op.block.args, op.inputs, strict=True)):
             if k != op.overwritten:
-                moved = bytes_read(argument).evaluate(sizes)
+                part = all_read[argument] if all_read else bytes_read(argument)
+                moved = part.evaluate(sizes)
                 whole, positions = self._whole(x, sizes)
                 size = max(bytes_of(x.type).evaluate(sizes), whole)
                 lines, elements = _gathered(argument, sizes)
                 if k in strided:
-                    lines, elements = moved // LINE_BYTES, 0
+                    item = dtype_of(tensor_of(x).element_type).bytes
+                    # of a part, the other elements of a line are nobody's
+                    lines = moved // (
+                        LINE_BYTES if moved == bytes_of(x.type).evaluate(sizes) else item
+                    )
+                    elements = 0
                 where = _buffer(x, self.places)
                 found.append(_Touch(where, size, moved, False, lines, elements, positions))
         written = [[x] for x in op.outs] if op.overwritten is None else [written_by(op)]
