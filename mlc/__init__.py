@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from mlc.frontend.call.disabled import disable
     from mlc.frontend.call.spec import TensorSpec
     from mlc.frontend.errors import ConcretizationError, NotSupportedError
+    from mlc.frontend.importers import stablehlo
+    from mlc.frontend.importers.jax import wrap as jax
     from mlc.frontend.staging.items import prange
     from mlc.frontend.trace.autocast import autocast
     from mlc.frontend.trace.constant import constant
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from mlc.runtime.cuda.driver import stream
     from mlc.runtime.support import clear_pool
     from mlc.runtime.threads import get_threads, set_threads
+    from mlc.saved import load
 
 _PLACES = {
     "autocast": "mlc.frontend.trace.autocast",
@@ -90,6 +93,9 @@ _PLACES = {
     "prange": "mlc.frontend.staging.items",
     "random": "mlc.frontend.random:",
     "torch": "mlc.frontend.call.torch_bridge:",
+    "jax": "mlc.frontend.importers.jax:wrap",
+    "stablehlo": "mlc.frontend.importers.stablehlo:",
+    "load": "mlc.saved",
     "set_threads": "mlc.runtime.threads",
     "get_threads": "mlc.runtime.threads",
     "clear_pool": "mlc.runtime.support",
@@ -143,8 +149,10 @@ __all__ = [
     "jacfwd",
     "jacobian",
     "jacrev",
+    "jax",
     "jvp",
     "linearize",
+    "load",
     "map",
     "nn",
     "numpy",
@@ -154,6 +162,7 @@ __all__ = [
     "scan",
     "register_container",
     "set_threads",
+    "stablehlo",
     "stop_gradient",
     "stream",
     "torch",

@@ -31,6 +31,10 @@ EXECUTABLE = (
     "derivatives",
     "explain",
     "tiles",
+    "gpu",
+    "saving",
+    "c",
+    "stablehlo",
 )
 
 
