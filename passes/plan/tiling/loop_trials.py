@@ -57,7 +57,7 @@ class LoopTrials:
 
     def price(self, group: Group, estimate: Price) -> Price:
         """Of a group, whose steps are set: as it was tried, or by estimate where none may be."""
-        if estimate.loop > HOPELESS * estimate.kernels:
+        if estimate.loop > HOPELESS * estimate.kernels or estimate.masked:
             return estimate
         ops = self._around(group)
         if not 0 < len(ops) <= MOST_OPS or not set(group.ops).issubset(ops):
