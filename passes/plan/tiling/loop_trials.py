@@ -56,8 +56,11 @@ class LoopTrials:
         self._seen: list[tuple[ModuleOp, Price]] = []
 
     def price(self, group: Group, estimate: Price) -> Price:
-        """Of a group, whose steps are set: as it was tried, or by estimate where none may be."""
-        if estimate.loop > HOPELESS * estimate.kernels or estimate.masked:
+        """
+        Of a group, whose steps are set: as it was tried; by estimate where none may be, and of
+        loops whose columns are never stored, since memory is part of what those are chosen for.
+        """
+        if estimate.loop > HOPELESS * estimate.kernels or group.column is not None:
             return estimate
         ops = self._around(group)
         if not 0 < len(ops) <= MOST_OPS or not set(group.ops).issubset(ops):
@@ -78,8 +81,8 @@ class LoopTrials:
         key, target = formed.clone(), cpu_of(self.module, "a trial")
         names = sorted({name for op in ops for name in symbols_in(op)})
         sizes = dict.fromkeys(names, ASSUMED)
-        both = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
-        price = Price(*both, TRIED)
+        apart_s, formed_s = (seconds_of(x, target, self.fusion, sizes) for x in (apart, formed))
+        price = Price(apart_s, formed_s, TRIED)
         self._seen.append((key, price))
         return price
 

@@ -47,8 +47,6 @@ class Price(NamedTuple):
     loop: float
     of: str = "what differs takes"
     """As remarks say what the seconds are of."""
-    masked: bool = False
-    """Whether a mask may leave out trips, of which a plan without the loop has nothing."""
 
     @property
     def saved(self) -> float:
@@ -212,7 +210,7 @@ def _price_of_columns(
     after += Work(read=summed, write=summed)
     group.steps = cut.steps
     group.column_step = _even(column, cut.columns)
-    return Price(before, seconds(after, target) / ATTO, masked=bool(masked))
+    return Price(before, seconds(after, target) / ATTO)
 
 
 def _splits(group: Group) -> bool:
